@@ -4,6 +4,8 @@ A part is described by the arguments of its constructor. Files, `Problem.replace
 """
 
 import inspect
+import re
+from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +20,6 @@ from tutelage.errors import InputError
 
 Kind = TypeVar("Kind", bound="Part")
 Module = TypeVar("Module", bound=eqx.Module)
-VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Part(eqx.Module):
@@ -26,9 +27,9 @@ class Part(eqx.Module):
 
     def __new__(cls, *_: object, **given: object) -> Self:
         """Answer an unknown argument with the nearest one."""
-        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature(cls)):
-            for name in given:
-                checks.known(f"an argument of {cls.__name__}", name, parameters(cls))
+        unknown = [name for name in given if name not in parameters(cls)]
+        if unknown and inspect.getfullargspec(cls.__init__).varkw is None:
+            checks.known(f"an argument of {cls.__name__}", unknown[0], parameters(cls))
         return super().__new__(cls)
 
     def arguments(self) -> Table:
@@ -36,19 +37,18 @@ class Part(eqx.Module):
         try:
             return {name: getattr(self, name) for name in parameters(type(self))}
         except AttributeError as error:
-            raise InputError(
-                f"{type(self).__name__} does not keep the argument {error.name!r}; keep it as a field."
-            ) from None
+            raise InputError(f"{type(self).__name__} does not keep {error.name!r}; keep it as a field.") from None
 
     def changed(self, **changes: Any) -> Self:
         """The same part with other arguments; "schedule.times" is an argument of the part `schedule` inside it."""
-        given = self.arguments() | {name: value for name, value in changes.items() if "." not in name}
-        inside: dict[str, Table] = {}
+        given, inside = self.arguments(), defaultdict(dict)
         for name, value in changes.items():
             part, _, argument = name.partition(".")
-            if argument:
-                inside.setdefault(part, {})[argument] = value
-        return type(self)(**given | {part: given[part].changed(**values) for part, values in inside.items()})
+            inside[part][argument] = value
+        for name, values in inside.items():
+            part = values.pop("", given.get(name))
+            given[name] = part.changed(**values) if values else part
+        return type(self)(**given)
 
     def __repr__(self) -> str:
         try:
@@ -79,7 +79,7 @@ class Choice(Generic[Kind]):
             return self.named[checks.known(self.name, value, self.named)]()
         if isinstance(value, type) and issubclass(value, self.base):
             raise InputError(f"{self.name} is the class {value.__name__}; make one, such as {value.__name__}().")
-        if self.wrapper is None or not callable(value) or isinstance(value, Part):
+        if self.wrapper is None or not callable(value) or isinstance(value, eqx.Module):
             raise InputError(
                 f"{self.name} is {checks.shown(value)}; it must be a name ({', '.join(self.named)}), {self.others}."
             )
@@ -92,37 +92,34 @@ class Choice(Generic[Kind]):
 
 
 @cache
-def signature(cls: type) -> tuple[inspect.Parameter, ...]:
-    """The parameters of a constructor."""
-    return tuple(inspect.signature(cls.__init__).parameters.values())[1:]
-
-
-@cache
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """What a constructor takes, by name."""
-    return {p.name: p for p in signature(cls) if p.kind not in VARIADIC}
+    _, *taken = inspect.signature(cls.__init__).parameters.values()
+    return {p.name: p for p in taken if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def argument_names(part: object) -> list[str]:
     """The names that `Part.changed` takes, those inside other parts with a dot."""
     own = list(parameters(type(part)))
-    inside = {name: getattr(part, name, None) for name in own}
-    dotted = [f"{name}.{one}" for name, value in inside.items() if isinstance(value, Part) for one in argument_names(value)]
-    return own + dotted
+    inside = [(name, one) for name in own if isinstance(one := getattr(part, name, None), Part)]
+    return own + [f"{name}.{argument}" for name, one in inside for argument in argument_names(one)]
+
+
+def by_name(*classes: type[Kind]) -> dict[str, type[Kind]]:
+    """Classes by the names that files have for them: PowerDecay is "power_decay"."""
+    return {re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower(): cls for cls in classes}
 
 
 def special_arguments(part: Part) -> Table:
     """The arguments that differ from their defaults."""
+
+    def usual(value: Any, default: Any) -> bool:
+        if value is None or default is None or checks.is_traced(value) or callable(value) or isinstance(value, eqx.Module):
+            return value is default
+        return np.array_equal(value, default)
+
     taken = parameters(type(part))
-    return {name: value for name, value in part.arguments().items() if not _equal(value, taken[name].default)}
-
-
-def _equal(value: Any, default: Any) -> bool:
-    if value is None or default is None:
-        return value is default
-    if checks.is_traced(value) or callable(value) or isinstance(value, eqx.Module):
-        return False
-    return np.array_equal(value, default)
+    return {name: value for name, value in part.arguments().items() if not usual(value, taken[name].default)}
 
 
 def with_fields(module: Module, **fields: object) -> Module:

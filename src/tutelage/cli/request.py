@@ -244,12 +244,12 @@ def read_request(
 def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") -> "Table":
     """The tables of a TOML file, which may have these names; the library checks what is inside."""
     from tutelage import checks
-    from tutelage.problem.serialize import read_toml
+    from tutelage.problem.serialize import parsed
 
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of {what}.")
     try:
-        data = read_toml(path.read_text(encoding="utf-8"))
+        data = parsed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; give the name of {what} (TOML).") from None
     except UnicodeDecodeError:

@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage.errors import InputError
 from tutelage.plot.style import is_log_spaced
 from tutelage.problem.problem import require_problem
-from tutelage.problem.serialize import read_toml
+from tutelage.problem.serialize import parsed
 from tutelage.problem.start import require_start, start_from_table
 from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.times import check_times, times_from_table
@@ -209,7 +209,7 @@ class Settings:
 
     def _tables(self) -> tuple[Values, Values, Values]:
         """Problem, start and times as tables of the problem file. What is not there follows the controls."""
-        data = read_toml(self.toml) if self.toml else {}
+        data = parsed(self.toml) if self.toml else {}
         start = data.pop("start", {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]})
         times = data.pop("times", {"end": self["end"], "points": POINTS, "log": self["log_time"]})
         for name, table in (("start", start), ("times", times)):

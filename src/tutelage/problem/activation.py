@@ -98,13 +98,10 @@ class Recorded:
             shape = getattr(out, "shape", type(out).__name__)
             raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")
         if not jnp.issubdtype(out.dtype, jnp.floating):
-            raise InputError(
-                f"the activation {name!r} returns {out.dtype}; it must return real numbers, such as jnp.sign does."
-            )
+            raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} depends on a number that JAX traces; a parameter of an activation must be known "
-                "when the network is made. Build the network outside grad, jit and vmap, and compare two values instead."
+                f"the activation {name!r} depends on a number that JAX traces; make the network outside grad, jit and vmap."
             )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()
@@ -140,14 +137,11 @@ class Recorded:
         bad = ~np.isfinite(g[: NEAR.size])
         if bad.any():
             raise InputError(
-                f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; it must be finite everywhere."
+                f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; it must be everywhere."
             )
         size = 1e-6 * float(np.max(np.abs(g[: NEAR.size])))
         if not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
-            raise InputError(
-                f"the activation {self.name!r} gives an entry another value among others than alone; it must act on each "
-                "entry alone."
-            )
+            raise InputError(f"the activation {self.name!r} mixes the entries of an array; it must act on each entry alone.")
         return g, slope
 
 
@@ -360,15 +354,11 @@ def _as_declared(activation: Activation) -> Activation:
     recorded = Recorded(activation.function, name)
     if polynomial is not None and not _is_polynomial(recorded, polynomial):
         raise InputError(
-            f"the activation {name!r} is not the polynomial {polynomial}; give its coefficients, constant first, or leave "
-            "them out."
+            f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first, or none."
         )
     near = recorded.probe[: NEAR.size]
     if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
-        raise InputError(
-            f"the activation {name!r} does not have parity {parity}; use 1 for an even function, -1 for an odd one, 0 "
-            "otherwise."
-        )
+        raise InputError(f"the activation {name!r} does not have parity {parity}; use 1 for even, -1 for odd, 0 otherwise.")
     jumps = breaks_of(recorded, 0)
     return replace(
         activation,

@@ -155,8 +155,7 @@ class HiddenManifold(Inputs):
             checks.require_finite("features", array)
             if array.ndim not in (1, 2) or array.size == 0:
                 raise InputError(
-                    f"features have shape {array.shape}; they must be a matrix (N, D), 'random' or 'orthogonal', or a list of "
-                    "eigenvalues of F F^T / D."
+                    f"features have shape {array.shape}; they must be a matrix (N, D) or a list of eigenvalues of F F^T / D."
                 )
             self.kind = "matrix" if array.ndim == 2 else "eigenvalues"
             rows, columns = array.shape if array.ndim == 2 else (None, None)
@@ -182,8 +181,7 @@ class HiddenManifold(Inputs):
         most = self.most_levels - (outside > 0)
         if most < 1:
             raise InputError(
-                f"levels is {self.most_levels}; D = {D} < N = {N} needs two levels or more, one for the directions that the "
-                "features do not reach."
+                f"levels is {self.most_levels}; D = {D} < N = {N} needs two or more, one of them outside the features."
             )
         if len(groups) > most:
             groups = np.array_split(self.squares, most)
@@ -251,8 +249,7 @@ class HiddenManifold(Inputs):
             )
         if self._matrix is None:
             raise InputError(
-                f"the features are {self.kind!r}, so latent teacher vectors have no overlaps yet; give a matrix, such as "
-                "HiddenManifold(inputs.realized().matrix, ...)."
+                f"the features are {self.kind!r}; latent vectors need a matrix, such as inputs.realized().matrix."
             )
         found = self.realized()
         return array @ found.latent.T, found
@@ -262,8 +259,7 @@ class HiddenManifold(Inputs):
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
         if self.kind == "eigenvalues":
             raise InputError(
-                "the features are known by their eigenvalues only (they come from a file?), and actual inputs need the matrix; "
-                "make the HiddenManifold from it, or use method='overlaps'."
+                "the features are known by their eigenvalues only; give the matrix (a file has none), or use method='overlaps'."
             )
         F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
         left, s, right = np.linalg.svd(F / np.sqrt(D))

@@ -216,8 +216,7 @@ class Spectrum(Inputs):
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:
             raise InputError(
-                "the covariance has no positive eigenvalue, as for columns that are all constant; a spectrum needs one direction with "
-                "variance or more."
+                "the covariance has no positive eigenvalue; a spectrum needs one direction with variance or more."
             )
         keep = order[values[order] > 1e-12 * values.max()]
         spectrum = cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
@@ -281,8 +280,7 @@ def as_rows(data: Numbers | str | os.PathLike, name: str) -> Float[np.ndarray, "
     checks.require_untraced(name, "a measured spectrum", samples)
     if samples.ndim < 2 or samples.shape[0] < 2 or samples.size == 0:
         raise InputError(
-            f"{name} has shape {samples.shape}; it must be (samples, features), or images (samples, height, width), two samples "
-            "or more."
+            f"{name} has shape {samples.shape}; it must be (samples, features) or images, with two samples or more."
         )
     return samples.reshape(samples.shape[0], -1)
 

@@ -89,8 +89,7 @@ class Mixture(Inputs):
         norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
         if norms.max() > LARGEST_NORM:
             raise InputError(
-                f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}; it must be of order 1, where the "
-                "noise of x has norm sqrt(N). If your means have entries of order 1, divide them by sqrt(N)."
+                f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}; it must be of order 1. Divide it by sqrt(N)."
             )
 
     @property
@@ -268,8 +267,5 @@ def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
         first = np.asarray(laws[0].fractions)
         for law in laws:
             if law.levels != first.size or not np.allclose(law.fractions, first, rtol=0, atol=1e-9):
-                raise InputError(
-                    "the spectra of the classes have different fractions; classes share their eigenspaces, so only the "
-                    "eigenvalues may differ."
-                )
+                raise InputError("the spectra of the classes have different fractions; only their eigenvalues may differ.")
     return laws

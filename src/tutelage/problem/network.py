@@ -131,8 +131,7 @@ def _readout(value: Numbers | None, outputs: int, hidden: int) -> Float[NumpyOrJ
     if value is None:
         if outputs != hidden:
             raise InputError(
-                f"a network with {outputs} outputs and {hidden} hidden units has no default readout; give readout of shape "
-                f"({outputs}, {hidden})."
+                f"{outputs} outputs of {hidden} hidden units have no default readout; give one of shape ({outputs}, {hidden})."
             )
         return np.eye(hidden)
     fix = "One row per output, one column per hidden unit."

@@ -125,21 +125,17 @@ class Problem(Part, ResultCard):
         )
         if not self.student.activation.trainable and self.rule.uses_loss:
             raise InputError(
-                f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
-                "Use it for the teacher, or give the student 'erf'."
+                f"the student's activation is {self.student.activation.name!r}; it has no gradient, so only a teacher can use it."
             )
         if self.student.gram is not None:
-            raise InputError(
-                "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
-            )
+            raise InputError("gram is set on the student; only the teacher has one. Give the student's overlaps to Start.")
         if self.student.unseen is not None:
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
         if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             if isinstance(self.inputs, HiddenManifold):
                 raise InputError(
-                    "the teacher's gram has a matrix for each level; the teacher of a HiddenManifold has latent overlaps (M, M), from "
-                    "which those of the levels follow."
+                    "the teacher's gram has a matrix for each level; for a HiddenManifold give latent overlaps (M, M)."
                 )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         if isinstance(self.teacher, Network):
@@ -153,7 +149,7 @@ class Problem(Part, ResultCard):
             return
         if isinstance(self.labels, FunctionLabels):
             raise InputError(
-                "labels is a function of teacher fields, and the classes of the mixture have labels; give a teacher."
+                "labels is a function of teacher fields and the classes of the mixture have labels; give a teacher."
             )
         if self.labels.kind == "sign" and not checks.is_traced(targets) and np.any(np.abs(np.asarray(targets)) != 1):
             raise InputError(
@@ -174,9 +170,7 @@ class Problem(Part, ResultCard):
         levels, hidden = self.inputs.levels, self.student.hidden
         if chosen.dtype != bool:
             if chosen.min() < 0 or chosen.max() >= levels:
-                raise InputError(
-                    f"trainable names the levels {chosen.tolist()}; this spectrum has levels 0 to {levels - 1}."
-                )
+                raise InputError(f"trainable names the levels {chosen.tolist()}; there are levels 0 to {levels - 1}.")
             return np.repeat(np.isin(np.arange(levels), chosen)[:, None], hidden, axis=1).astype(float)
         checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
         mask = chosen[:, None] if chosen.ndim == 1 else chosen.T
@@ -338,7 +332,7 @@ class Problem(Part, ResultCard):
     @classmethod
     def from_json(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
         """The problem that `to_json` wrote; allow: as in `from_dict`."""
-        return cls.from_dict(serialize.read_json(text), allow)
+        return cls.from_dict(serialize.parsed(text, "JSON"), allow)
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
@@ -353,7 +347,7 @@ class Problem(Part, ResultCard):
         >>> tu.Problem.from_toml(text).labels
         Sign(flip=0.1)
         """
-        return cls.from_dict(serialize.read_toml(text), allow)
+        return cls.from_dict(serialize.parsed(text), allow)
 
     def __repr__(self) -> str:
         usual = {"loss": Squared, "labels": RealLabels, "rule": Gradient}
@@ -394,9 +388,7 @@ def _full_name(names: list[str], name: str) -> str:
     if len(holders) == 1:
         return f"{holders[0]}.{name}"
     if holders:
-        raise InputError(
-            f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
-        )
+        raise InputError(f"{name!r} exists in {' and '.join(holders)}; say which, as {holders[0] + '.' + name!r}.")
     part = name.partition(".")[0]
     near = [one for one in names if one.startswith(f"{part}.")] or [one.partition(".")[2] or one for one in names]
     return checks.known("the name of a change", name, dict.fromkeys(near))

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import Part
+from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.errors import InputError, ValidityWarning, explained
 
@@ -89,8 +89,7 @@ class Piecewise(Part):
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
             raise InputError(
-                f"Piecewise got {np.size(self.switches)} switch times and {np.size(self.values)} values; "
-                "give one value more than switch times."
+                f"there are {np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more than switches."
             )
         checks.require_positive("switches", self.switches)
         checks.require_nonnegative("values (learning rates)", self.values)
@@ -111,8 +110,7 @@ class _Knots(Part):
         times, values = self.times, self.values
         if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
             raise InputError(
-                f"{type(self).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
-                "they must be two lists of equal length, two numbers or more each."
+                f"times have shape {np.shape(times)}, values {np.shape(values)}; give lists of equal length, two numbers or more."
             )
         checks.require_increasing("times", times)
         checks.require_nonnegative("values", values)
@@ -194,15 +192,7 @@ class Restarted(Part):
         return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
 
 
-NAMED = {
-    "constant": Constant,
-    "power_decay": PowerDecay,
-    "piecewise": Piecewise,
-    "interpolated": Interpolated,
-    "linear": Linear,
-    "cosine": Cosine,
-    "restarted": Restarted,
-}
+NAMED = by_name(Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted)
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from tutelage import checks, labels, losses, rules
-from tutelage._part import Choice, Part, parameters, special_arguments
+from tutelage._part import Choice, Part, by_name, parameters, special_arguments
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
 LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
-INPUTS = {
-    "isotropic": Isotropic,
-    "power_law": PowerLaw,
-    "spectrum": Spectrum,
-    "mixture": Mixture,
-    "hidden_manifold": HiddenManifold,
-}
+INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 # what the table under a dotted name describes: one class, or one of several kinds; any other table with a kind is a schedule
@@ -56,11 +50,7 @@ CLASSES: dict[str, type[Part]] = {
     "sgd": SGD,
     "sgd.momentum": SlowMomentum,
 }
-KINDS: dict[str, Mapping[str, type[Part]]] = {
-    "inputs": INPUTS,
-    "inputs.inputs": INPUTS,
-    "teacher.schedule": TASK_SCHEDULES,
-}
+KINDS: dict[str, Mapping[str, type[Part]]] = {"inputs": INPUTS, "inputs.inputs": INPUTS, "teacher.schedule": TASK_SCHEDULES}
 
 
 # Writing.
@@ -76,39 +66,35 @@ def problem_to_dict(problem: "Problem") -> Table:
 
 def plain(name: str, value: object) -> Plain:
     """A value of the problem as numbers, words, lists and tables; `revived` is its inverse."""
-    if isinstance(value, dict):
-        return {key: plain(key, one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [plain(name, one) for one in value]
-    return _plain(name, LEARNING[name](value) if name in LEARNING and not isinstance(value, str) else value)
-
-
-def _plain(name: str, value: object) -> Plain:
     if value is None or isinstance(value, bool | int | str):
         return value
+    if isinstance(value, dict):
+        return {key: plain(key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(name, one) for one in value]
     if isinstance(value, activations.Activation):
         return _activation_word(value)
+    value = LEARNING[name](value) if name in LEARNING and callable(value) else value
     if isinstance(value, Part):
         return _part_to_plain(name, value)
     if callable(value):
         return _path(name, value)
-    if isinstance(value, tuple):
-        return [_plain(name, one) for one in value]
-    array = np.asarray(jax.device_get(value))
-    return array.item() if array.ndim == 0 else array.tolist()
+    return np.asarray(jax.device_get(value)).tolist()
 
 
 def _part_to_plain(name: str, part: Part) -> str | Table:
     """A table of the arguments that differ from their defaults; a loss, labels or a rule without such arguments is a word."""
-    if isinstance(part, Inputs):
-        part = part.without_basis() if is_named(part) else _as_spectrum(part)
+    if isinstance(part, Inputs) and is_named(part):
+        part = part.without_basis()
+    elif isinstance(part, Inputs):
+        part = Spectrum(part.eigenvalues, part.fractions, normalize=False, known_dim=part.known_dim)
     options = special_arguments(part)
     choice = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
     named = schedules.NAMED | TASK_SCHEDULES | INPUTS if choice is None else choice.named
     kind = next((word for word, cls in named.items() if type(part) is cls), None)
     if choice is not None and kind is None:
         kind = _path(name, options.pop("function") if type(part) is choice.wrapper else type(part))
-    table = {argument: _plain(argument, value) for argument, value in options.items()}
+    table = {argument: plain(argument, value) for argument, value in options.items()}
     if choice is not None and not table:
         return str(kind)
     return table if kind is None else {"kind": kind} | table
@@ -119,10 +105,6 @@ def is_named(inputs: Inputs) -> bool:
     return type(inputs) in INPUTS.values()
 
 
-def _as_spectrum(inputs: Inputs) -> Spectrum:
-    return Spectrum(inputs.eigenvalues, inputs.fractions, normalize=False, known_dim=inputs.known_dim)
-
-
 def _activation_word(value: activations.Activation) -> str:
     if activations.NAMED.get(value.name) == value:
         return value.name
@@ -130,20 +112,16 @@ def _activation_word(value: activations.Activation) -> str:
     path = _path("activation", function)
     if activations.as_activation(function) != value:
         raise InputError(
-            f"the activation {value.name!r} declares more than its function {path!r}; a file can only hold the function."
+            f"the activation {value.name!r} declares more than its function {path!r}, all that a file holds; use that."
         )
     return path
 
 
 def _path(name: str, value: object) -> str:
-    path = path_of(value)
-    if path is None:
-        kind = "class" if isinstance(value, type) else "function"
-        raise InputError(
-            f"{name} is your own {kind} {checks.name_of(value)!r}; a file can only hold numbers, built-in parts, and functions or "
-            "classes that a module has by name."
-        )
-    return path
+    if (path := path_of(value)) is not None:
+        return path
+    kind = "class" if isinstance(value, type) else "function"
+    raise InputError(f"{name} is your own {kind} {checks.name_of(value)!r}; a file holds only what a module has by name.")
 
 
 def to_toml(data: Table) -> str:
@@ -169,18 +147,13 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
     """The problem that a table describes, every name and value checked. allow: modules that may be imported for it."""
     modules = as_modules(allow)
     if not isinstance(data, dict):
-        raise InputError(
-            f"the problem is {checks.shown(data)}; it must be a table with student, teacher, inputs, sgd and noise."
-        )
+        raise InputError(f"the problem is {checks.shown(data)}; it must be a table with student, teacher, inputs, sgd.")
     for name in data:
         checks.known("a name in the problem", name, NAMES)
     inputs, sgd = (_table(name, data.get(name, {})) for name in ("inputs", "sgd"))
-    needed = ("student",) if inputs.get("kind") == "mixture" else ("student", "teacher")
-    missing = [name for name in needed if name not in data]
-    if missing:
-        raise InputError(
-            f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
-        )
+    for name in ("student", "teacher"):
+        if name not in data and (name == "student" or inputs.get("kind") != "mixture"):
+            raise InputError(f"the problem has no [{name}] table; it must have one, such as hidden = 3, activation = 'erf'.")
     whole = data | {"inputs": inputs, "sgd": {"lr": USUAL_LR} | sgd}
     return cls(**{name: _read(name, value, modules) for name, value in whole.items()})
 
@@ -219,21 +192,20 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
-    base, named, wrapper = LEARNING[name].base, LEARNING[name].named, LEARNING[name].wrapper
-    options = dict(value) if isinstance(value, dict) else {}
-    word = options.pop("kind", None) if isinstance(value, dict) else value
-    if not is_path(word):
-        return build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
-    found: Any = imported(name, word, allow)
-    if isinstance(found, base):
-        return found
-    if isinstance(found, type) and issubclass(found, base):
-        return build(name, found, options, allow)
-    if isinstance(found, type) or wrapper is None:
-        raise InputError(
-            f"{name} is {word!r}, which is not a {base.__name__}; give a subclass of tutelage's {base.__name__}."
-        )
-    return build(name, wrapper, options, allow, function=found)
+    choice, options = LEARNING[name], dict(value) if isinstance(value, dict) else {"kind": value}
+    word, given = options.pop("kind", None), {}
+    if is_path(word):
+        found: Any = imported(name, word, allow)
+        if isinstance(found, choice.base):
+            return found
+        cls = found if isinstance(found, type) else choice.wrapper
+        given = {} if isinstance(found, type) else {"function": found}
+    else:
+        cls = choice.named[checks.known(f"{name}.kind" if options else name, word, choice.named)]
+    if cls is None or not issubclass(cls, choice.base):
+        kind = choice.base.__name__
+        raise InputError(f"{name} is {word!r}, which is not a {kind}; give a subclass of tutelage's {kind}.")
+    return build(name, cls, options, allow, **given)
 
 
 def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (), **given: object) -> Built:
@@ -261,20 +233,11 @@ def _table(where: str, value: object) -> Table:
     return value
 
 
-def read_json(text: str) -> Table:
-    """The dictionary that JSON text holds."""
-    return _parsed("JSON", json.loads, text)
-
-
-def read_toml(text: str) -> Table:
-    """The dictionary that TOML text holds."""
-    return _parsed("TOML", tomllib.loads, text)
-
-
-def _parsed(form: str, loads: Callable[[str], Table], text: str) -> Table:
+def parsed(text: str, form: str = "TOML") -> Table:
+    """The dictionary that TOML or JSON text holds."""
     text = checks.as_text(f"the {form} of the problem", text, fix="Read the file first.")
     try:
-        return loads(text)
+        return (tomllib if form == "TOML" else json).loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         if text.endswith(".toml") and "\n" not in text:
             raise InputError(
@@ -282,8 +245,11 @@ def _parsed(form: str, loads: Callable[[str], Table], text: str) -> Table:
             ) from None
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the {form} of the problem cannot be read: {checks.unreadable(error)}.") from None
+    except RecursionError:
+        why = "its lists or tables are nested too deeply; a problem needs three levels"
+    except ValueError:
+        why = "it holds a number with too many digits"
+    raise InputError(f"the {form} of the problem cannot be read: {why}.")
 
 
 # Functions of modules.
@@ -307,10 +273,9 @@ def path_of(value: object) -> str | None:
 
 def paths_in(data: object) -> list[str]:
     """Every "module:function" in a tree of plain data."""
-    if isinstance(data, dict):
-        return [path for value in data.values() for path in paths_in(value)]
-    if isinstance(data, list | tuple):
-        return [path for value in data for path in paths_in(value)]
+    if isinstance(data, dict | list | tuple):
+        values = data.values() if isinstance(data, dict) else data
+        return [path for value in values for path in paths_in(value)]
     return [data] if is_path(data) else []
 
 
@@ -321,11 +286,10 @@ def modules_in(data: object) -> tuple[str, ...]:
 
 def as_modules(allow: object) -> tuple[str, ...]:
     """Names of modules, checked."""
-    given = allow if isinstance(allow, Iterable) and not isinstance(allow, str) else (allow,)
-    names = list(given)
+    names = list(allow) if isinstance(allow, Iterable) and not isinstance(allow, str) else [allow]
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"allow is {checks.shown(allow)}; it must be a list of names of modules.")
-    return tuple(str(name) for name in names)
+    return tuple(map(str, names))
 
 
 def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., object]:
@@ -335,8 +299,7 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., objec
         raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
     if module not in allow:
         raise InputError(
-            f"{where} is {path!r} and you have not allowed the module {module!r}; give allow=[{module!r}], or --import "
-            f"{module} on the command line, if you trust it."
+            f"{where} is {path!r}, whose module is not allowed; if you trust it give allow=[{module!r}] or --import {module}."
         )
     try:
         value: object = import_module(module)

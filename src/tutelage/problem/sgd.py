@@ -112,13 +112,10 @@ class SGD(Part):
         if not slow and not checks.is_traced(momentum) and momentum >= 1:
             raise InputError(f"momentum is {float(momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
         if self.spherical and slow:
-            raise InputError(
-                "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
-            )
+            raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
         if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
             raise InputError(
-                f"weight_decay is {checks.shown(decay)} and spherical is True; a norm that is held cannot decay. "
-                "Drop one of them."
+                f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay. Drop one."
             )
 
 
@@ -135,6 +132,5 @@ def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ..
     if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
         return tuple(int(level) for level in array)
     raise InputError(
-        f"trainable is {checks.shown(trainable)}; it must be a list of level indices, or a boolean mask of shape "
-        "(levels,) or (hidden, levels)."
+        f"trainable is {checks.shown(trainable)}; it must be a list of levels, or a mask (levels,) or (hidden, levels)."
     )

@@ -127,8 +127,7 @@ class Start(eqx.Module):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
                 raise InputError(
-                    f"student unit {int(np.argmin(lengths)) + 1} starts with norm 0 and spherical is True; a norm that is "
-                    "held must be positive. Start with a positive Q."
+                    f"student unit {int(np.argmin(lengths)) + 1} has norm 0 and spherical is True; give it a positive Q."
                 )
         return r, q, t
 
@@ -146,9 +145,7 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
         gaps = np.abs(_per_level(gram, inputs) - _per_level(T, inputs))
         gap = float(np.max(gaps[..., own:, own:]))
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
-            raise InputError(
-                f"T of the Start and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
-            )
+            raise InputError(f"T of the Start and the teacher's gram differ by {gap:.3g}; they must be equal. Give one.")
     return T if T is not None and isinstance(inputs, Mixture) else gram
 
 
@@ -156,15 +153,11 @@ def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: 
     """t of each level, for a teacher that looks at the latent vector: as given, else in law."""
     if T is not None and np.ndim(T) == 3:
         if known and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
-            raise InputError(
-                "T of the Start is not zero on the directions that the features do not reach; for latent teacher vectors it must "
-                "be. Leave T out."
-            )
+            raise InputError("T of the Start is not zero on directions that the features do not reach; leave T out.")
         return T
     if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
         raise InputError(
-            "T of the Start is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and "
-            "leave T out of the Start."
+            "T of the Start is not that of the latent teacher; give T to the teacher alone, Network(M, gram=T)."
         )
     return inputs.visible_overlaps(latent)
 
@@ -247,7 +240,7 @@ def start_from_table(problem: Problem, table: Table) -> Start:
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
         raise InputError(
-            "scale is given and the initial condition is asymmetric; only random weights have a scale. Use --start random."
+            "scale is given and the initial condition is asymmetric; only random weights have one. Use --start random."
         )
     return asymmetric_start(problem, dim)
 
@@ -332,9 +325,7 @@ def _given_teacher(
     root = vectors[:, keep] * np.sqrt(values[keep])  # teacher coordinates in their own span
     rank = root.shape[1]
     if rank > n:
-        raise InputError(
-            f"the teacher's gram has rank {rank}; a level of {n} dimensions must have at least {rank}. Raise dim."
-        )
+        raise InputError(f"the teacher's gram has rank {rank} and a level has {n} dimensions; it needs {rank}. Raise dim.")
     inside = rng.standard_normal((K, rank))
     outside = _wishart(rng, K, n - rank) if n > rank else np.zeros((K, K))
     return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
@@ -397,21 +388,14 @@ def weights_by_level(
     if isinstance(problem.inputs, HiddenManifold):
         W_teacher = problem.inputs.visible_teacher(W_teacher)
     if W.shape[1] != W_teacher.shape[1]:
-        raise InputError(
-            f"weights have {W.shape[1]} columns and teacher_weights {W_teacher.shape[1]}; both must have N, one per input."
-        )
+        raise InputError(f"weights have {W.shape[1]} columns and teacher_weights {W_teacher.shape[1]}; both must have N.")
     basis = problem.inputs.basis
     if basis is not None:
         if W.shape[1] != basis.shape[1]:
-            raise InputError(
-                f"weights have {W.shape[1]} columns; the data of this spectrum has {basis.shape[1]} dimensions."
-            )
+            raise InputError(f"weights have {W.shape[1]} columns; the data of this spectrum has {basis.shape[1]}.")
         W, W_teacher = W @ basis.T, W_teacher @ basis.T
     elif problem.inputs.known_dim is not None:
-        raise InputError(
-            f"{problem.inputs!r} comes from a file, without its eigenvectors; weights must be projected on them. "
-            "Measure it again with from_data."
-        )
+        raise InputError(f"{problem.inputs!r} has no eigenvectors, as from a file; measure it again with from_data.")
     edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
     return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)
 

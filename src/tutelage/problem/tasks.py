@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._part import Part
+from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
@@ -79,8 +79,7 @@ class Switch(TaskSchedule):
             checks.as_count("a task in order", task, least=0)
         if len(self._order) != np.size(self.times) + 1:
             raise InputError(
-                f"order names {len(self._order)} phases and there are {np.size(self.times)} switches; give one phase more than "
-                "switches."
+                f"order names {len(self._order)} phases and there are {np.size(self.times)} switches; give one phase more."
             )
 
     @property
@@ -196,7 +195,7 @@ class Drift(Part):
     rate: ArrayLike = checks.number_field("rate (of the drift)", checks.require_nonnegative)
 
 
-NAMED = {"switch": Switch, "interleave": Interleave, "replay": Replay}
+NAMED = by_name(Switch, Interleave, Replay)
 
 
 class Tasks(Part):
@@ -268,13 +267,11 @@ class Tasks(Part):
         self.teachers, count = tuple(teachers), len(teachers)
         for teacher in self.teachers:
             if not isinstance(teacher, Network):
-                raise InputError(
-                    f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf')."
-                )
+                raise InputError(f"a teacher is {checks.shown(teacher)}; it must be a Network, such as Network(3, 'erf').")
             teacher.require_fixed()
         if len({teacher.outputs for teacher in self.teachers}) > 1:
             raise InputError(
-                f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
+                f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; give all the same."
             )
         self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
         self._check_schedule(count)
@@ -300,14 +297,10 @@ class Tasks(Part):
         schedule = self.schedule
         if isinstance(schedule, TaskSchedule):
             if schedule.needs > count or (isinstance(schedule, Interleave) and schedule.needs < count):
-                raise InputError(
-                    f"the schedule {schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change the schedule or the "
-                    "list of teachers."
-                )
+                raise InputError(f"{schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change one of them.")
         elif not callable(schedule) or isinstance(schedule, type):
             raise InputError(
-                f"schedule is {checks.shown(schedule)}; it must be Switch(60.0), Interleave([0.5, 0.5]), Replay(0.2, 60.0) or a "
-                "function of time to probabilities."
+                f"schedule is {checks.shown(schedule)}; it must be a schedule of tasks, such as Switch(60.0), or a function."
             )
 
     def arguments(self) -> Table:
@@ -429,7 +422,7 @@ class Tasks(Part):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):
             raise InputError(
-                f"the schedule of tasks maps a time to shape {values.shape[1:]}; it must return {self.count} probabilities."
+                f"the schedule of tasks maps a time to shape {values.shape[1:]}; it needs {self.count} probabilities."
             )
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):

@@ -168,8 +168,7 @@ def require_fit(problem: "Problem") -> None:
         noisy = callable(p.noise) or (not checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0))
         if noisy and not isinstance(p.labels, labels.Real):
             raise InputError(
-                f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; noise belongs to "
-                "labels='real'. For wrong labels use labels.Sign(flip=0.1)."
+                f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; use labels='real', or Sign(flip=0.1)."
             )
     elif student_outputs > 1:
         raise InputError("noise is a function and there are several outputs; give a number, the noise of each output.")
@@ -180,27 +179,18 @@ def require_fit(problem: "Problem") -> None:
     if kind == "class" and teacher_outputs < 2:
         raise InputError("labels is 'argmax' and the teacher has one output; give it several: Network(3, outputs=3).")
     if not own and student_outputs != teacher_outputs:
-        raise InputError(
-            f"the student has {student_outputs} outputs and the teacher {teacher_outputs}; they must be equal. Set outputs."
-        )
+        raise InputError(f"the student has {student_outputs} outputs and the teacher {teacher_outputs}; they must be equal.")
     if p.rule.uses_loss and not own and p.loss.targets not in ("real", kind):
         made = {"sign": "labels -1 and 1; use labels='sign'", "class": "classes; use labels='argmax' and several outputs"}
         raise InputError(f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: it needs {made[p.loss.targets]}.")
     if p.rule.uses_loss and p.loss.targets == "class" and student_outputs < 2:
         raise InputError(f"the loss {loss_name!r} needs two outputs or more and the student has one; use loss='logistic'.")
     if p.rule.uses_loss and p.loss.targets == "sign" and student_outputs > 1:
-        raise InputError(
-            f"the loss {loss_name!r} needs one output and the student has {student_outputs}; use cross_entropy."
-        )
+        raise InputError(f"the loss {loss_name!r} needs one output, the student has {student_outputs}; use cross_entropy.")
     if type(p.rule) in CLASSICAL and not own and kind != "sign":
-        raise InputError(
-            f"the rule {type(p.rule).__name__} learns from labels -1 and 1, and the labels are of kind {kind!r}; use "
-            "labels='sign'."
-        )
+        raise InputError(f"the rule {type(p.rule).__name__} needs labels -1 and 1, not of kind {kind!r}; use labels='sign'.")
     if isinstance(p.rule, rules.Reinforce) and p.student.hidden > 1:
-        raise InputError(
-            f"the rule Reinforce is for a single unit and the student has {p.student.hidden}; use Network(1), or another rule."
-        )
+        raise InputError(f"the rule Reinforce is for one unit and the student has {p.student.hidden}; use Network(1).")
     if p.rule.uses_norm:
         _require_single_samples(p)
     if isinstance(p.rule, rules.FeedbackAlignment):
@@ -239,8 +229,7 @@ def _require_update(problem: "Problem") -> None:
     name, law = type(p.rule).__name__, p.rule.randomness(0.0)
     if law is not None and not isinstance(law, rules.Law):
         raise InputError(
-            f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as "
-            "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
+            f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as rules.Normal()."
         )
     overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
     context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
@@ -284,7 +273,6 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
         what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
         wrong = np.asarray(tried)[np.abs(tried) != 1][0]
         raise InputError(
-            f"{what} needs labels -1 and 1, and the labels {name!r} contain {wrong:g}; return "
-            "jnp.where(condition, 1.0, -1.0)."
+            f"{what} needs labels -1 and 1, the labels {name!r} contain {wrong:g}; use jnp.where(condition, 1.0, -1.0)."
         )
     return tried
