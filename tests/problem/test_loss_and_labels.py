@@ -158,7 +158,7 @@ CASES = {
     "label matrix": (lambda: problem(PAIR, labels=matrix_label), ["matrix_label", "(2, 2)", "vector"]),
     "label NaN": (lambda: problem(labels=nan_label), ["nan_label", "finite"]),
     "label shape": (lambda: problem(PAIR, labels=pair_label), ["(2,)", "1 output", "outputs"]),
-    "label one number for three outputs": (lambda: problem(CLASSES, labels=zero_one), ["()", "(3,)", "outputs"]),
+    "label one number for three outputs": (lambda: problem(CLASSES, labels=zero_one), ["single number", "(3,)", "outputs"]),
     "labels subclass fails": (lambda: problem(labels=BrokenLabels()), ["BrokenLabels", "jax.numpy"]),
     # losses and labels together
     "cross entropy, one output": (

@@ -1,6 +1,6 @@
 """The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
 
-activation -> network -> tasks;  inputs (hidden_manifold) -> mixture;  schedules -> sgd    the parts
+activation -> network -> tasks;  inputs (hidden_manifold) -> mixture;  schedules (SGD)    the parts
 problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
 start                                                                     the initial condition
 sample                                                                    one sample: its label, and the update it makes
@@ -12,8 +12,7 @@ from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay
-from tutelage.problem.sgd import SGD, SlowMomentum
+from tutelage.problem.schedules import SGD, Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
 

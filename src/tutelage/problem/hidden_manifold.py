@@ -146,21 +146,17 @@ class HiddenManifold(Inputs):
         self.coefficients = _coefficients(self.activation)
         self.most_levels = checks.as_count("levels", levels)
         self.seed = checks.as_count("seed", seed, least=0)
-        self._matrix, rows, columns, array = None, None, None, np.zeros(0)
+        self._matrix, shape, array = None, (None, None), np.zeros(0)
         if isinstance(features, str):
             self.kind = checks.known("features", features, WORDS)
         else:
             checks.require_untraced("features", "HiddenManifold", features)
-            array = np.asarray(checks.as_array("features", features))
-            checks.require_finite("features", array)
-            if array.ndim not in (1, 2) or array.size == 0:
-                raise InputError(
-                    f"features have shape {array.shape}; they must be a matrix (N, D) or a list of eigenvalues of F F^T / D."
-                )
+            shapes, fix = [("N", "D"), ("eigenvalues",)], "A matrix, or a list of eigenvalues of F F^T / D."
+            array = np.asarray(checks.as_array("features", features, checks.require_finite, shapes=shapes, fix=fix))
             self.kind = "matrix" if array.ndim == 2 else "eigenvalues"
-            rows, columns = array.shape if array.ndim == 2 else (None, None)
-        self.dim = _agreed("dim", dim, rows, "rows")
-        self.dim_latent = _agreed("dim_latent", dim_latent, columns, "columns")
+            shape = array.shape if array.ndim == 2 else shape
+        self.dim = _agreed("dim", dim, shape[0], "rows")
+        self.dim_latent = _agreed("dim_latent", dim_latent, shape[1], "columns")
         if self.kind == "matrix":
             self._matrix = _equal_rows(array)
             self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / self.dim_latent
@@ -229,30 +225,26 @@ class HiddenManifold(Inputs):
 
     def visible_teacher(self, beta: Numbers) -> Float[np.ndarray, "M N"]:
         """w* of latent teacher vectors beta (M, D), in input coordinates: w* . x / sqrt(N) is the best guess of their fields."""
-        b, found = self._components(beta)
-        return found.amplitudes * _padded(b, self.dim) @ found.basis
+        _, w, found = self._components(beta)
+        return w @ found.basis
 
     def unseen_part(self, beta: Numbers) -> Float[np.ndarray, "M M"]:
         """The covariance of what x does not carry of the fields of latent teacher vectors beta (M, D)."""
-        b, found = self._components(beta)
-        w = found.amplitudes * _padded(b, self.dim)
+        b, w, found = self._components(beta)
         hidden = b @ b.T / self.dim_latent - (w * found.eigenvalues) @ w.T / self.dim
         return (hidden + hidden.T) / 2
 
-    def _components(self, beta: Numbers) -> tuple[Float[np.ndarray, "M D"], Realized]:
-        array = checks.as_array("beta", beta)
-        checks.require_finite("beta", array)
-        if array.ndim != 2 or array.shape[1] != self.dim_latent:
-            raise InputError(
-                f"the latent teacher vectors have shape {array.shape}; they must be (M, {self.dim_latent}), one row per teacher "
-                "unit, D columns."
-            )
+    def _components(self, beta: Numbers) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M N"], Realized]:
+        """beta along the right singular vectors, and the visible teacher along the directions of x."""
+        N, D, fix = self.dim, self.dim_latent, "One row per teacher unit, D columns."
+        array = checks.as_array("beta", beta, checks.require_finite, shapes=[("M", D)], fix=fix)
         if self._matrix is None:
             raise InputError(
                 f"the features are {self.kind!r}; latent vectors need a matrix, such as inputs.realized().matrix."
             )
         found = self.realized()
-        return array @ found.latent.T, found
+        b = array @ found.latent.T
+        return b, found.amplitudes * np.pad(b[:, :N], ((0, 0), (0, max(0, N - D)))), found
 
     def realized(self) -> Realized:
         """The matrix, or one that `seed` draws, and its directions."""
@@ -285,12 +277,9 @@ class HiddenManifold(Inputs):
 def _agreed(name: str, given: int | None, found: int | None, side: str) -> int:
     if given is None and found is None:
         raise InputError(f"{name} is missing; without a matrix of features it must be given, such as {name}=500.")
-    if given is None:
-        return int(found or 0)
-    given = checks.as_count(name, given)
-    if found is not None and found != given:
+    if None not in (given, found) and checks.as_count(name, given) != found:
         raise InputError(f"{name} is {given} and the features have {found} {side}; they must agree. Leave {name} out.")
-    return given
+    return checks.as_count(name, found if given is None else given)
 
 
 def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
@@ -347,8 +336,3 @@ def _drawn(kind: str, N: int, D: int, rng: np.random.Generator) -> Float[np.ndar
         if np.ptp(np.sum(F**2, axis=1)) <= SAME_LENGTH * D:
             return F
         F = _equal_rows(F)
-
-
-def _padded(b: Float[np.ndarray, "M D"], N: int) -> Float[np.ndarray, "M N"]:
-    """The components along the directions of x: those that x has, zeros for directions that F does not reach."""
-    return np.pad(b[:, :N], ((0, 0), (0, max(0, N - b.shape[1]))))

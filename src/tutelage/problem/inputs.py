@@ -219,27 +219,20 @@ class Spectrum(Inputs):
                 "the covariance has no positive eigenvalue; a spectrum needs one direction with variance or more."
             )
         keep = order[values[order] > 1e-12 * values.max()]
-        spectrum = cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
-        return with_fields(spectrum, center=center)
+        count = keep.size if levels is None else checks.as_count("levels", levels)
+        if count > keep.size:
+            raise InputError(f"levels is {count}; it must be at most {keep.size}, the number of directions with variance.")
+        groups = np.array_split(values[keep], count)
+        fractions = [g.size / keep.size for g in groups]
+        dropped = matrix.shape[0] - keep.size
+        spectrum = cls([g.mean() for g in groups], fractions, dropped=dropped, known_dim=keep.size)
+        return with_fields(spectrum, center=center, _basis=vectors[:, keep].T)
 
     def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
         """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
         checks.require_shape("eigenvalues", eigenvalues, np.shape(self.eigenvalues), fix="One for each level.")
         checks.require_positive("eigenvalues", eigenvalues)
         return with_fields(self, eigenvalues=eigenvalues, normalize=False)
-
-    @classmethod
-    def _measured(
-        cls, values: Float[np.ndarray, " D"], basis: Float[np.ndarray, "D N"], dropped: int, levels: int | None
-    ) -> "Spectrum":
-        dim = values.size
-        count = dim if levels is None else checks.as_count("levels", levels)
-        if count > dim:
-            raise InputError(f"levels is {count}; it must be at most {dim}, the number of directions with variance.")
-        groups = np.array_split(values, count)
-        fractions = [g.size / dim for g in groups]
-        spectrum = cls([g.mean() for g in groups], fractions, dropped=dropped, known_dim=dim)
-        return with_fields(spectrum, _basis=basis)
 
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
@@ -267,10 +260,7 @@ def digits(labels: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
 
 
 def as_rows(data: Numbers | str | os.PathLike, name: str) -> Float[np.ndarray, "samples N"]:
-    """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened.
-
-    name: of the argument.
-    """
+    """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened."""
     if isinstance(data, str | os.PathLike):
         samples = _on_disk(Path(data), name)
     elif isinstance(data, np.ndarray) and data.dtype.kind in NUMBERS:

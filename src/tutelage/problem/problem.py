@@ -23,9 +23,8 @@ from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import Constant, is_schedule, rate_at
+from tutelage.problem.schedules import SGD, USUAL_LR, Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
-from tutelage.problem.sgd import SGD, USUAL_LR
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
@@ -103,58 +102,63 @@ class Problem(Part, ResultCard):
             self.labels = self.labels.for_fields(self.task(0).label_fields)
         for each in self.tasks:
             require_fit(each.in_class())
-        if isinstance(self.inputs, Mixture):
-            self._require_labels(self.inputs)
         if isinstance(self.loss, FunctionLoss):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
-        for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
-            value = getattr(self, name)
-            if name == "teacher" and (isinstance(value, Tasks) or (value is None and isinstance(self.inputs, Mixture))):
-                continue
-            if not isinstance(value, kind):
-                raise InputError(f"{name} is {checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
-        if isinstance(self.inputs, Mixture):
-            _require_one_teacher(self.teacher, self.inputs)
-        units, levels = self.student.hidden + self.references.hidden, self.inputs.levels
-        checks.require_memory(
-            f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}",
-            levels * units**2,
-            "Use fewer hidden units or levels.",
-        )
-        if not self.student.activation.trainable and self.rule.uses_loss:
-            raise InputError(
-                f"the student's activation is {self.student.activation.name!r}; it has no gradient, so only a teacher can use it."
-            )
-        if self.student.gram is not None:
+        student, teacher, inputs = self.student, self.teacher, self.inputs
+        by_class = teacher is None and isinstance(inputs, Mixture)
+        for name, value, kinds, example in (
+            ("student", student, Network, "a Network, such as Network(3, 'erf')"),
+            ("teacher", UNIT if by_class else teacher, Network | Tasks, "a Network, such as Network(3, 'erf')"),
+            ("inputs", inputs, Inputs, "a law of inputs, such as Isotropic()"),
+            ("sgd", self.sgd, SGD, "an SGD(lr)"),
+        ):
+            if not isinstance(value, kinds):
+                raise InputError(f"{name} is {checks.shown(value)}; it must be {example}.")
+        if isinstance(inputs, Mixture):
+            self._check_mixture(inputs)
+        units, levels = student.hidden + self.references.hidden, inputs.levels
+        overlaps = f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}"
+        checks.require_memory(overlaps, levels * units**2, "Use fewer hidden units or levels.")
+        if not student.activation.trainable and self.rule.uses_loss:
+            name = student.activation.name
+            raise InputError(f"the student's activation is {name!r}; it has no gradient, so only a teacher can use it.")
+        if student.gram is not None:
             raise InputError("gram is set on the student; only the teacher has one. Give the student's overlaps to Start.")
-        if self.student.unseen is not None:
+        if student.unseen is not None:
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
-        if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
-            shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
-            if isinstance(self.inputs, HiddenManifold):
+        if teacher is not None and np.ndim(teacher.gram) == 3:
+            if isinstance(inputs, HiddenManifold):
                 raise InputError(
                     "the teacher's gram has a matrix for each level; for a HiddenManifold give latent overlaps (M, M)."
                 )
-            checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
-        if isinstance(self.teacher, Network):
-            self.teacher.require_fixed()
+            shape = (levels, teacher.hidden, teacher.hidden)
+            checks.require_shape("the teacher's gram", teacher.gram, shape, fix="One matrix per level.")
+        if isinstance(teacher, Network):
+            teacher.require_fixed()
         self.trainable_mask()
 
-    def _require_labels(self, mixture: Mixture) -> None:
-        """Labels of classes must be such as loss and labels want."""
+    def _check_mixture(self, mixture: Mixture) -> None:
+        """A mixture is labeled by a teacher or by its classes, whose labels must be such as loss and labels want."""
+        teacher, given = self.teacher, mixture.labels is not None
+        if isinstance(teacher, Tasks):
+            raise InputError("a mixture does not support several tasks (Tasks); give one teacher, or Mixture(labels=...).")
+        if teacher is not None and given:
+            raise InputError("the mixture has labels and there is a teacher; only one of them can label. Leave one out.")
+        if teacher is None and not given:
+            raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
+        if teacher is not None and teacher.unseen is not None:
+            raise InputError(
+                "the teacher has an unseen part, which mixtures do not support; leave out unseen or the mixture."
+            )
+        if given and isinstance(self.labels, FunctionLabels):
+            raise InputError("labels is a function of teacher fields and the mixture has labels of its own; give a teacher.")
         targets = self.targets
-        if targets is None:
-            return
-        if isinstance(self.labels, FunctionLabels):
-            raise InputError(
-                "labels is a function of teacher fields and the classes of the mixture have labels; give a teacher."
-            )
-        if self.labels.kind == "sign" and not checks.is_traced(targets) and np.any(np.abs(np.asarray(targets)) != 1):
-            raise InputError(
-                f"the labels of the classes are {checks.shown(mixture.labels)}; labels='sign' and this loss need -1 and 1."
-            )
+        signs = self.labels.kind != "sign" or targets is None or checks.is_traced(targets) or np.all(np.abs(targets) == 1)
+        if not signs:
+            labels = checks.shown(mixture.labels)
+            raise InputError(f"the labels of the classes are {labels}; labels='sign' and this loss need -1 and 1.")
 
     def _usual_labels(self) -> str:
         """Real labels; where the classes of a mixture have labels, those that the loss needs."""
@@ -171,10 +175,9 @@ class Problem(Part, ResultCard):
         if chosen.dtype != bool:
             if chosen.min() < 0 or chosen.max() >= levels:
                 raise InputError(f"trainable names the levels {chosen.tolist()}; there are levels 0 to {levels - 1}.")
-            return np.repeat(np.isin(np.arange(levels), chosen)[:, None], hidden, axis=1).astype(float)
+            chosen = np.isin(np.arange(levels), chosen)
         checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
-        mask = chosen[:, None] if chosen.ndim == 1 else chosen.T
-        return np.broadcast_to(mask, (levels, hidden)).astype(float)
+        return np.broadcast_to(np.atleast_2d(chosen).T, (levels, hidden)).astype(float)
 
     @property
     def has_noise_law(self) -> bool:
@@ -186,10 +189,8 @@ class Problem(Part, ResultCard):
         sgd = self.sgd
         found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
         found |= {"k": getattr(sgd.momentum, "k", None), "flip": getattr(self.labels, "flip", None)}
-        found |= {
-            "noise": None if self.has_noise_law else self.noise,
-            **type(self.rule).schedules(self.rule),
-        }  # Equinox wraps bound methods at each call
+        found |= {"noise": None if self.has_noise_law else self.noise}
+        found |= type(self.rule).schedules(self.rule)  # Equinox wraps bound methods at each call
         return {name: value for name, value in found.items() if callable(value)}
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
@@ -210,10 +211,9 @@ class Problem(Part, ResultCard):
         """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or `Mixture.references`."""
         if not isinstance(self.inputs, Mixture):
             return self.teacher
-        outputs = self.student.outputs if self.teacher is None else self.teacher.outputs
-        labels = self.inputs.labels
-        if self.teacher is None and labels is not None and np.ndim(labels) == 2:
-            outputs = np.shape(labels)[1]
+        outputs = (self.student if self.teacher is None else self.teacher).outputs
+        if self.teacher is None and np.ndim(self.inputs.labels) == 2:
+            outputs = np.shape(self.inputs.labels)[1]
         return self.inputs.references(self.teacher, outputs)
 
     @property
@@ -313,7 +313,9 @@ class Problem(Part, ResultCard):
         Network(4, 'erf', readout=[1.0, 1.0, 1.0, 2.0])
         """
         given = {name: LEARNING[name](value) if name in LEARNING else value for name, value in changes.items()}
-        names = _names(self.arguments() | {name: value for name, value in given.items() if name in PARTS})
+        parts = self.arguments() | {name: value for name, value in given.items() if name in PARTS}
+        inside = [f"{part}.{name}" for part in PARTS if parts[part] is not None for name in argument_names(parts[part])]
+        names = [*parts, *inside]
         return self.changed(**{_full_name(names, name): value for name, value in given.items()})
 
     def to_dict(self) -> Table:
@@ -355,33 +357,8 @@ class Problem(Part, ResultCard):
         return f"Problem({', '.join(shown)})"
 
 
-EXAMPLES = {
-    Network: "a Network, such as Network(3, 'erf')",
-    Inputs: "a law of inputs, such as Isotropic()",
-    SGD: "an SGD(lr)",
-}
-
-
-def _require_one_teacher(teacher: Network | Tasks | None, mixture: Mixture) -> None:
-    """A mixture is labeled by its classes or by a teacher."""
-    if isinstance(teacher, Tasks):
-        raise InputError("a mixture does not support several tasks (Tasks); give one teacher, or Mixture(labels=...).")
-    if teacher is not None and mixture.labels is not None:
-        raise InputError("the mixture has labels and there is a teacher; only one of them can label. Leave one out.")
-    if teacher is not None and teacher.unseen is not None:
-        raise InputError("the teacher has an unseen part, which mixtures do not support; leave out unseen or the mixture.")
-    if teacher is None and mixture.labels is None:
-        raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
-
-
-def _names(parts: Table) -> list[str]:
-    """All that can be changed in a problem of these parts: "noise", "sgd", "sgd.lr", "teacher.schedule.times", ..."""
-    inside = [f"{part}.{name}" for part in PARTS if parts[part] is not None for name in argument_names(parts[part])]
-    return [*parts, *inside]
-
-
 def _full_name(names: list[str], name: str) -> str:
-    """The full name of what "lr" or "sgd.lr" changes."""
+    """The full name of what "lr" or "sgd.lr" changes, among "noise", "sgd", "sgd.lr", "teacher.schedule.times", ..."""
     if name in names:
         return name
     holders = [part for part in PARTS if f"{part}.{name}" in names]

@@ -1,4 +1,4 @@
-"""Numbers that change with time alpha, and where the solver must not step across their features.
+"""SGD, its numbers that change with time alpha, and where the solver must not step across their features.
 
 A learning rate is a number, one of these schedules, or any function of time that JAX can trace; so are weight decay, the
 probabilities of flips and of dropout, and the strength of feedback. Label noise is a number or one of these schedules (a
@@ -24,7 +24,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import Part, by_name
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Rate, Schedule, Table
 from tutelage.errors import InputError, ValidityWarning, explained
 
 if TYPE_CHECKING:
@@ -39,6 +39,16 @@ HALVINGS = 64
 def _list_field(name: str) -> Any:
     """A field that holds a list of numbers."""
     return eqx.field(converter=partial(checks.as_array, name))
+
+
+def _rate_field(name: str, **options: Any) -> Any:
+    """A field that holds a positive number, a schedule, or None."""
+    positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
+
+    def convert(rate: object) -> Any:
+        return None if rate is None else checks.as_number(name, rate, positive, schedule=True, fix=checks.BATCH)
+
+    return eqx.field(converter=convert, **options)
 
 
 class Constant(Part):
@@ -194,13 +204,9 @@ class Restarted(Part):
 
 NAMED = by_name(Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted)
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
+RANGES = {"keep": (np.finfo(float).tiny, 1.0, "above 0 and at most 1"), "flip": (0.0, 1.0, "between 0 and 1")}
+USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
-
-
-def as_rate(name: str, value: object) -> Rate | None:
-    """A positive number as an array; a schedule, or None, as it is."""
-    positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
-    return None if value is None else checks.as_number(name, value, positive, schedule=True, fix=checks.BATCH)
 
 
 def is_schedule(value: object) -> bool:
@@ -251,35 +257,28 @@ def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solv
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
     for name, rate in problem.schedules().items():
-        if not checks.is_traced(rate):
-            _require_rate_on(name, rate, times, solved)
-
-
-def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
-    if _is_custom(rate):
-        times = np.union1d(times, scan_grid(float(times[-1])))
-    with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
-        values = _values(rate, jnp.asarray(times))
-    if values.shape != np.shape(times):
-        raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
-    if checks.is_traced(values):
-        return
-    values = np.asarray(values)
-    least, most = {"keep": (np.finfo(float).tiny, 1.0), "flip": (0.0, 1.0)}.get(name, (0.0, np.inf))
-    beyond = np.where(np.isfinite(values), np.maximum(least - values, values - most), np.inf)
-    if np.any(beyond > 0):
-        at, rule = int(np.argmax(beyond)), {"keep": "above 0 and at most 1", "flip": "between 0 and 1"}
-        raise InputError(
-            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be {rule.get(name, 'finite and zero or more')}."
-        )
-    if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
-        warnings.warn(
-            f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "
-            "and may step across short features among so many. Solve up to an earlier time, or give a Piecewise or "
-            "Interpolated schedule.",
-            ValidityWarning,
-            stacklevel=5,
-        )
+        if checks.is_traced(rate):
+            continue
+        at = np.union1d(times, scan_grid(float(times[-1]))) if _is_custom(rate) else times
+        with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
+            values = _values(rate, jnp.asarray(at))
+        if values.shape != np.shape(at):
+            raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
+        if checks.is_traced(values):
+            continue
+        values = np.asarray(values)
+        least, most, rule = RANGES.get(name, (0.0, np.inf, "finite and zero or more"))
+        beyond = np.where(np.isfinite(values), np.maximum(least - values, values - most), np.inf)
+        if np.any(beyond > 0):
+            worst = int(np.argmax(beyond))
+            raise InputError(f"{name} is {values[worst]:g} at time {at[worst]:g}; a schedule must be {rule}.")
+        if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
+            warnings.warn(
+                f"{name} rises and falls about {turns:.0f} times up to time {at[-1]:g}; the solver surely sees {RESOLVED}. Solve up "
+                "to an earlier time, or give a Piecewise or Interpolated schedule.",
+                ValidityWarning,
+                stacklevel=4,
+            )
 
 
 def scan_grid(end: ArrayLike) -> Float[Array, " T"]:
@@ -334,3 +333,112 @@ def _crossings(
         return jnp.where(same, middle, ends[0]), jnp.where(same, ends[1], middle)
 
     return jax.lax.fori_loop(0, HALVINGS, halve, (low, high))[1]
+
+
+class SlowMomentum(Part):
+    """Momentum that forgets on the time scale of learning: 1 - beta = gamma / N.
+
+        Om <- (1 - gamma/N) Om + (k / sqrt(N)) delta x,    w <- w + Om / N
+    k: strength of the force; None: gamma * lr, which tends to plain SGD as gamma grows. With k given, lr moves only the
+    readout and the biases. (A fixed beta is simply `momentum=beta`: in the limit, plain SGD with eta / (1 - beta).)
+
+    >>> import tutelage as tu
+    >>> tu.SGD(lr=0.5, momentum=tu.SlowMomentum(gamma=2.0))
+    SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
+    """
+
+    gamma: ArrayLike = checks.number_field("gamma", checks.require_positive)
+    k: Rate | None = _rate_field("k", default=None)
+
+
+class SGD(Part):
+    """How the student learns: one-pass SGD on fresh batches.
+
+    One step, with Delta = y - yhat, fields lambda_k = w_k . x / sqrt(N) + b_k, and means over the batch:
+
+        w_k += (eta / sqrt(N)) mean[ Delta v_k g'(lambda_k) x ] - (eta kappa / N) w_k
+        v_k += (eta_v / N) mean[ Delta g(lambda_k) ],    b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
+
+    Parameters
+    ----------
+    lr : float or schedule
+        The learning rate eta.
+    batch : int
+        Samples averaged per step.
+    weight_decay : float or schedule
+        kappa, of the first layer.
+    readout_lr, bias_lr : float or schedule, optional
+        eta_v and eta_b. Default: lr.
+    momentum : float or SlowMomentum
+        A fixed beta in [0, 1), or `SlowMomentum`.
+    trainable : list or mask, optional
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); other components are frozen. Default: all
+        learn.
+    spherical : bool
+        Rescale each student vector to its initial norm after every step.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tu.SGD(lr=0.5)
+    SGD(lr=0.5)
+    >>> tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
+    SGD(lr=PowerDecay(initial=0.5, timescale=50), batch=4, weight_decay=0.001)
+    """
+
+    lr: Any = _rate_field("lr")  # a number or a schedule; most callers know which, as for the rates below and momentum
+    batch: int = eqx.field(converter=lambda n: _as_batch(n), default=1, kw_only=True)
+    weight_decay: Any = checks.number_field(
+        "weight_decay", checks.require_nonnegative, schedule=True, default=0.0, kw_only=True
+    )
+    readout_lr: Any = _rate_field("readout_lr", default=None, kw_only=True)
+    bias_lr: Any = _rate_field("bias_lr", default=None, kw_only=True)
+    momentum: Any = eqx.field(converter=lambda m: _as_momentum(m), default=0.0, kw_only=True)
+    trainable: tuple[int, ...] | tuple[tuple[bool, ...], ...] | None = eqx.field(
+        static=True, converter=lambda trainable: _frozen(trainable), default=None, kw_only=True
+    )
+    spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
+
+    def __check_init__(self) -> None:
+        decay = self.weight_decay
+        if self.lr is None:
+            raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
+        if self.spherical and isinstance(self.momentum, SlowMomentum):
+            raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
+        if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
+            raise InputError(
+                f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay. Drop one."
+            )
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"trainable": None if self.trainable is None else np.asarray(self.trainable)}
+
+
+def _as_batch(batch: object) -> Any:
+    return batch if checks.is_traced(batch) else checks.as_count("batch", batch)
+
+
+def _as_momentum(momentum: object) -> Any:
+    if isinstance(momentum, SlowMomentum):
+        return momentum
+    beta = checks.as_number("momentum", momentum, checks.require_nonnegative)
+    if not checks.is_traced(beta) and beta >= 1:
+        raise InputError(f"momentum is {float(beta):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
+    return beta
+
+
+def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ...], ...] | None:
+    """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
+    if trainable is None:
+        return None
+    try:
+        array = np.asarray(trainable)
+    except ValueError:
+        array = np.asarray("ragged")
+    if array.dtype == bool and array.ndim in (1, 2) and array.size:
+        return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
+    if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
+        return tuple(int(level) for level in array)
+    raise InputError(
+        f"trainable is {checks.shown(trainable)}; it must be a list of levels, or a mask (levels,) or (hidden, levels)."
+    )

@@ -28,7 +28,7 @@ from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.sgd import SGD, USUAL_LR, SlowMomentum
+from tutelage.problem.schedules import SGD, USUAL_LR, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 

@@ -17,8 +17,7 @@ from tutelage import checks, labels, losses, rules
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
-from tutelage.problem.schedules import Constant
-from tutelage.problem.sgd import SlowMomentum
+from tutelage.problem.schedules import Constant, SlowMomentum
 from tutelage.problem.tasks import Tasks
 from tutelage.rules.gradient import has_closed_form
 
@@ -159,56 +158,47 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
 
 def require_fit(problem: "Problem") -> None:
     """Loss, labels, rule and outputs must fit each other."""
-    p, loss_name = problem, losses.loss_name(problem.loss)
+    p, sgd, rule_name, loss_name = problem, problem.sgd, type(problem.rule).__name__, losses.loss_name(problem.loss)
     teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
-    own = isinstance(p.labels, labels.Function)
-    if p.has_noise_law and not isinstance(p.labels, labels.Real):
+    own, real = isinstance(p.labels, labels.Function), isinstance(p.labels, labels.Real)
+    targets = p.loss.targets if p.rule.uses_loss else "real"
+    if p.has_noise_law and not real:
         raise InputError("noise is a function, which belongs to labels='real'; leave it out, or use labels='real'.")
-    if not p.has_noise_law:
-        noisy = callable(p.noise) or (not checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0))
-        if noisy and not isinstance(p.labels, labels.Real):
-            raise InputError(
-                f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; use labels='real', or Sign(flip=0.1)."
-            )
-    elif student_outputs > 1:
+    if p.has_noise_law and student_outputs > 1:
         raise InputError("noise is a function and there are several outputs; give a number, the noise of each output.")
-    else:
+    if p.has_noise_law:
         _require_quantiles(p.noise)
+    elif not real and (callable(p.noise) or (not checks.is_traced(p.noise) and np.any(p.noise != 0))):
+        given = f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}"
+        raise InputError(f"{given}; use labels='real', or labels.Sign(flip=0.1) for wrong labels.")
     if kind == "sign" and teacher_outputs > 1:
         raise InputError(f"the labels are signs and the teacher has {teacher_outputs} outputs; use labels='argmax'.")
     if kind == "class" and teacher_outputs < 2:
         raise InputError("labels is 'argmax' and the teacher has one output; give it several: Network(3, outputs=3).")
     if not own and student_outputs != teacher_outputs:
         raise InputError(f"the student has {student_outputs} outputs and the teacher {teacher_outputs}; they must be equal.")
-    if p.rule.uses_loss and not own and p.loss.targets not in ("real", kind):
+    if not own and targets not in ("real", kind):
         made = {"sign": "labels -1 and 1; use labels='sign'", "class": "classes; use labels='argmax' and several outputs"}
-        raise InputError(f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: it needs {made[p.loss.targets]}.")
-    if p.rule.uses_loss and p.loss.targets == "class" and student_outputs < 2:
+        raise InputError(f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: it needs {made[targets]}.")
+    if targets == "class" and student_outputs < 2:
         raise InputError(f"the loss {loss_name!r} needs two outputs or more and the student has one; use loss='logistic'.")
-    if p.rule.uses_loss and p.loss.targets == "sign" and student_outputs > 1:
+    if targets == "sign" and student_outputs > 1:
         raise InputError(f"the loss {loss_name!r} needs one output, the student has {student_outputs}; use cross_entropy.")
     if type(p.rule) in CLASSICAL and not own and kind != "sign":
-        raise InputError(f"the rule {type(p.rule).__name__} needs labels -1 and 1, not of kind {kind!r}; use labels='sign'.")
+        raise InputError(f"the rule {rule_name} needs labels -1 and 1, not of kind {kind!r}; use labels='sign'.")
     if isinstance(p.rule, rules.Reinforce) and p.student.hidden > 1:
         raise InputError(f"the rule Reinforce is for one unit and the student has {p.student.hidden}; use Network(1).")
-    if p.rule.uses_norm:
-        _require_single_samples(p)
+    if p.rule.uses_norm and not checks.is_traced(sgd.batch) and sgd.batch > 1:
+        raise InputError(f"the rule {rule_name} learns from one sample at a time and batch is {sgd.batch}; use batch=1.")
+    slow = isinstance(sgd.momentum, SlowMomentum)
+    if p.rule.uses_norm and (slow or (not checks.is_traced(sgd.momentum) and float(sgd.momentum) > 0)):
+        raise InputError(f"the rule {rule_name} holds for plain SGD and the problem has momentum; use momentum=0.")
     if isinstance(p.rule, rules.FeedbackAlignment):
         shape = np.shape(p.student.readout)
         checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
     words = losses.as_loss.word(p.loss), labels.as_labels.word(p.labels), rules.as_rule.word(p.rule)
     if None in words:
         _require_update(problem)
-
-
-def _require_single_samples(problem: "Problem") -> None:
-    """A rule that looks at the length of a sample sees one at a time, and moves by it alone."""
-    name, sgd = type(problem.rule).__name__, problem.sgd
-    if not checks.is_traced(sgd.batch) and sgd.batch > 1:
-        raise InputError(f"the rule {name} learns from one sample at a time and batch is {sgd.batch}; use batch=1.")
-    slow = isinstance(sgd.momentum, SlowMomentum)
-    if slow or (not checks.is_traced(sgd.momentum) and float(sgd.momentum) > 0):
-        raise InputError(f"the rule {name} holds for plain SGD and the problem has momentum; use momentum=0.")
 
 
 def _require_quantiles(noise: Callable[..., object]) -> None:
@@ -221,22 +211,19 @@ def _require_quantiles(noise: Callable[..., object]) -> None:
 
 def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
-    p, tried = problem, _some_labels(problem)
-    rho, fields = jnp.full(p.teacher.hidden, 0.3), jnp.full(p.student.hidden, 0.2)
+    p, tried, K, M, T = problem, _some_labels(problem), problem.student.hidden, problem.teacher.hidden, problem.rule.samples
+    rho, fields = jnp.full(M, 0.3), jnp.full(K, 0.2)
     if p.rule.uses_loss:
         losses.require_usable(p.loss, p.student.output(fields), tried)
     parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields)
     name, law = type(p.rule).__name__, p.rule.randomness(0.0)
     if law is not None and not isinstance(law, rules.Law):
-        raise InputError(
-            f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as rules.Normal()."
-        )
-    overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
+        given = f"the randomness of the rule {name} is {checks.shown(law)}"
+        raise InputError(f"{given}; it must be None or a law, such as rules.Discrete([0.0, 1.0], [0.5, 0.5]).")
+    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
     context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-    per_unit = isinstance(law, rules.PerUnit)
-    xi = None if law is None else jnp.asarray(law.from_normal(jnp.zeros(p.student.hidden if per_unit else ())))
-    sample = rules.Sample(fields, rho, tried[0], xi)
-    T = p.rule.samples
+    normals = jnp.zeros(K if isinstance(law, rules.PerUnit) else ())
+    sample = rules.Sample(fields, rho, tried[0], None if law is None else jnp.asarray(law.from_normal(normals)))
     if T > 1:
         sample = jax.tree.map(lambda x: jnp.broadcast_to(x, (T, *jnp.shape(x))), sample)
     fix = "update(sample, parameters, context) must be written with jax.numpy and return self.result(delta, parameters)."
@@ -244,13 +231,11 @@ def _require_update(problem: "Problem") -> None:
         update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     if not isinstance(update, rules.Update) or not isinstance(update.parameters, rules.Parameters):
         raise InputError(f"the rule {name} returns no Update; it must return self.result(delta, parameters).")
-    for what, found, right in (
-        ("delta", update.delta, fields),
-        ("change of the readout", update.parameters.readout, parameters.readout),
-    ):
+    found = {"delta": (update.delta, fields), "change of the readout": (update.parameters.readout, parameters.readout)}
+    for what, (value, right) in found.items():
         shape = right.shape if T == 1 else (T, *right.shape)
-        if jnp.shape(found) != shape:
-            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {shape}.")
+        if jnp.shape(value) != shape:
+            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(value)}; it must be {shape}.")
 
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
@@ -262,12 +247,8 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     with explained(f"the labels {name!r} fail on one sample", fix):
         tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
     outputs = p.student.outputs
-    right = () if outputs == 1 else (outputs,)
-    if tried.shape[1:] != right:
-        raise InputError(
-            f"the labels {name!r} have shape {tried.shape[1:]} and the student has {outputs} output{'s' * (outputs > 1)}; "
-            f"a label must have shape {right}. Change the labels or the student's outputs."
-        )
+    fix = f"One number for each of the student's outputs ({outputs} output{'s' * (outputs > 1)})."
+    checks.require_shape(f"a label of {name!r}", tried[0], () if outputs == 1 else (outputs,), fix=fix)
     needs_signs = p.loss.targets == "sign" if p.rule.uses_loss else type(p.rule) in CLASSICAL
     if needs_signs and not checks.is_traced(tried) and np.any(np.abs(tried) != 1):
         what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
