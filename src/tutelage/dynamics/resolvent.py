@@ -23,7 +23,7 @@ from jaxtyping import Float
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
 from tutelage.problem import Problem
-from tutelage.problem.traits import CLASSIC, TRAITS, missing_traits
+from tutelage.problem.traits import CLASSIC, missing_traits, said_instead
 
 TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
 
@@ -32,7 +32,7 @@ def unsuited(problem: Problem) -> str | None:
     """Why the dynamics of a problem does not have this form; None if it has."""
     missing = missing_traits(problem, (*CLASSIC, "fixed momentum", "free norms"))
     if missing:
-        return TRAITS[missing[0]].has(problem)
+        return said_instead(problem, missing[:1])
     if {"noise", "weight_decay"} & set(problem.schedules()):
         return "the label noise or the weight decay is a schedule"
     mask = problem.trainable_mask()

@@ -6,6 +6,8 @@ start                                                                     the in
 sample                                                                    one sample: its label, and the update it makes
 """
 
+# ruff: noqa: F401  other packages import these names from here
+
 from tutelage.problem.activation import Activation
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
@@ -15,32 +17,3 @@ from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import SGD, Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
-
-__all__ = [
-    "SGD",
-    "Activation",
-    "Constant",
-    "Cosine",
-    "Drift",
-    "HiddenManifold",
-    "Inputs",
-    "Interleave",
-    "Interpolated",
-    "Isotropic",
-    "Linear",
-    "Mixture",
-    "Network",
-    "Piecewise",
-    "PowerDecay",
-    "PowerLaw",
-    "Problem",
-    "Replay",
-    "SlowMomentum",
-    "Spectrum",
-    "Start",
-    "Switch",
-    "Tasks",
-    "asymmetric_start",
-    "random_start",
-    "start_from_weights",
-]

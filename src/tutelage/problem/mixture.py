@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import with_fields
-from tutelage._types import Array, Numbers, NumpyOrJax, Table
+from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
@@ -88,9 +88,8 @@ class Mixture(Inputs):
             return
         norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
         if norms.max() > LARGEST_NORM:
-            raise InputError(
-                f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}; it must be of order 1. Divide it by sqrt(N)."
-            )
+            given = f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}"
+            raise InputError(f"{given}; it must be of order 1, where the noise has norm sqrt(N). Divide means by sqrt(N).")
 
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -138,12 +137,8 @@ class Mixture(Inputs):
 
         Teacher vectors are orthogonal to the b_m unless the initial condition says more. The b_m have no readout.
         """
-        own, M, m, L = (
-            UNIT if teacher is None else teacher,
-            0 if teacher is None else teacher.hidden,
-            self.vectors,
-            self.levels,
-        )
+        own, M = (UNIT, 0) if teacher is None else (teacher, teacher.hidden)
+        m, L = self.vectors, self.levels
         xp: Any = jnp if checks.is_traced(self.gram, self.laws, teacher) else np
         t = xp.broadcast_to(xp.asarray(self.gram), (L, m, m))
         if teacher is not None:
@@ -158,18 +153,10 @@ class Mixture(Inputs):
         """What stands for the teacher's output in each class; a class number becomes a one-hot vector of `outputs` entries."""
         if self.labels is None or outputs == 1 or np.ndim(self.labels) == 2:
             return self.labels
-        known = not checks.is_traced(self.labels)
-        if known and not np.all(np.isin(np.asarray(self.labels), np.arange(outputs))):
-            raise InputError(
-                f"the labels of the classes are {checks.shown(self.labels)} and there are {outputs} outputs; a label must be "
-                f"the number of an output, from 0 to {outputs - 1}, or a vector of {outputs} numbers."
-            )
+        if not checks.is_traced(self.labels) and not np.all(np.isin(self.labels, np.arange(outputs))):
+            given = f"the labels of the classes are {checks.shown(self.labels)} and there are {outputs} outputs"
+            raise InputError(f"{given}; a label must be a number from 0 to {outputs - 1}, or a vector of {outputs} numbers.")
         return jnp.asarray(jnp.asarray(self.labels)[:, None] == np.arange(outputs), float)
-
-    def class_of(self, uniform: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The class of a sample, from a number uniform on (0, 1)."""
-        edges = jnp.cumsum(jnp.asarray(self.probabilities))
-        return jnp.sum(uniform[..., None] > edges[:-1], axis=-1)
 
     def with_shares(self, shares: Float[NumpyOrJax, " L"], gram: Float[NumpyOrJax, "L m m"] | None = None) -> "Mixture":
         """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
@@ -241,13 +228,9 @@ class Mixture(Inputs):
         return cls(np.eye(len(vectors)), gram[0] if len(gram) == 1 else gram, weights, inputs, labels)
 
     def arguments(self) -> Table:
-        return {
-            "coefficients": self.coefficients,
-            "gram": self.gram,
-            "weights": self.probabilities,
-            "inputs": self.laws[0] if len(self.laws) == 1 else self.laws,
-            "labels": self.labels,
-        }
+        inputs = self.laws[0] if len(self.laws) == 1 else self.laws
+        own = {name: getattr(self, name) for name in ("coefficients", "gram", "labels")}
+        return own | {"weights": self.probabilities, "inputs": inputs}
 
     def __repr__(self) -> str:
         spectrum = f"{self.laws[0]!r}" if len(self.laws) == 1 else f"{len(self.laws)} spectra"

@@ -26,13 +26,16 @@ def normals_needed(problem: Problem) -> int:
     if isinstance(problem.teacher, Tasks):
         return max(map(normals_needed, problem.tasks)) + 1
     beyond = 0 if problem.unseen is None else problem.teacher.hidden
-    return _of_label_and_rule(problem) + beyond + isinstance(problem.inputs, Mixture)
+    return sum(_of_label_and_rule(problem)) + beyond + isinstance(problem.inputs, Mixture)
 
 
-def _of_label_and_rule(problem: Problem) -> int:
+def _of_label_and_rule(problem: Problem) -> tuple[int, int]:
+    """Numbers of the label and of the rule. Signs have one even if none is flipped: a traced probability may be zero or not."""
+    outputs = problem.references.outputs
+    certain = problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign)
     law = problem.rule.law(problem.student.hidden, 0.0)
-    own = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
-    return _of_label(problem) + own
+    of_rule = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
+    return 0 if certain else outputs if outputs > 1 and not problem.has_noise_law else 1, of_rule
 
 
 def with_unseen(
@@ -41,7 +44,7 @@ def with_unseen(
     """Fields of one teacher, complete: what the inputs carry of them is given, the part that they do not is added."""
     if problem.unseen is None:
         return reference
-    first = _of_label_and_rule(problem)
+    first = sum(_of_label_and_rule(problem))
     return reference + normals[..., first : first + problem.teacher.hidden] @ jnp.asarray(unseen_root(problem)).T
 
 
@@ -97,7 +100,8 @@ def learn(
 
 def class_of(mixture: Mixture, normals: Float[Array, "S draws"]) -> Int[Array, " S"]:
     """The classes of samples: the last of their normal numbers decides."""
-    return mixture.class_of(ndtr(normals[:, -1]))
+    edges = jnp.cumsum(jnp.asarray(mixture.probabilities))
+    return jnp.sum(ndtr(normals[:, -1:]) > edges[:-1], axis=-1)
 
 
 def _learn_in_classes(
@@ -117,7 +121,7 @@ def _learn_in_classes(
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:
     """The label of a sample with teacher fields (M,), biases included."""
-    law, count = problem.labels.law(problem.noise), _of_label(problem)
+    law, count = problem.labels.law(problem.noise), _of_label_and_rule(problem)[0]
     xi = None
     if law is not None:
         xi = jnp.asarray(law.from_normal(normals[:count] if problem.teacher.outputs > 1 else normals[0]))
@@ -141,7 +145,7 @@ def updates_of(
     rule, law = problem.rule, problem.rule.law(problem.student.hidden, context.time)
 
     def seen(student: Array, reference: Array, label: Array, normals: Array, norm2: Array) -> Sample:
-        own, xi = normals[_of_label(problem) :], None
+        own, xi = normals[_of_label_and_rule(problem)[0] :], None
         if law is not None:
             xi = jnp.asarray(law.from_normal(own[: law.units] if isinstance(law, PerUnit) else own[0]))
         return Sample(student, reference, label, xi, norm2)
@@ -161,14 +165,6 @@ def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
     """The mean of |x|^2 / N, the trace of the input covariance divided by N; per unit where levels are frozen."""
     weights, mask = jnp.asarray(problem.inputs.weights), problem.trainable_mask()
     return jnp.sum(weights) if mask is None else weights @ mask
-
-
-def _of_label(problem: Problem) -> int:
-    """Numbers of the label. Signs have one even if none is flipped: a traced probability of flips may be zero or not."""
-    if problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign):
-        return 0
-    outputs = problem.references.outputs
-    return outputs if outputs > 1 and not problem.has_noise_law else 1
 
 
 def context_of(

@@ -244,10 +244,15 @@ def _known_switches(rate: Rate | None) -> ArrayLike | None:
 
 def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
-    if _is_custom(rate):
-        return _jump_times(rate, end)
-    times = _known_switches(rate)
-    return np.zeros(0) if times is None else np.atleast_1d(times)
+    if not _is_custom(rate):
+        times = _known_switches(rate)
+        return np.zeros(0) if times is None else np.atleast_1d(times)
+    found = np.unique(np.asarray(_feature_times(rate, end)))
+    found = found[found < end]
+    gap = 4 * np.finfo(found.dtype).eps * end
+    before, after = (np.asarray(_values(rate, jnp.asarray(t))) for t in (np.maximum(found - gap, 0.0), found + gap))
+    size = np.ptp(np.asarray(_values(rate, scan_grid(end))))
+    return found[np.abs(after - before) > 1e-6 * size]
 
 
 def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
@@ -309,16 +314,6 @@ def _feature_times(rate: Schedule, end: ArrayLike) -> Float[Array, " S"]:
 def _swings(values: Float[NumpyOrJax, " T"]) -> Float[Array, ""]:
     """How many times the function rises or falls by its whole range."""
     return jnp.sum(jnp.abs(jnp.diff(values))) / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
-
-
-def _jump_times(rate: Schedule, end: float) -> Float[np.ndarray, " S"]:
-    """Those feature times at which the function jumps."""
-    found = np.unique(np.asarray(_feature_times(rate, end)))
-    found = found[found < end]
-    gap = 4 * np.finfo(found.dtype).eps * end
-    before, after = (np.asarray(_values(rate, jnp.asarray(t))) for t in (np.maximum(found - gap, 0.0), found + gap))
-    size = np.ptp(np.asarray(_values(rate, scan_grid(end))))
-    return found[np.abs(after - before) > 1e-6 * size]
 
 
 def _crossings(

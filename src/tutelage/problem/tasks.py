@@ -114,14 +114,9 @@ class Interleave(TaskSchedule):
     shares: Any = eqx.field(converter=lambda shares: _shares(shares))
 
     def __check_init__(self) -> None:
-        if self.schedules():
-            return
-        if np.ndim(self.shares) > 1:
-            raise InputError(
-                f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
-            )
-        shares = self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)
-        checks.require_probabilities("shares (the probabilities of the tasks)", cast(NumpyOrJax, shares))
+        if not self.schedules():
+            shares = self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)
+            checks.require_probabilities("shares (the probabilities of the tasks)", shares)
 
     def schedules(self) -> list[Any]:
         return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
@@ -145,7 +140,8 @@ def _shares(shares: Any) -> Any:
         return shares
     if isinstance(shares, list | tuple) and any(callable(share) for share in shares):
         return tuple(share if callable(share) else checks.as_array("a share", share) for share in shares)
-    return checks.as_array("shares (the probabilities of the tasks)", shares)
+    fix = "A list of probabilities, one for each task."
+    return checks.as_array("shares (the probabilities of the tasks)", shares, shapes=[(), ("tasks",)], fix=fix)
 
 
 class Replay(TaskSchedule):

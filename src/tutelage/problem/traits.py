@@ -5,8 +5,7 @@ each missing trait, what the problem has instead, and what to change.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
 
-@dataclass(frozen=True)
-class Trait:
-    """holds: does a problem have it? has: what it has instead, in words. needs: what to ask for."""
+class Trait(NamedTuple):
+    """holds: does a problem have it? has: what it has instead, a text with names in braces. needs: what to ask for."""
 
     holds: "Callable[[Problem], bool]"
-    has: "Callable[[Problem], str]"
+    has: str
     needs: str
 
 
@@ -47,90 +45,68 @@ def _schedules(problem: "Problem") -> list[str]:
 # not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
 TASKS, MIXTURES = "tasks", "mixtures"
 UNLESS = {TASKS: "one task", MIXTURES: "one Gaussian"}
-TRAITS: dict[str, Trait] = {
+TRAITS = {
     "one task": Trait(
-        lambda p: not isinstance(p.teacher, Tasks),
-        lambda p: f"it has {p.teacher.count} task{'s' * (p.teacher.count > 1)} (Tasks) in place of a teacher",
-        "one teacher (a Network)",
+        lambda p: not isinstance(p.teacher, Tasks), "it has {tasks} (Tasks) in place of a teacher", "one teacher (a Network)"
     ),
     "one Gaussian": Trait(
         lambda p: not isinstance(p.inputs, Mixture),
-        lambda p: f"its inputs are a mixture of {p.inputs.classes} classes",
+        "its inputs are a mixture of {classes} classes",
         "inputs of one Gaussian",
     ),
-    "squared": Trait(
-        lambda p: type(p.loss) is losses.Squared,
-        lambda p: f"the loss is {losses.loss_name(p.loss)!r}, not 'squared'",
-        "loss='squared'",
-    ),
+    "squared": Trait(lambda p: type(p.loss) is losses.Squared, "the loss is {loss!r}, not 'squared'", "loss='squared'"),
     "gradient": Trait(
-        lambda p: type(p.rule) is rules.Gradient,
-        lambda p: f"the rule is {type(p.rule).__name__}, not the gradient of the loss",
-        "rule='gradient'",
+        lambda p: type(p.rule) is rules.Gradient, "the rule is {rule}, not the gradient of the loss", "rule='gradient'"
     ),
     "closed rule": Trait(
         lambda p: has_closed_form(p.rule),
-        lambda p: f"the rule is {type(p.rule).__name__}, whose averages have no closed form",
+        "the rule is {rule}, whose averages have no closed form",
         "rule='gradient', FeedbackAlignment or Dropout",
     ),
     "real": Trait(
-        lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
-        lambda p: (
-            "the label noise has a quantile function" if p.has_noise_law else f"the labels are {type(p.labels).__name__}"
-        ),
-        "labels='real' with a number as noise",
+        lambda p: type(p.labels) is labels.Real and not p.has_noise_law, "{labels}", "labels='real' with a number as noise"
     ),
     "single output": Trait(
-        lambda p: p.student.outputs == 1 and p.references.outputs == 1,
-        lambda p: f"the networks have {max(p.student.outputs, p.references.outputs)} outputs",
-        "outputs=1",
+        lambda p: p.student.outputs == 1 and p.references.outputs == 1, "the networks have {outputs} outputs", "outputs=1"
     ),
     "one activation": Trait(
         lambda p: ", " not in p.student.activation.name + p.references.activation.name,
-        lambda p: "the units of a network have different activations",
+        "the units of a network have different activations",
         "one activation for all units",
     ),
     "smooth": Trait(
-        lambda p: not _jumps(p),
-        lambda p: "the update jumps as a function of the student's fields",
-        "a smooth loss and activation",
+        lambda p: not _jumps(p), "the update jumps as a function of the student's fields", "a smooth loss and activation"
     ),
     "differentiable": Trait(
         lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
-        lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps and the readout is trained",
+        "the derivative of the loss {loss!r} jumps and the readout is trained",
         "a fixed readout (train_readout=False) or a smooth loss",
     ),
-    "constant rates": Trait(
-        lambda p: not _schedules(p),
-        lambda p: f"{_schedules(p)[0]} is a schedule",
-        "constant learning rates (lr=0.5)",
-    ),
+    "constant rates": Trait(lambda p: not _schedules(p), "{changing} is a schedule", "constant learning rates (lr=0.5)"),
     "fixed momentum": Trait(
         lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
-        lambda p: "momentum is a SlowMomentum",
+        "momentum is a SlowMomentum",
         "a fixed momentum (momentum=0.9)",
     ),
     "no momentum": Trait(
         lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
-        lambda p: "the problem has momentum",
+        "the problem has momentum",
         "momentum=0",
     ),
-    "free norms": Trait(
-        lambda p: not p.sgd.spherical, lambda p: "spherical is True (weights of fixed length)", "spherical=False"
-    ),
-    "all levels": Trait(lambda p: p.sgd.trainable is None, lambda p: "some levels are frozen (trainable)", "trainable=None"),
+    "free norms": Trait(lambda p: not p.sgd.spherical, "spherical is True (weights of fixed length)", "spherical=False"),
+    "all levels": Trait(lambda p: p.sgd.trainable is None, "some levels are frozen (trainable)", "trainable=None"),
     "no weight decay": Trait(
         lambda p: not callable(p.sgd.weight_decay) and float(p.sgd.weight_decay) == 0,
-        lambda p: "the weights decay (weight_decay)",
+        "the weights decay (weight_decay)",
         "weight_decay=0",
     ),
     "visible teacher": Trait(
         lambda p: p.unseen is None,
-        lambda p: "the inputs do not carry all of the teacher's fields (unseen), so that no student can copy it",
+        "the inputs do not carry all of the teacher's fields (unseen), so that no student can copy it",
         "a teacher without unseen",
     ),
-    "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
-    "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
+    "no biases": Trait(lambda p: not p.biased, "the units have biases", "units without biases"),
+    "fixed readout": Trait(lambda p: not p.student.train_readout, "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
 CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)  # closed drift and noise
@@ -151,9 +127,22 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
     usual = tuple(trait for word, trait in UNLESS.items() if word not in needed and trait not in needed)
     missing = missing_traits(problem, (*usual, *(name for name in needed if name not in UNLESS)))
     if missing:
-        has = ", and ".join(TRAITS[name].has(problem) for name in missing)
-        needs = " and ".join(TRAITS[name].needs for name in missing)
+        has, needs = said_instead(problem, missing), " and ".join(TRAITS[name].needs for name in missing)
         raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
+
+
+def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
+    """What a problem has instead of these traits."""
+    p, tasks = problem, getattr(problem.teacher, "count", 1)
+    return ", and ".join(TRAITS[name].has for name in missing).format(
+        tasks=f"{tasks} task{'s' * (tasks > 1)}",
+        classes=getattr(p.inputs, "classes", 1),
+        loss=losses.loss_name(p.loss),
+        rule=type(p.rule).__name__,
+        labels="the label noise has a quantile function" if p.has_noise_law else f"the labels are {type(p.labels).__name__}",
+        outputs=max(p.student.outputs, p.references.outputs),
+        changing=", ".join(_schedules(p)[:1]),
+    )
 
 
 def require_fit(problem: "Problem") -> None:
