@@ -26,8 +26,7 @@ def require_place(path: Path) -> Path:
 def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
     """Put these bytes under this name, all of them or (with an OSError) none.
 
-    durable: when this returns, the file also survives a loss of power: its bytes are on the disk before its name is, and the
-    name before we go on.
+    durable: it also survives a loss of power: its bytes are on the disk before its name is, and the name before we go on.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # `is_unfinished` knows it
     try:

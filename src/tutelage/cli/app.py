@@ -32,19 +32,16 @@ EXAMPLES = {
     "solve": ("solve --lr 1.5 --plot curve.png", "solve problem.toml --out curve.nc"),
     "sweep": ("sweep examples/sweep.toml --out output/sweep", "sweep status output/sweep"),
 }
-SYNONYMS = {  # other names of options, as in other programs and in papers
-    "--learning-rate": "--lr",
-    "--eta": "--lr",
-    "--hidden": "--student-units",
-    "--students": "--student-units",
-    "--teachers": "--teacher-units",
-    "--classes": "--outputs",
-    "--sigma": "--noise",
-    "-N": "--dim",
-    "--t-max": "--times",
-    "--end": "--times",
-    "--output": "--out",
-    "--folder": "--out-dir",
+SYNONYMS = {  # other names of our options, as in other programs and in papers
+    "--lr": ("--learning-rate", "--eta"),
+    "--student-units": ("--hidden", "--students"),
+    "--teacher-units": ("--teachers",),
+    "--outputs": ("--classes",),
+    "--noise": ("--sigma",),
+    "--dim": ("-N",),
+    "--times": ("--t-max", "--end"),
+    "--out": ("--output",),
+    "--out-dir": ("--folder",),
 }
 SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for garbage
 
@@ -103,8 +100,8 @@ def _unknown_option(error: UnknownOptionError) -> str:
     """Name the right option: a synonym, or the nearest of this command."""
     option = (error.token.keyword or error.token.value).partition("=")[0]
     here = [name for argument in error.argument_collection for name in argument.names]
-    meant = SYNONYMS.get(option)
-    near = [meant] if meant in here else get_close_matches(option, here, n=1)
+    meant = [name for name in here if option in SYNONYMS.get(name, ())]
+    near = meant or get_close_matches(option, here, n=1)
     command = " ".join(["tutelage", *(error.command_chain or ())])
     hint = f"Did you mean {near[0]}?" if near else f"See {command} --help."
     return f"{command} has no option {option}. {hint}"

@@ -9,7 +9,7 @@ import math
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutelage._files import require_place
 from tutelage.cli.request import OutputFlags
@@ -134,7 +134,7 @@ def dumps(answer: "Table") -> str:
     return json.dumps(_plain(answer), allow_nan=False)
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

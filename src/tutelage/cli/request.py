@@ -109,9 +109,7 @@ class ProblemFlags:
             labels = self.labels or tables.get("labels", "sign")
             kind = labels.get("kind") if isinstance(labels, dict) else labels
             if kind != "sign":
-                raise InputError(
-                    f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one out."
-                )
+                raise InputError(f"--flip is given for {kind!r} labels; only sign labels are flipped. Leave one out.")
             labels = {"kind": "sign", "flip": self.flip}
         merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
         return merged | given(noise=self.noise, loss=self.loss, labels=labels, rule=self.rule)

@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 MOST_VALUES = 10**6
 RANGE = ("from", "to", "count", "log")
-HELP = """Compute measures over a grid of problems and keep them in a folder that can be resumed.
-
-The file is a problem file (see solve) with measure = [...], a table [over] of names and values (or [[points]]), and
-optionally starts, runs, seed, [start], [times], [cluster]. Interrupt it at any time and run it again: finished work is kept.
-Exit code 1: some points failed; their errors are kept with them.
-"""
-sweep = App(name="sweep", help=HELP)
+sweep = App(name="sweep")
 
 
 @Parameter(name="*", group=METHOD)
@@ -82,7 +76,11 @@ def sweep_file(
     work: WorkFlags = WorkFlags(),  # noqa: B008
     output: SweepOutputFlags = SweepOutputFlags(),  # noqa: B008
 ) -> int:
-    """Run the sweep that a file describes.
+    """Compute measures over a grid of problems and keep them in a folder that can be resumed.
+
+    The file is a problem file (see solve) with measure = [...], a table [over] of names and values (or [[points]]), and
+    optionally starts, runs, seed, [start], [times], [cluster]. Interrupt it at any time and run it again: finished work is kept.
+    Exit code 1: some points failed; their errors are kept with them.
 
     Parameters
     ----------
@@ -103,7 +101,6 @@ def sweep_file(
 
     options = cluster if work.executor == "slurm" else None
     result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
-
     files = [str(Path(str(result.folder)) / "sweep.nc")]
     if output.plot is not None:
         from tutelage.plot import save_figure

@@ -77,15 +77,9 @@ class _Found:
         for name, values in found.items():
             self.put(name, values, measure.dims.get(name, ()), per_start)
 
-    def put(
-        self,
-        name: str,
-        values: Mapping[Member, ArrayLike],
-        dims: tuple[str, ...] = (),
-        per_start: bool = True,
-        blank: float | np.int8 = np.nan,
-    ) -> None:
-        """A variable with the value of each member; `blank` where there is none, or a curve ends early."""
+    def put(self, name: str, values: Mapping[Member, ArrayLike], dims: tuple[str, ...] = (), per_start: bool = True) -> None:
+        """A variable with the value of each member; blank where there is none, or a curve ends early."""
+        blank = np.int8(NOT_SOLVED) if name == "status" else np.nan
         sizes = {"time": len(self.spec.times), "run": self.spec.runs}
         shape = np.array([sizes.get(dim, 0) for dim in dims], dtype=int)
         for value in values.values():
@@ -144,7 +138,7 @@ def _solve(found: _Found, members: Mapping[Member, tuple[Problem, Start]], whole
         except InputError as error:
             for place, _ in keys:
                 found.say("failure", place, message_of(error))
-    found.put("status", {member: curve.status_code for member, curve in curves.items()}, blank=np.int8(NOT_SOLVED))
+    found.put("status", {member: curve.status_code for member, curve in curves.items()})
     found.put("end_time", {member: curve.end_time for member, curve in curves.items()})
     for member in curves:
         problem, start = members[member]

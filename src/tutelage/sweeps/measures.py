@@ -11,7 +11,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,24 +67,27 @@ def simulation_seed(seed: int, point: int, start: int) -> int:
 # The measures of the theory and of finite networks.
 
 
-def _theory(name: str, letters: tuple[str, ...], at_end: bool) -> Measure:
-    """Variables of the trajectory: curves, or their last entries, NaN if the solve did not get there."""
-    names = {f"final_{letter}" if at_end else letter: letter for letter in letters}
+def _theory(name: str) -> Measure:
+    """Variables of the trajectory: curves, or (final_) their last entries, NaN if the solve did not get there."""
+    short = name.removeprefix("final_")
+    prefix, letters = name.removesuffix(short), ("R", "Q") if short == "overlaps" else (short,)
 
     def values(case: Case) -> dict[str, np.ndarray]:
         assert case.trajectory is not None
-        curves = {key: np.asarray(getattr(case.trajectory, letter)) for key, letter in names.items()}
-        if not at_end:
+        curves = {f"{prefix}{letter}": np.asarray(getattr(case.trajectory, letter)) for letter in letters}
+        if not prefix:
             return curves
         return {key: c[-1] if case.trajectory.finished else np.full(c.shape[1:], np.nan) for key, c in curves.items()}
 
-    dims = {key: (*([] if at_end else ["time"]), *DIMS.get(letter, ())) for key, letter in names.items()}
-    return Measure(name, values, dims, frozenset({"end" if at_end else "curve"}))
+    time = () if prefix else ("time",)
+    dims = {f"{prefix}{letter}": (*time, *DIMS.get(letter, ())) for letter in letters}
+    return Measure(name, values, dims, frozenset({"end" if prefix else "curve"}))
 
 
-def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
-    """Each run, or the mean over the runs with its standard error."""
-    dims = () if at_end else ("time",)
+def _simulated(name: str) -> Measure:
+    """Each run (run_), or the mean over the runs with its standard error (simulated_)."""
+    at_end, each = "final_" in name, name.startswith("run_")
+    time = () if at_end else ("time",)
 
     def values(case: Case) -> dict[str, np.ndarray]:
         errors = np.asarray(case.runs.error)
@@ -92,42 +95,23 @@ def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
         if unfinished:
             raise InputError(f"{unfinished} of {len(errors)} runs diverged. Lower the learning rate.")
         errors = errors[:, -1] if at_end else errors
-        if not averaged:
+        if each:
             return {name: errors}
         return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
 
-    variables = {name: dims, f"{name}_se": dims} if averaged else {name: ("run", *dims)}
-    return Measure(name, values, variables, frozenset({"start", "runs"}), looped=True)
+    dims = {name: ("run", *time)} if each else {name: time, f"{name}_se": time}
+    return Measure(name, values, dims, frozenset({"start", "runs"}), looped=True)
 
 
-TABLE = {
-    measure.name: measure
-    for measure in (
-        _theory("error", ("error",), at_end=False),
-        _theory("loss", ("loss",), at_end=False),
-        _theory("final_error", ("error",), at_end=True),
-        _theory("final_loss", ("loss",), at_end=True),
-        _theory("overlaps", ("R", "Q"), at_end=False),
-        _theory("final_overlaps", ("R", "Q"), at_end=True),
-        _simulated("simulated_error", at_end=False, averaged=True),
-        _simulated("simulated_final_error", at_end=True, averaged=True),
-        _simulated("run_error", at_end=False, averaged=False),
-        _simulated("run_final_error", at_end=True, averaged=False),
-    )
-}
-
-
+THEORY = ("error", "loss", "final_error", "final_loss", "overlaps", "final_overlaps")
+SIMULATED = ("simulated_error", "simulated_final_error", "run_error", "run_final_error")
+TABLE = {name: _theory(name) for name in THEORY} | {name: _simulated(name) for name in SIMULATED}
 LABELS = {letter: LONG[letter] for letter in ("error", "loss", "R", "Q")}
 LABELS |= {f"final_{letter}": f"{words}{',' * (',' in words)} at the end" for letter, words in LABELS.items()}
 FINITE = {"error": "error of finite networks", "final_error": "error of finite networks at the end"}
 LABELS |= {f"run_{name}": f"{words}, each" for name, words in FINITE.items()}
 LABELS |= {f"simulated_{name}": f"mean {words}" for name, words in FINITE.items()}
 LABELS |= {f"simulated_{name}_se": f"standard error of the mean {words}" for name, words in FINITE.items()}
-
-
-def label_of(variable: str) -> str:
-    """What a variable is, for labels."""
-    return LABELS.get(variable, variable.replace("_", " ").replace(".", ", "))
 
 
 def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
@@ -186,15 +170,27 @@ def _analysis_measure(name: str) -> Measure:
     path = path or AS_NUMBER.get(short, "")
     if not path:
         raise InputError(f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'.")
-    function = getattr(analysis, short)
+    return _of_function(name, getattr(analysis, short), name, path.split("."), looped=short not in QUICK)
+
+
+def _of_function(name: str, function: Callable, variable: str, path: Sequence[str], looped: bool) -> Measure:
+    """The measure of a function, called with what its parameters name, also with the gradient_flow of the sweep.
+
+    path: the field of a field of its result that counts. A table of numbers gives a variable for each.
+    """
+    asked = inspect.signature(function).parameters
 
     def values(case: Case) -> dict[str, float]:
-        return {name: _number(name, _field(_called(function, case), path.split(".")))}
+        result = function(**{n: getattr(case, n) for n in asked if n in (*ARGUMENTS, "gradient_flow")})
+        if isinstance(result, Mapping):
+            return {f"{variable}.{key}": _number(key, value) for key, value in result.items()}
+        return {variable: _number(variable, _field(result, path))}
 
-    return Measure(name, values, {name: ()}, _needs(function), looped=short not in QUICK)
+    needs = frozenset().union(*(ARGUMENTS[n] for n in asked if n in ARGUMENTS))
+    return Measure(name, values, {variable: ()}, needs, looped)
 
 
-def _field(result: object, path: list[str]) -> object:
+def _field(result: object, path: Sequence[str]) -> object:
     """A field of a field of a result. Nothing there: the result's own words say why."""
     value = result
     for part in path:
@@ -214,18 +210,6 @@ def _number(name: str, value: object) -> float:
     raise InputError(f"{name} is {kind_of(value)}; a measure must be a number. Take one of its fields.")
 
 
-def _needs(function: Callable) -> frozenset[str]:
-    return frozenset().union(*(ARGUMENTS[name] for name in inspect.signature(function).parameters if name in ARGUMENTS))
-
-
-def _called(function: Callable, case: Case) -> object:
-    """Its result for what its parameters name; a sweep of gradient flow calls its analyses for gradient flow."""
-    names = [name for name in inspect.signature(function).parameters if name in (*ARGUMENTS, "gradient_flow")]
-    return function(**{name: getattr(case, name) for name in names})
-
-
-# Custom functions.
-
 RESERVED = ("point", "start", "time", "run", "status", "end_time", "failure", "note")
 
 
@@ -241,11 +225,4 @@ def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
         raise InputError(
             f"the function {name} takes ({', '.join(asked)}); a sweep gives it what it names of {', '.join(ARGUMENTS)}."
         )
-
-    def values(case: Case) -> dict[str, float]:
-        result = _called(function, case)
-        if isinstance(result, Mapping):
-            return {f"{short}.{key}": _number(key, value) for key, value in result.items()}
-        return {short: _number(short, result)}
-
-    return Measure(name, values, {short: ()}, _needs(function), looped=True)
+    return _of_function(name, function, short, (), looped=True)

@@ -4,14 +4,13 @@ An executor is this process, processes next to it, or a Dask cluster. All have o
 
     execute(compute, tasks, notice) -> (task, chunk), as they are finished
 
-compute: a function of a module (not of a script), from a task to its chunk. notice: called with one sentence when something
-happened that the user should know. A worker that is lost takes nothing with it: its task is given out again, TRIES times in
-all. An error of the computation itself is not tried again. Either way, a task that fails gives a chunk without numbers, whose
-`failure` says why. A chunk is announced when it is on the disk; however the run ends, what was announced is kept.
+compute: a function of a module (not of a script), from a task to its chunk. notice: called with one sentence about what the
+user should know. A task that is lost with its worker is given out again, TRIES times in all; an error of the computation
+itself is not tried again. Either way, a task that fails gives a chunk without numbers, whose `failure` says why. A chunk is
+announced when it is on the disk; however the run ends, what was announced is kept.
 
 On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
-(distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for a lost
-worker.
+(distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for that worker.
 """
 
 import shlex
@@ -275,8 +274,13 @@ def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, not
                 waiting.append(task)
 
 
-def attempt(compute: Compute, task: Task) -> Chunk:
-    """The chunk of one task; an error of the computation is that of all of its points."""
+def attempt(compute: Compute, task: Task, version: str | None = None) -> Chunk:
+    """The chunk of one task; an error of the computation is that of all of its points.
+
+    version: of the sweep. A worker may have come long after it began, and another version would mix numbers.
+    """
+    if version not in (None, __version__):
+        raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
     try:
         return compute(task)
     except Exception as error:
@@ -353,7 +357,7 @@ def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> F
         cores_now: dict[str, int] = client.ncores()  # type: ignore[assignment]  (its types are those of asynchronous use)
         room = max(1, sum(cores_now.values())) - len(under_way)
         for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
-            future = client.submit(attempt_there, __version__, compute, task, pure=False, retries=0)
+            future = client.submit(attempt, compute, task, __version__, pure=False, retries=0)
             under_way[future] = task
             finished.add(future)
         if not under_way:
@@ -369,10 +373,3 @@ def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> F
             reason = message_of(error.__cause__ or error)
             raise InputError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
         yield under_way.pop(future), result
-
-
-def attempt_there(version: str, compute: Compute, task: Task) -> Chunk:
-    """Run on the workers, which may have come long after the sweep began: other versions would mix numbers."""
-    if version != __version__:
-        raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
-    return attempt(compute, task)

@@ -7,10 +7,10 @@ A point gives names such as "lr" or "student.hidden" a value. A name is one that
 "scale", which belong to the start. Several names joined by commas ("student.hidden, teacher.hidden") take the same value.
 Values are plain data (numbers, words, lists, tables): the same in a file, in another process and on another machine.
 
-A chunk holds points that are computed together and kept in one file. Points of equal shape (hidden units, levels,
-activations: whatever makes another program) are put together, in their order, `points_per_chunk` at a time. The size never
-depends on who computes, so neither do the numbers. By default a chunk holds as many points as make BATCH solves (of one start
-each), or LOOPED where a measure is computed point by point, but never more than fit into MEMORY:
+A chunk holds points of equal shape (hidden units, levels, activations: whatever makes another program), in their order,
+`points_per_chunk` at a time, which are computed together and kept in one file. The size never depends on who computes, so
+neither do the numbers. By default it is BATCH solves (of one start each), or LOOPED where a measure is computed point by
+point, but never more than fit into MEMORY:
 
     bytes per point = 8 starts times (K M + K^2 + K + 2) COPIES (1 + runs, if simulated)
 """
@@ -78,9 +78,7 @@ def plain_points(over: object, listed: object) -> tuple[dict[str, list[Plain]], 
         _require_different(listed[0])
         return {}, [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
     if not isinstance(over, Mapping) or not over:
-        raise InputError(
-            f"over is {checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
-        )
+        raise InputError(f"over is {checks.shown(over)}; it must be names with lists of values, as {{'lr': [0.1, 0.2]}}.")
     _require_different(over)
     sizes = (v.size if isinstance(v, np.ndarray) else len(v) for v in over.values() if isinstance(v, Sized))
     checks.as_count("the number of points", math.prod(sizes), least=0, most=MOST_POINTS)  # before the values are looked at
@@ -115,14 +113,11 @@ def _plain_values(name: str, values: object) -> list[Plain]:
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """problem: the base, as `Problem.to_dict` gives it. over: names with their values, a grid whose last axis runs fastest;
-    empty if `points` is a list of points, all with the same names.
+    """The arguments of `sweep`, checked and as plain data. over: a grid whose last axis runs fastest; empty if there are points.
 
-    measure: names (measures.py). times: those of every solve and simulation. start: a table as in a problem file (dim, scale;
-    or R, Q, T, ...; or kind = "asymmetric"). starts: how many random starts, None for one without an axis; number i has the
-    seed `seed + i` at every point. runs: of each simulation. sources: hashes of the user's own functions.
-    points_per_chunk: how many points are computed together. imports: modules that the user allows for functions
-    in the problem and the points; not part of the question, and never read from a folder.
+    start: a table as in a problem file. starts: None for one without an axis. sources: hashes of the user's own functions.
+    imports: modules that the user allows for functions in the problem and the points; not part of the question, and never
+    read from a folder.
     """
 
     problem: Table
@@ -231,9 +226,7 @@ def build_spec(
     table = start_table(start)
     count = None if starts is None else checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
-        raise InputError(
-            f"starts is {count} and start is given; only random initial conditions differ. Leave one of them out."
-        )
+        raise InputError(f"starts is {count} and start is given; only random initial conditions differ. Leave one out.")
     spec = SweepSpec(
         problem=stored,
         over=grid,
@@ -276,9 +269,7 @@ def start_table(start: object) -> Table:
     if not isinstance(table, Mapping):
         raise InputError(f"start is {checks.shown(start)}; it must be a Start, 'random', 'asymmetric', or a table.")
     if "seed" in table:
-        raise InputError(
-            "start gives a seed; the initial conditions of a sweep have the seeds seed, seed + 1, ... Give seed=."
-        )
+        raise InputError("start gives a seed; the initial conditions have the seeds seed, seed + 1, ... Give seed=.")
     return {name: serialize.plain(name, value) for name, value in table.items()}
 
 

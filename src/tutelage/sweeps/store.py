@@ -190,10 +190,9 @@ class Store:
         store = cls(folder)
         if key != store.key:
             theirs, ours = store.spec, json.loads(json.dumps(spec))
-            differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+            differing = ", ".join(name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name))
             raise InputError(
-                f"{folder} holds another sweep, which differs in {', '.join(differing)}; "
-                "give another folder, or remove this one."
+                f"{folder} holds another sweep, which differs in {differing}; give another folder, or remove it."
             )
         return store
 
@@ -256,8 +255,7 @@ class Store:
         data = self._bytes(self._files[index][0])
         if data is None:
             raise InputError(
-                f"chunk {index} in {self.folder} is damaged (its bytes do not match its hash); "
-                "run the sweep again and it will be computed anew."
+                f"chunk {index} in {self.folder} is damaged (its hash differs); run the sweep again to compute it."
             )
         return decode(data)
 

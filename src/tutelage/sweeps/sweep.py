@@ -27,7 +27,7 @@ from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import Plain, path_of
 from tutelage.sweeps.compute import compute
-from tutelage.sweeps.measures import NOT_SOLVED, label_of, resolve
+from tutelage.sweeps.measures import LABELS, NOT_SOLVED, resolve
 from tutelage.sweeps.run import Progress, Report, execute_all, executor_of, run
 from tutelage.sweeps.spec import SweepSpec, build_spec, parts_of, tasks_of
 from tutelage.sweeps.store import SCHEMA, Chunk, Store, spec_key
@@ -120,9 +120,7 @@ class Sweep:
         """
         from tutelage.plot.sweep import plot_sweep
 
-        chosen = self._chosen(variable, at)
-        base = self.spec.problem_at(_held(self.spec, chosen[0]))
-        return plot_sweep(*chosen, base, ax=ax, title=title)
+        return plot_sweep(*self._chosen(variable, at), ax=ax, title=title)
 
     def phase_diagram(
         self,
@@ -141,20 +139,15 @@ class Sweep:
         """
         from tutelage.plot.sweep import plot_sweep
 
-        chosen = self._chosen(variable, at)
-        dims = _figure_dims(chosen[0])
+        values, status, base = self._chosen(variable, at)
+        dims = _figure_dims(values)
         if len(dims) != 2 or "point" in dims:
-            raise InputError(
-                f"a phase diagram needs two axes; {chosen[0].name} has {', '.join(dims)}. Hold others with at=."
-            )
-        base, lines = (
-            self.spec.problem_at(_held(self.spec, chosen[0])),
-            boundary_lines(self.spec, chosen[0], boundary, level),
-        )
-        return plot_sweep(*chosen, base, lines=lines, level=level, title=title)
+            raise InputError(f"a phase diagram needs two axes; {values.name} has {', '.join(dims)}. Hold others with at=.")
+        lines = boundary_lines(self.spec, values, boundary, level)
+        return plot_sweep(values, status, base, lines=lines, level=level, title=title)
 
-    def _chosen(self, variable: str | None, at: Mapping[str, Plain] | None) -> "tuple[DataArray, DataArray | None]":
-        """The variable, and how its solves ended, with axes held where asked for."""
+    def _chosen(self, variable: str | None, at: Mapping[str, Plain] | None) -> "tuple[DataArray, DataArray | None, Problem]":
+        """The variable, how its solves ended, and the base problem, with axes held where asked for."""
         if not self.variables:
             raise InputError("no point of this sweep has numbers yet; see .failures.")
         values = self[variable or self.variables[0]]
@@ -165,7 +158,7 @@ class Sweep:
             values = values.sel({name: where}, method=method)
             if status is not None and name in status.dims:
                 status = status.sel({name: where}, method=method)
-        return values, status
+        return values, status, self.spec.problem_at(_held(self.spec, values))
 
     def _repr_html_(self) -> str:
         meanings = [str(self.dataset[name].attrs.get("long_name", "")) for name in self.variables]
@@ -362,10 +355,20 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
     nothing: Chunk = {"failure": ((), np.full(count, NOT_YET, dtype=object))}
     chunks = [(np.arange(count), nothing), *((np.asarray(points), chunk) for points, chunk in kept)]
     axes, coords = _axes(spec)
+    usual = error_name = storage.LONG["error"]
+    with suppress(InputError):  # a function that is not allowed here does not keep the numbers from being read
+        error_name = storage.error_name(spec.base)
     data = {}
     for name in dict.fromkeys(name for _, chunk in [*chunks[1:], chunks[0]] for name in chunk):
-        dims, values = _combined(name, chunks, count)
-        data[name] = ((*axes, *dims), values.reshape(*shape, *values.shape[1:]), {"long_name": _label(spec, name)})
+        found = [(points, *chunk[name]) for points, chunk in chunks if name in chunk]
+        _, dims, first = found[0]
+        blank = {"O": "", "f": np.nan}.get(first.dtype.kind, NOT_SOLVED)  # no value, or fewer units than the largest
+        largest = np.max([values.shape[1:] for _, _, values in found], axis=0).astype(int)
+        whole = np.full((count, *largest), blank, dtype=first.dtype)
+        for points, _, values in found:
+            whole[(points, *map(slice, values.shape[1:]))] = values
+        label = (OUTCOME | LABELS).get(name) or name.replace("_", " ").replace(".", ", ")
+        data[name] = ((*axes, *dims), whole.reshape(*shape, *largest), {"long_name": label.replace(usual, error_name)})
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
@@ -399,26 +402,6 @@ def _coordinate(values: list[Plain]) -> np.ndarray:
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
 
 
-def _combined(name: str, chunks: list[tuple[np.ndarray, Chunk]], count: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """One variable over all points: blank where a point has no value, or fewer units than the largest."""
-    found = [(points, *chunk[name]) for points, chunk in chunks if name in chunk]
-    _, dims, first = found[0]
-    shape = np.max([values.shape[1:] for _, _, values in found], axis=0).astype(int)
-    blank = {"O": "", "f": np.nan}.get(first.dtype.kind, NOT_SOLVED)
-    whole = np.full((count, *shape), blank, dtype=first.dtype)
-    for points, _, values in found:
-        whole[(points, *map(slice, values.shape[1:]))] = values
-    return dims, whole
-
-
-def _label(spec: SweepSpec, variable: str) -> str:
-    """What a variable is. Reading a sweep imports nothing: a custom function is called by its name."""
-    label = OUTCOME.get(variable) or label_of(variable)
-    with suppress(InputError):  # a function that is not allowed here does not keep the numbers from being read
-        return label.replace(storage.LONG["error"], storage.error_name(spec.base))
-    return label
-
-
 # Lines that theory draws.
 
 
@@ -430,21 +413,19 @@ class Line(NamedTuple):
     y: np.ndarray
 
 
-def _critical_rate(level: float | None, problem: Problem) -> float:
-    return analysis.critical_learning_rate(problem).rate
+BOUNDARIES = {  # the axis that it is a value of, and what it is
+    "critical_learning_rate": ("sgd.lr", r"critical learning rate $\eta_c$"),
+    "noise_floor": ("noise", "noise floor, linear response"),
+}
 
 
-def _noise_for_floor(level: float | None, problem: Problem) -> float:
-    """sigma with per_variance sigma^2 = level."""
+def _boundary_at(name: str, level: float | None, problem: Problem) -> float:
+    """The value of a boundary at a problem: the critical rate, or sigma with per_variance sigma^2 = level."""
+    if name == "critical_learning_rate":
+        return analysis.critical_learning_rate(problem).rate
     if level is None:
         raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
     return float(np.sqrt(level / analysis.noise_floor(problem).per_variance))
-
-
-BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a level of the measure, and what it is
-    "critical_learning_rate": ("sgd.lr", _critical_rate, r"critical learning rate $\eta_c$"),
-    "noise_floor": ("noise", _noise_for_floor, "noise floor, linear response"),
-}
 
 
 def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, level: float | None) -> list[Line]:
@@ -453,14 +434,14 @@ def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, l
     several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
         if isinstance(one, str):
-            axis, value, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
+            axis, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
             if one == "noise_floor" and level is not None:
                 words = f"{words}: $\\epsilon_g={level:g}$"
             across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
             if across is None:
                 where = f"this figure has the axes {' and '.join(dims)}"
                 raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
-            value = partial(value, level)
+            value = partial(_boundary_at, one, level)
         elif callable(one):
             across, value, words = dims[1], one, one.__name__
         else:
