@@ -50,8 +50,8 @@ GROUPS = {
     "checks": "Checks for extensions",
     "errors": "Errors and warnings",
 }
-SHARED = dict.fromkeys(("modes", "learning_rates"), "fixed_points")  # files of `analysis` that share a page
-SHARED |= dict.fromkeys(("result", "curve_plateaus", "curve_phases", "power_laws"), "curves")
+SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
+SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
 SHARED |= {"protocols": "schedules", "greedy_rates": "schedules"}
 THEORY = ("dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.

@@ -12,10 +12,20 @@ from .continual import (
     savings,
     transfer,
 )
-from .curve_phases import EarlyStopping, Phase, Phases, Specialization, early_stopping, phases, specialization
-from .curve_plateaus import Plateau, Plateaus, plateaus
+from .curve_phases import (
+    EarlyStopping,
+    Phase,
+    Phases,
+    Plateau,
+    Plateaus,
+    Specialization,
+    early_stopping,
+    phases,
+    plateaus,
+    specialization,
+)
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
-from .fixed_points import FixedPoint, fixed_point
+from .fixed_points import FixedPoint, Mode, fixed_point
 from .landscapes import Curvature, Landscape, landscape
 from .learning_rates import (
     BestRate,
@@ -27,7 +37,6 @@ from .learning_rates import (
     decay_rate,
     noise_floor,
 )
-from .modes import Mode
 from .noise import Fluctuations, fluctuations
 from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
 from .result import RunResults

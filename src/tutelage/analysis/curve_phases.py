@@ -1,59 +1,267 @@
-"""When does what happen on a learning curve: specialization, the smallest error, and named phases.
+"""What happens when on a learning curve: plateaus, specialization, the smallest error, and named phases.
 
-Specialization: which student copies which teacher, how far it has come, and when it happened. With the cosines
-c_km = R_km / sqrt(Q_kk T_mm) at the last time, students are assigned to teachers one to one so that the sum
-of |c| (of c, for an activation that is neither odd nor even) is largest. Let student k be assigned teacher m(k) and let
-s_k be the sign of that cosine at the end. The index at any time compares each assigned student with the other assigned
-students on its own teacher,
-    index = mean_k [ s_k c_k,m(k) - mean_{j != k} s_j c_j,m(k) ] / mean_k [ 1 - mean_{j != k} tau_m(j),m(k) ],
-with tau the cosines of the teachers themselves: 0 if all students have the same cosines, 1 if each has the
-direction of its own teacher. It is clipped to [0, 1]: below 0 students are nearer to another's teacher than to their own.
-Lengths are left out: a student may have its teacher's direction long before its norm.
+Definitions: docs/how-to/plateaus-and-phases.md, specialization.md and early-stopping.md. Here are the formulas behind them.
 
-Early stopping: on fresh samples nothing is fitted twice, yet the error can pass through a minimum: the noise in the labels is
-learned in directions, or by units, that the task does not need, and more slowly than the task itself; or a schedule raises
-the rate. Between recorded times of a smooth curve the minimum is that of the cubic spline of ln e_g through the recorded
-points around it; at a jump of the learning rate, where the curve has a corner, the recorded minimum stands. The lowest point
-of a run is partly chance, so runs are read off their running median, and a minimum counts only if the end lies above it by
-three times the run's fluctuation.
-
-Phases are built on `plateaus` and `specialization` and cover all recorded times: search until the first plateau; each
-plateau; specialization after it until the index reaches 0.9; convergence; and, if the error has stopped changing at the end,
-the noise floor (without label noise: the final level) from when it stays within 10% of its last height. An error that ends
-well above its minimum rises from there, or diverges. A symmetric level that is never left is called a symmetric plateau, too.
+A plateau is a local maximum, in time, of the dwell time: how long the error stays within a share (10%) of its value. Near a
+saddle identical units separate as u = a e^(rate alpha), and growth ends in saturation, du = rate u - b u^3. So the rate is
+fitted to rows R_k, and differences of rows, that grow from the plateau on: ln u = ln a + rate alpha - b int u^2 dalpha is
+linear in the three unknowns. With the cosines c_km = R_km / sqrt(Q_kk T_mm), student k assigned to teacher m(k) with the sign
+s_k at the last time, and tau the cosines of the teachers themselves, the index of specialization, clipped to [0, 1], is
+    index = mean_k [ s_k c_k,m(k) - mean_{j != k} s_j c_j,m(k) ] / mean_k [ 1 - mean_{j != k} tau_m(j),m(k) ].
+The minimum of a smooth curve is that of the cubic spline of ln e_g, unless the learning rate jumps there. A minimum of a run,
+read off its running median, counts only if the end lies above it by three times the run's fluctuation.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tutelage import checks
 from tutelage._html import ResultCard
-from tutelage.analysis.curve_plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
-from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves
+from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
+from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, final_crossing, read_curves, roughness
 from tutelage.errors import InputError
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
-TRANSITION_INDEX = 0.5  # the transition: the index rises through this value for good
-SPLINE_NEIGHBORS = 3  # recorded points on each side of the lowest that the spline goes through
-LEAST_GAIN = 1e-6  # a smaller gain, relative to the error, is rounding
-CHANCE_DEVIATIONS = 3.0  # a smaller gain of a run, in units of its fluctuation, is chance
-SEARCH, SYMMETRIC, PLATEAU, ESCAPE = "search", "symmetric plateau", "plateau", "escape"
-SPECIALIZATION, CONVERGENCE, RISE = "specialization", "convergence", "rise"
-NOISE_FLOOR, FINAL_LEVEL, DIVERGENCE = "noise floor", "final level", "divergence"
-SPECIALIZED_INDEX = 0.9  # index at which specialization is over
-FLAT_SLOPE = 0.1  # |d ln e_g / d ln alpha| at the end below which the error has stopped changing
+LEAST_TIMES = 8  # recorded times that plateaus and phases need
+DWELL_DROP = 3.0  # the dwell time falls by at least this factor when a plateau is left
+SYMMETRIC_SHARE = 0.3  # students whose rows of R differ by less than this share are symmetric
+LEAST_GROWTH = 5.0  # a difference that grows by less than this factor is not a departure
+TOP_SHARE, FITTED_RANGE = 0.25, 100.0  # fitted: from a quarter of the final departure down by two decades
+TRANSITION_INDEX, SPECIALIZED_INDEX = 0.5, 0.9  # indices at the transition, and when specialization is over
+
+
+@dataclass(frozen=True)
+class Plateau(ResultCard):
+    """One plateau of a learning curve.
+
+    start, end: the error is within `share` of `height` between them; height: its median over that time.
+    growth_rate: exponential rate at which the overlaps depart from the plateau, with growth_error, fitted between the times
+    growth_window; None, and `note` says why, where no such growth can be measured. departure: (time,), what grows.
+    symmetric: did all student units have the same overlaps with the teachers? None for one unit or custom equations.
+    """
+
+    start: float
+    end: float
+    height: float
+    share: float
+    symmetric: bool | None
+    growth_rate: float | None = None
+    growth_error: float | None = None
+    growth_window: tuple[float, float] | None = None
+    note: str = ""
+    departure: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def length(self) -> float:
+        """end - start."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        kind = "symmetric plateau" if self.symmetric else "plateau"
+        text = f"{kind} at {self.height:.5g} from {self.start:.4g} to {self.end:.4g} (length {self.length:.4g})"
+        if self.growth_rate is None:
+            return f"{text}; {self.note}"
+        return f"{text}, escape rate {self.growth_rate:.4g} ± {self.growth_error:.1g}"
+
+
+@dataclass(frozen=True, repr=False)
+class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
+    """The plateaus of a curve in the order of time: a sequence, empty (and `note` says so) if it leaves none.
+
+    share: within which share of its height the error counts as being on a plateau.
+    """
+
+    found: tuple[Plateau, ...]
+    share: float
+    note: str
+    curve: Curve
+
+    @property
+    def longest(self) -> Plateau | None:
+        """The longest of them."""
+        return max(self.found, key=lambda p: p.length, default=None)
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """When the longest plateau is reached and left."""
+        longest = self.longest
+        return {} if longest is None else {"reaches the plateau": longest.start, "escapes from the plateau": longest.end}
+
+    def __str__(self) -> str:
+        return "\n".join([str(p) for p in self.found] or [self.note])
+
+
+def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0.1) -> Plateaus | RunResults:
+    """Find the plateaus of a solved trajectory, of one run, or of every run of a simulation.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `solve` or `simulate`.
+    run : int, optional
+        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
+    share : float
+        The error counts as on a plateau within this relative distance from its height; for runs three times their
+        fluctuation if that is more.
+
+    Returns
+    -------
+    Plateaus or RunResults
+
+    Notes
+    -----
+    docs/how-to/plateaus-and-phases.md defines a plateau and discusses the accuracy of the rate.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> found = tu.analysis.plateaus(theory)
+    >>> len(found), round(found[0].height, 4)
+    (1, 0.0146)
+    """
+    given = float(checks.as_array("share", share)) if np.ndim(share) == 0 else np.nan
+    if not 0 < given < 1:
+        raise InputError(f"share is {checks.shown(share)}; it must be a number between 0 and 1, such as 0.1.")
+    return read_curves(trajectory, run, "plateaus", lambda curve: find_plateaus(curve, given), LEAST_TIMES)
+
+
+def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
+    """The plateaus of one curve."""
+    if np.min(curve.error) < -1e-12 * np.max(np.abs(curve.error)):  # rounding below zero is let through
+        raise InputError(
+            f"the error falls to {np.min(curve.error):.3g}; plateaus compares its logarithm, so it must be positive. "
+            "Give the equations an error that is zero or more."
+        )
+    y, times = curve.log_error, curve.times
+    share = max(share, min(0.5, 3 * curve.fluctuation))
+    band = float(np.log1p(share))
+    spans = [_span_around(times, y, i, y[i], band) for i in range(times.size)]
+    levels = {}  # the height of each plateau, as a logarithm, by its start and end
+    for first, last in (spans[i] for i in _slow_moments(spans)):
+        height = float(np.median(np.interp(np.linspace(first, min(last, times[-1]), 1001), times, y)))
+        inside = np.flatnonzero((times >= first) & (times <= last))
+        at = int(inside[np.argmin(np.abs(y[inside] - height))])
+        levels[_span_around(times, y, at, height, band)] = height
+    left = [(*span, h) for span, h in levels.items() if times[-1] > span[1] and np.median(y[times > span[1]]) < h - band]
+    found = []
+    for (start, end, height), until in zip(left, [*(start for start, *_ in left[1:]), float(times[-1])], strict=False):
+        plateau = Plateau(start, end, float(np.exp(height)), share, _is_symmetric_at(curve, (start + end) / 2))
+        found.append(_with_growth(plateau, curve, until))
+    note = "" if found else f"no plateau is left between {times[0]:.4g} and {times[-1]:.4g}"
+    stays, last = spans[-1][0], curve.error[-1]
+    if not found and stays < times[-1] / 2 and last > 1e-12 * curve.error[0]:
+        note += f"; since {stays:.4g} the error stays near {last:.4g}: solve for longer to see whether it is left"
+    return Plateaus(tuple(found), share, note, curve)
+
+
+def _span_around(times: np.ndarray, y: np.ndarray, at: int, center: float, band: float) -> tuple[float, float]:
+    """Between which times around index `at` the curve stays within `band` of `center`; inf: to the end of the record."""
+
+    def crossing(inside: int, outside: int) -> float:
+        edge = center + band * np.sign(y[outside] - center)
+        part = np.clip((edge - y[inside]) / (y[outside] - y[inside]), 0.0, 1.0)
+        return float(times[inside] + part * (times[outside] - times[inside]))
+
+    out = np.abs(y - center) > band
+    after, before = np.flatnonzero(out[at:]), np.flatnonzero(out[: at + 1])
+    end = np.inf if after.size == 0 else crossing(at + int(after[0]) - 1, at + int(after[0]))
+    start = float(times[0]) if before.size == 0 else crossing(int(before[-1]) + 1, int(before[-1]))
+    return start, end
+
+
+def _slow_moments(spans: list[tuple[float, float]]) -> list[int]:
+    """Indices of the prominent maxima of the dwell time; the record's end, where it is not known, counts as still slower."""
+    from scipy.signal import find_peaks
+
+    dwell = np.array([np.log(max(end - start, 1e-300)) for start, end in spans])
+    known = np.isfinite(dwell)
+    if not known.any():
+        return []
+    low, high = dwell[known].min() - 2 * np.log(DWELL_DROP), dwell[known].max() + 2 * np.log(DWELL_DROP)
+    padded = np.concatenate([[low], np.where(known, dwell, high), [high]])
+    return [int(i) - 1 for i in find_peaks(padded, prominence=np.log(DWELL_DROP))[0]]
+
+
+def _is_symmetric_at(curve: Curve, time: float) -> bool | None:
+    """Do all student units have (nearly) the same overlaps with the teachers at this time?"""
+    if curve.kind == "equations" or curve.rows is None or curve.rows.shape[1] < 2:
+        return None
+    rows = curve.rows[int(np.argmin(np.abs(curve.times - time)))]
+    gaps = np.linalg.norm(rows[:, None] - rows[None, :], axis=2)
+    return bool(np.max(gaps) <= SYMMETRIC_SHARE * np.mean(np.linalg.norm(rows, axis=1)))
+
+
+def _with_growth(plateau: Plateau, curve: Curve, until: float) -> Plateau:
+    """The plateau with the growth of the departure from it, which may go on `until` the next one; a note where there is none."""
+    start, end, times = plateau.start, plateau.end, curve.times
+    u = _departure(curve, start, end, until)
+    if u is None:
+        return replace(
+            plateau, note=f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"
+        )
+    final = float(np.max(u[times <= until]))
+    middle = int(np.searchsorted(times, (start + end) / 2))
+    last = middle + _first(u[middle:] >= TOP_SHARE * final, times.size - middle)
+    noise = roughness(times, u) if curve.noisy else 0.0
+    floor = max(final * TOP_SHARE / FITTED_RANGE, 4 * noise)
+    low = (u[:last] <= floor) | (times[:last] < start)
+    first = last - _first(low[::-1], last)
+    if last - first < LEAST_POINTS:
+        why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
+        note = f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"
+        return replace(plateau, note=note)
+    t, inside = times[first:last], u[first:last]
+    change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
+    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
+    saturation = np.concatenate([[0.0], np.cumsum(mean * np.diff(t))])  # int u^2 dalpha
+    terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
+    b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
+    line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
+    error = float(
+        np.hypot(line.error, noise / inside[0] / (t[-1] - t[0]))
+    )  # with what the noise at the beginning does to it
+    window = float(t[0]), float(t[-1])
+    return replace(plateau, growth_rate=line.slope, growth_error=error, growth_window=window, departure=u)
+
+
+def _departure(curve: Curve, start: float, end: float, until: float) -> np.ndarray | None:
+    """u(alpha), (time,): the rows, and differences of rows, that grow from the plateau on, along the direction they take."""
+    rows, times = curve.rows, curve.times
+    after = (times > end) & (times <= until)
+    if rows is None or not after.any():
+        return None
+    first, second = np.triu_indices(rows.shape[1], 1)
+    vectors = np.concatenate([rows, rows[:, first] - rows[:, second]], axis=1)
+    middle = int(np.clip(np.searchsorted(times, (start + end) / 2), 1, times.size - 2))
+    sizes = np.linalg.norm(vectors, axis=2)
+    least = np.min(sizes[(times >= start) & (np.arange(times.size) <= middle)], axis=0, initial=np.inf)
+    grown = np.max(sizes[after], axis=0) > LEAST_GROWTH * np.minimum(least, sizes[middle])
+    if not grown.any():
+        return None
+    vectors = vectors[:, grown].reshape(times.size, -1)
+    size = np.linalg.norm(vectors, axis=1)
+    leaving = middle + _first(size[middle:] >= TOP_SHARE * np.max(size[after]), 1)
+    return vectors @ vectors[leaving] / size[leaving]
+
+
+def _first(condition: np.ndarray, otherwise: int) -> int:
+    return int(np.argmax(condition)) if np.any(condition) else otherwise
 
 
 @dataclass(frozen=True, repr=False)
 class Specialization(CurveResult, figure="plot_specialization"):
     """Which student copies which teacher, and since when.
 
-    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); see the module docstring.
+    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher).
     permutation: (K,), the teacher of each student, -1 for a student without one (K > M). signs: (K,), -1 for a student that
-    copies the mirrored teacher. cosines: (K, M) at the last time. transition_time: when the index rises through one half for
-    good; None if it does not. own: (time, pairs), the cosine of each assigned student with its own teacher.
+    copies the mirrored teacher. cosines: (K, M) at the last time. own: (time, pairs), the cosine of each assigned student
+    with its own teacher.
     """
 
     times: np.ndarray
@@ -62,7 +270,6 @@ class Specialization(CurveResult, figure="plot_specialization"):
     signs: np.ndarray
     cosines: np.ndarray
     own: np.ndarray
-    transition_time: float | None
     curve: Curve
 
     @property
@@ -72,7 +279,13 @@ class Specialization(CurveResult, figure="plot_specialization"):
 
     def reaches(self, value: float) -> float | None:
         """When the index rises through a value for good; None if it does not, or was above it from the first time on."""
-        return _last_rise(self.times, self.index, value)
+        time = final_crossing(self.times, -self.index, -value)
+        return time if np.isfinite(time) else None
+
+    @property
+    def transition_time(self) -> float | None:
+        """When the index rises through one half for good; None if it does not."""
+        return self.reaches(TRANSITION_INDEX)
 
     @property
     def marks(self) -> dict[str, float]:
@@ -89,11 +302,11 @@ class Specialization(CurveResult, figure="plot_specialization"):
         lines = [f"{when}: index {self.index[0]:.3f} at first, {self.final:.3f} at the end"]
         for k, m in enumerate(self.permutation):  # units are counted from one, as in figures and papers
             if m < 0:
-                nearest = int(np.argmax(np.abs(self.cosines[k])))
-                lines.append(f"student unit {k + 1}: no assigned teacher unit (nearest {nearest + 1})")
+                found = f"no assigned teacher unit (nearest {int(np.argmax(np.abs(self.cosines[k]))) + 1})"
             else:
                 mirrored = " mirrored" if self.signs[k] < 0 else ""
-                lines.append(f"student unit {k + 1}: teacher unit {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}")
+                found = f"teacher unit {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}"
+            lines.append(f"student unit {k + 1}: {found}")
         missed = sorted(set(range(self.cosines.shape[1])) - set(self.permutation.tolist()))
         return "\n".join(lines + [f"teacher unit {m + 1}: no assigned student unit" for m in missed])
 
@@ -103,10 +316,8 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
 
     Parameters
     ----------
-    trajectory : Trajectory
-        The result of `solve` or `simulate`.
-    run : int, optional
-        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
+    trajectory, run
+        As in `plateaus`.
 
     Returns
     -------
@@ -127,10 +338,10 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
     >>> found.permutation, round(found.final, 3)
     (array([0, 1]), 0.999)
     """
-    return read_curves(trajectory, run, "specialization", find_specialization)
+    return read_curves(trajectory, run, "specialization", _find_specialization)
 
 
-def find_specialization(curve: Curve) -> Specialization:
+def _find_specialization(curve: Curve) -> Specialization:
     """The specialization of one curve, or a message why there is nothing to assign."""
     from scipy.optimize import linear_sum_assignment
 
@@ -140,60 +351,34 @@ def find_specialization(curve: Curve) -> Specialization:
         )
     R, Q, T = curve.variables["R"], curve.variables["Q"], curve.T
     K, M = R.shape[1:]
-    if not can_specialize(curve):
+    if min(K, M) < 2:
         raise InputError(f"there are {K} student and {M} teacher units; specialization compares at least two of each.")
     cosines = _cosines(R, np.diagonal(Q, axis1=1, axis2=2), np.diagonal(T))
     mirrored = curve.problem is None or curve.problem.student.activation.parity != 0
     students, teachers = linear_sum_assignment(np.abs(cosines[-1]) if mirrored else cosines[-1], maximize=True)
-    signs = np.where(mirrored & (cosines[-1, students, teachers] < 0), -1.0, 1.0)
-    tau = _cosines(T[None], np.diagonal(T)[None], np.diagonal(T))[0]
-    facing = signs[:, None] * cosines[:, students][:, :, teachers]  # (time, pair's student, pair's teacher)
+    permutation, signs = np.full(K, -1), np.ones(K)
+    permutation[students] = teachers
+    signs[students] = np.where(mirrored & (cosines[-1, students, teachers] < 0), -1.0, 1.0)
+    tau = _cosines(T, np.diagonal(T), np.diagonal(T))
+    facing = signs[students, None] * cosines[:, students][:, :, teachers]  # (time, pair's student, pair's teacher)
     whole = float(_own_minus_others(tau[np.ix_(teachers, teachers)]))
     if whole < 1e-9:
         raise InputError("the teachers all have the same direction; there is nothing to specialize in. Change their gram.")
-    index = np.clip(_own_minus_others(facing) / whole, 0.0, 1.0)
-    permutation, all_signs = np.full(K, -1), np.ones(K)
-    permutation[students], all_signs[students] = teachers, signs
-    return Specialization(
-        times=curve.times,
-        index=index,
-        permutation=permutation,
-        signs=all_signs,
-        cosines=cosines[-1],
-        own=np.diagonal(facing, axis1=1, axis2=2),
-        transition_time=_last_rise(curve.times, index, TRANSITION_INDEX),
-        curve=curve,
-    )
-
-
-def can_specialize(curve: Curve) -> bool:
-    """Has the curve two students and two teachers whose overlaps are known?"""
-    known = curve.kind != "equations" and curve.T is not None and {"R", "Q"} <= curve.variables.keys()
-    return known and min(curve.variables["R"].shape[1:]) >= 2
+    index, own = np.clip(_own_minus_others(facing) / whole, 0.0, 1.0), np.diagonal(facing, axis1=1, axis2=2)
+    return Specialization(curve.times, index, permutation, signs, cosines[-1], own, curve)
 
 
 def _cosines(R: np.ndarray, student: np.ndarray, teacher: np.ndarray) -> np.ndarray:
-    """R_km / sqrt(Q_kk T_mm), (time, K, M); a unit of length zero has none, 0."""
-    lengths = np.sqrt(np.maximum(student[:, :, None] * teacher[None, None, :], 0.0))
+    """R_km / sqrt(Q_kk T_mm), (..., K, M); a unit of length zero has none, 0."""
+    lengths = np.sqrt(np.maximum(student[..., None] * teacher, 0.0))
     return np.clip(np.divide(R, lengths, out=np.zeros_like(R), where=lengths > 0), -1.0, 1.0)
 
 
 def _own_minus_others(facing: np.ndarray) -> np.ndarray:
     """Mean over teachers of (own student - mean of the others), over the last two axes (student, teacher)."""
-    count = facing.shape[-1]
-    own = np.trace(facing, axis1=-2, axis2=-1)
+    count, own = facing.shape[-1], np.trace(facing, axis1=-2, axis2=-1)
     others = (facing.sum(axis=(-2, -1)) - own) / (count - 1)
     return (own - others) / count
-
-
-def _last_rise(times: np.ndarray, index: np.ndarray, through: float) -> float | None:
-    """When the index rises through a value and stays above it, between recorded times by interpolation."""
-    below = np.flatnonzero(index < through)
-    if below.size == 0 or below[-1] == times.size - 1:
-        return None
-    i = int(below[-1])
-    part = (through - index[i]) / (index[i + 1] - index[i])
-    return float(times[i] + part * (times[i + 1] - times[i]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,10 +428,8 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
 
     Parameters
     ----------
-    trajectory : Trajectory
-        The result of `solve` or `simulate`.
-    run : int, optional
-        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
+    trajectory, run
+        As in `plateaus`.
 
     Returns
     -------
@@ -265,48 +448,32 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
     >>> round(found.time, 2), round(found.gain, 2)
     (0.29, 1.84)
     """
-    return read_curves(trajectory, run, "early_stopping", find_minimum, 2)
+    return read_curves(trajectory, run, "early_stopping", _find_minimum)
 
 
-def find_minimum(curve: Curve) -> EarlyStopping:
+def _find_minimum(curve: Curve) -> EarlyStopping:
     """The smallest error of one curve."""
-    times, error = curve.times, np.exp(curve.log_error) if curve.noisy else curve.error
-    lowest, last = int(np.argmin(error)), times.size - 1
-    margin = max(LEAST_GAIN, CHANCE_DEVIATIONS * curve.fluctuation) * abs(error[lowest])
-    if error[last] <= error[lowest] + margin or error[last] <= curve.rounding:
-        lowest = last
-    before, after = times[max(lowest - 1, 0)], times[min(lowest + 1, last)]
-    time, value = float(times[lowest]), float(error[lowest])
-    inside = 0 < lowest < last
-    if inside and not curve.noisy:
-        sgd = None if curve.problem is None else curve.problem.sgd
-        jumps = [] if sgd is None else [bend_times(rate, after) for rate in (sgd.lr, sgd.readout_lr, sgd.bias_lr)]
-        if not any(np.any((jump >= before) & (jump <= after)) for jump in jumps):
-            time, value = _refined(times, error, lowest)
-    return EarlyStopping(
-        time=time,
-        value=value,
-        bracket=(float(before), float(after)),
-        end_time=float(times[last]),
-        end_value=float(error[last]),
-        inside=inside,
-        curve=curve,
-    )
-
-
-def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, float]:
-    """The minimum of the spline of ln e_g, in units of the recorded index so that uneven times cost no accuracy."""
     from scipy.interpolate import CubicSpline
     from scipy.optimize import fminbound
 
-    near = np.arange(max(0, lowest - SPLINE_NEIGHBORS), min(times.size, lowest + SPLINE_NEIGHBORS + 1))
-    if np.any(error[near] <= 0):
-        return float(times[lowest]), float(error[lowest])
-    height, moment = CubicSpline(near, np.log(error[near])), CubicSpline(near, times[near])
-    at, value, *_ = fminbound(height, lowest - 1, lowest + 1, xtol=1e-9, full_output=True)
-    if value > np.log(error[lowest]):
-        return float(times[lowest]), float(error[lowest])
-    return float(moment(at)), float(np.exp(value))
+    times, error = curve.times, np.exp(curve.log_error) if curve.noisy else curve.error
+    lowest, last = int(np.argmin(error)), times.size - 1
+    margin = max(1e-6, 3 * curve.fluctuation) * abs(error[lowest])  # a smaller gain is rounding, or chance
+    if error[last] <= error[lowest] + margin or error[last] <= curve.rounding:
+        lowest = last
+    before, after = float(times[max(lowest - 1, 0)]), float(times[min(lowest + 1, last)])
+    time, value = float(times[lowest]), float(error[lowest])
+    inside, near = 0 < lowest < last, slice(max(0, lowest - 3), lowest + 4)
+    sgd = None if curve.problem is None else curve.problem.sgd
+    jumps = [] if sgd is None else [bend_times(rate, after) for rate in (sgd.lr, sgd.readout_lr, sgd.bias_lr)]
+    smooth = not curve.noisy and not any(np.any((jump >= before) & (jump <= after)) for jump in jumps)
+    if inside and smooth and np.all(error[near] > 0):
+        index = np.arange(times.size)[near]  # the unit of the spline, so that uneven times cost no accuracy
+        height, moment = CubicSpline(index, np.log(error[near])), CubicSpline(index, times[near])
+        at, log_value, *_ = fminbound(height, lowest - 1, lowest + 1, xtol=1e-9, full_output=True)
+        if log_value <= np.log(error[lowest]):
+            time, value = float(moment(at)), float(np.exp(log_value))
+    return EarlyStopping(time, value, (before, after), float(times[last]), float(error[last]), inside, curve)
 
 
 @dataclass(frozen=True)
@@ -358,10 +525,8 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
 
     Parameters
     ----------
-    trajectory : Trajectory
-        The result of `solve` or `simulate`.
-    run : int, optional
-        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
+    trajectory, run
+        As in `plateaus`.
 
     Returns
     -------
@@ -370,7 +535,7 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
 
     Notes
     -----
-    The module docstring defines the phases.
+    docs/how-to/plateaus-and-phases.md defines the phases.
 
     Examples
     --------
@@ -381,14 +546,26 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
     >>> [phase.name for phase in tu.analysis.phases(theory)]
     ['search', 'symmetric plateau', 'specialization', 'convergence']
     """
-    return read_curves(trajectory, run, "phases", find_phases, LEAST_TIMES)
+    return read_curves(trajectory, run, "phases", _find_phases, LEAST_TIMES)
 
 
-def find_phases(curve: Curve) -> Phases:
+def _find_phases(curve: Curve) -> Phases:
     """The phases of one curve."""
-    found = find_plateaus(curve)
-    special = find_specialization(curve) if can_specialize(curve) else None
-    begins = _with_end(curve, found, special, _up_to_convergence(curve, found, special))
+    found, rows, first = find_plateaus(curve), curve.rows, float(curve.times[0])
+    two = curve.kind != "equations" and curve.T is not None and rows is not None and min(rows.shape[1:]) >= 2
+    special = _find_specialization(curve) if two else None
+    begins = [(first, "search")]  # (time, name of what begins there), at first as if the error fell for ever
+    for plateau in found:
+        begins.append((plateau.start, "symmetric plateau" if plateau.symmetric else "plateau"))
+        begins.append((plateau.end, "escape" if special is None else "specialization"))
+    learned = None if special is None else special.reaches(SPECIALIZED_INDEX)
+    if learned is not None:
+        begins = begins if found else [(first, "specialization")]
+        begins.append((max(learned, begins[-1][0]), "convergence"))
+    elif special is None:
+        begins[-1] = (begins[-1][0], "convergence")
+    for name, time in _ends(curve, found, special):
+        begins = [*((t, before) for t, before in begins if t < time), (time, name)]
     intervals: list[Phase] = []
     for (start, name), end in zip(begins, [*(t for t, _ in begins[1:]), float(curve.times[-1])], strict=True):
         if intervals and intervals[-1].name == name:  # equal neighbors become one, those of no length vanish
@@ -398,50 +575,22 @@ def find_phases(curve: Curve) -> Phases:
     return Phases(tuple(intervals), found, special, curve)
 
 
-def _up_to_convergence(curve: Curve, found: Plateaus, special: Specialization | None) -> list[tuple[float, str]]:
-    """(time, name of what begins there), as if the error fell for ever."""
-    first = float(curve.times[0])
-    begins = [(first, SEARCH)]
-    for plateau in found:
-        begins.append((plateau.start, SYMMETRIC if plateau.symmetric else PLATEAU))
-        begins.append((plateau.end, ESCAPE if special is None else SPECIALIZATION))
-    learned = None if special is None else special.reaches(SPECIALIZED_INDEX)
-    if learned is not None:
-        begins = begins if found else [(first, SPECIALIZATION)]
-        begins.append((max(learned, begins[-1][0]), CONVERGENCE))
-    elif special is None:
-        begins[-1] = (begins[-1][0], CONVERGENCE)
-    return begins
-
-
-def _with_end(
-    curve: Curve, found: Plateaus, special: Specialization | None, begins: list[tuple[float, str]]
-) -> list[tuple[float, str]]:
-    """The same with what becomes of the error at last: a rise, a divergence, a level that it keeps."""
-
-    def followed_by(name: str, time: float) -> list[tuple[float, str]]:
-        return [*((t, before) for t, before in begins if t < time), (time, name)]
-
-    times, y, lowest = curve.times, curve.log_error, find_minimum(curve)
+def _ends(curve: Curve, found: Plateaus, special: Specialization | None) -> Iterator[tuple[str, float]]:
+    """What becomes of the error at last, and since when: a rise, a divergence, a level that it keeps."""
+    times, y, lowest = curve.times, curve.log_error, _find_minimum(curve)
     if curve.diverged:
-        return followed_by(DIVERGENCE, lowest.time)
+        yield "divergence", lowest.time
+        return
     if lowest.gain > 1 + found.share:
-        begins = followed_by(RISE, lowest.time)
-    level = _final_level(curve)
-    if level is None:
-        return begins
-    left = found[-1].end if found else float(times[0])
-    settled = max(span_around(times, y, times.size - 1, level, float(np.log1p(found.share)))[0], left)
-    symmetric = special is not None and special.final < TRANSITION_INDEX and is_symmetric_at(curve, float(times[-1]))
-    return followed_by(SYMMETRIC if symmetric else NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL, settled)
-
-
-def _final_level(curve: Curve) -> float | None:
-    """ln of the error that the curve keeps at its end; None if it still changes, or has no digits left."""
-    times, y = curve.times, curve.log_error
+        yield "rise", lowest.time
     span, tenth = times[-1] - times[0], np.linspace(0.0, 0.1, 101)
-    last, before = (float(np.median(np.interp(times[-1] - span * part, times, y))) for part in (tenth, 0.1 + tenth))
-    if last <= np.log(curve.rounding) + 1e-6:
-        return None
+    level, before = (float(np.median(np.interp(times[-1] - span * part, times, y))) for part in (tenth, 0.1 + tenth))
     width = float(np.log((times[-1] - 0.05 * span) / (times[-1] - 0.15 * span)))
-    return last if abs(last - before) <= FLAT_SLOPE * width + curve.fluctuation else None
+    if level <= np.log(curve.rounding) + 1e-6 or abs(level - before) > 0.1 * width + curve.fluctuation:
+        return  # no digits are left, or it still changes: |d ln e_g / d ln alpha| > 0.1
+    settled = _span_around(times, y, times.size - 1, level, float(np.log1p(found.share)))[0]
+    settled = max(settled, found[-1].end if found else float(times[0]))
+    if special is not None and special.final < TRANSITION_INDEX and _is_symmetric_at(curve, float(times[-1])):
+        yield "symmetric plateau", settled
+    else:
+        yield "noise floor" if curve.label_noise > 0 else "final level", settled

@@ -1,48 +1,31 @@
 """When do networks escape from their plateau: one start in the limit, or the law of many networks at finite N.
 
-Units that are nearly identical stay so on a plateau, while their differences grow as exp(rate alpha). The escape ends a
-plateau when the error falls for good below half of the plateau's (below its geometric mean with the error at the end, where
-that is higher: `escape_threshold`, one definition for solved curves, runs and predictions). So
+    time = (1 / rate) ln(constant / amplitude);     docs/how-to/escape-times.md explains the letters and the accuracy.
 
-    time = (1 / rate) ln(constant / amplitude),
+The symmetric part of a start, which equal units share, is solved inside its own subspace, where it ends on the plateau and
+never leaves; the rest x obeys dx = J x dalpha + dW / sqrt(N) along that path. What will grow of it are d amplitudes
 
-amplitude: the start's asymmetry as it acts on the plateau, counted back to time zero; constant: the size at which growth
-ends in the fall. The start is never solved through its escape.
+    b = left(0) . x_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,    x(alpha) -> right(alpha) b,
 
-The way to the plateau. A start is split into its symmetric part, which equal units share, and the rest x. The symmetric part
-is solved inside its own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Only the
-projection of x on the directions that grow on the plateau matters finally. Carried back to time zero (the adjoint of the
-path) these are d vectors `left`; carried on from there, `right`: an asymmetry x_0 becomes right(alpha) b, b = left(0) . x_0,
-however early units begin to specialize and however slowly the plateau is reached. That slowness is the rule: the differences
-of equal units in directions that no teacher has, q_ii - q_ij, relax ten times slower than the asymmetry grows, or not at all.
-
-The exit. When the asymmetry has grown to a small, fixed size, the nonlinear exit is solved from there. It does not depend on
-how small the start's asymmetry was, only on its direction in the space of the growing modes, which permutations make
-several-dimensional, and (weakly) on how far the slow symmetric modes have come meanwhile.
-
-Finite N. Near the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow
-of it is Gaussian,
-
-    b = b_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,
-
-fed along the whole way and not on the plateau alone. Each b escapes at a time of its own, (1/rate) ln(c / |b|), with a
-permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither the spread of the times nor the odds of the
-permutations depend on N, however large it is; only the mean grows, finally by ln(N) / (2 rate).
+`left`: the directions that grow on the plateau, carried back along the path by its adjoint; `right`: carried on from time
+zero. That holds however slowly the plateau is reached, and slowness is the rule: q_ii - q_ij relaxes ten times slower than
+the asymmetry grows, or not at all. The exit is solved from when the asymmetry has grown to a small, fixed size; it depends on
+the direction of b, and hardly on anything else. Random weights have x_0 ~ N^(-1/2) as well: then neither the spread of the
+times nor the odds of the permutations depend on N; only the mean grows, finally by ln(N) / (2 rate).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._types import NumpyOrJax
-from tutelage.analysis.fixed_points import FixedPoint, fixed_point
-from tutelage.analysis.modes import symmetric_subspace
-from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.fixed_points import FixedPoint, SubspaceDrift, fixed_point, integrated, symmetric_subspace
+from tutelage.analysis.result import AnalysisResult, final_crossing
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import (
     LARGEST_STATE,
@@ -65,15 +48,9 @@ PATH_TIMES = 240  # along the path, dense at first
 SETTLING_EFOLDS = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
 LAUNCH_SIZE = 0.03  # size of the asymmetry up to which it is carried linearly
 LARGEST_ASYMMETRY = 0.25  # a larger asymmetry does not grow linearly, and passes no plateau
-ASYMMETRY_ROUNDING = 1e-13  # an asymmetry below this is rounding
-EXIT_LENGTH, EXIT_RECORDS = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile
 EXITS_PER_BATCH = 64  # exits solved side by side
 RECORDS_PER_EFOLD = 25  # errors recorded per e-folding time
 LONGEST_EXIT = 60  # e-folding times after which an exit is given up
-EXIT_DIVERGES = "the overlaps diverge once the plateau is left; lower the learning rate."
-STABLE_SHARE = 1e-9  # share of an asymmetry below which it holds nothing that grows
-START_ROUNDING = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
-LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the report
 
 
 @dataclass(frozen=True)
@@ -101,12 +78,8 @@ class PlateauPath:
         return (vectors - self.path[0]) @ self.left[0]
 
     def noise(self) -> np.ndarray:
-        """N Cov(b), (d, d): what the steps of SGD add, each counted as if it had been there from the beginning.
-
-        b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
-        """
-        fed = noise_covariances(self.local, 0.0, self.path, self.left)
-        return np.trapezoid(fed, self.times, axis=0)
+        """N Cov(b), (d, d): what the steps of SGD add, each counted as if it had been there from the beginning."""
+        return np.trapezoid(noise_covariances(self.local, 0.0, self.path, self.left), self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
         """The size of the asymmetry right(alpha) b at every moment, (m,)."""
@@ -137,6 +110,19 @@ class PlateauPath:
         time = (1 - part) * self.times[i] + part * self.times[i + 1]
         return float(time), state + deviation * level / np.linalg.norm(deviation)
 
+    def exits(self, states: np.ndarray, times: np.ndarray, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The states (time, B, n) that follow on states (B, n), and their errors (time, B)."""
+        found = integrated(lambda x: self.local.drifts(x.reshape(states.shape)).ravel(), states.ravel(), times, **how)
+        if found is None:
+            raise InputError("the overlaps diverge once the plateau is left; lower the learning rate.")
+        errors = self.local.errors(found.reshape(-1, states.shape[1]))
+        return found.reshape(-1, *states.shape), errors.reshape(times.size, -1)
+
+    def teachers(self, states: np.ndarray) -> np.ndarray:
+        """The teacher that each unit has chosen in states (B, n), (B, K)."""
+        R, _, T = self.local.system.covariances(unflatten(states, self.local.like))
+        return assigned_teachers(self.local.system.problem, np.asarray(R), np.asarray(T))
+
 
 def plateau_path(
     problem: Problem, start: Start, *, gradient_flow: bool = False, smallest: float | None = None
@@ -150,30 +136,28 @@ def plateau_path(
             f"the state has {vector.size} entries; modes are followed up to {LARGEST_STATE}. Use fewer levels or units."
         )
     plateau = _unstable_plateau(problem, gradient_flow)
-    local = LocalDynamics(OrderParameters(problem, t, gradient_flow), state)
     subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
-    asymmetry = float(np.linalg.norm(vector - subspace.inside(subspace.coordinates(vector))))
-    if smallest is None and asymmetry <= ASYMMETRY_ROUNDING * max(1.0, float(np.max(np.abs(vector)))):
+    inside = SubspaceDrift(OrderParameters(problem, t, gradient_flow), state, subspace)
+    symmetric = subspace.coordinates(vector)
+    asymmetry = float(np.linalg.norm(vector - subspace.inside(symmetric)))
+    if smallest is None and asymmetry <= 1e-13 * max(1.0, float(np.max(np.abs(vector)))):
         raise InputError(
             "the units begin exactly identical, so they never escape from the plateau. Break the symmetry: "
             "random_start(problem, dim=N), or unequal rows of R."
         )
     end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
     times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
-    inside = _integrated(
-        lambda y: subspace.average @ local.drift(subspace.inside(y)),
-        subspace.coordinates(vector),
-        times,
-        f"the symmetric part of this initial condition diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no plateau. "
-        "Lower the rate.",
-        rtol=1e-8,
-        atol=1e-11,
-    )
-    path = np.array([subspace.inside(y) for y in inside])
-    steps = propagators(times, local.jacobians(path))
+    solved = integrated(inside.drift, symmetric, times, rtol=1e-8, atol=1e-11)
+    if solved is None:
+        raise InputError(
+            f"the symmetric part of this initial condition diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no "
+            "plateau. Lower the rate."
+        )
+    path = np.array([subspace.inside(y) for y in solved])
+    steps = propagators(times, inside.local.jacobians(path))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    return PlateauPath(plateau, local, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
+    return PlateauPath(plateau, inside.local, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:
@@ -210,25 +194,6 @@ def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
     return plateau
 
 
-def _integrated(
-    drift: Callable[[np.ndarray], np.ndarray],
-    y: np.ndarray,
-    times: np.ndarray,
-    message: str,
-    *,
-    method: str = "LSODA",
-    rtol: float,
-    atol: float,
-) -> np.ndarray:
-    """The solution from y at time zero at these times, (time, n); an InputError with this message if it diverges."""
-    from scipy.integrate import solve_ivp
-
-    out = solve_ivp(lambda _, y: drift(y), (0.0, times[-1]), y, method=method, t_eval=times, rtol=rtol, atol=atol)
-    if out.status != 0 or not np.all(np.isfinite(out.y)):
-        raise InputError(message)
-    return out.y.T
-
-
 def escape_threshold(plateau: float, end: float) -> float:
     """Half of the plateau's error, or its geometric mean with the error at the end where that is higher."""
     return max(plateau / 2, float(np.sqrt(plateau * max(end, 0.0))))
@@ -236,34 +201,26 @@ def escape_threshold(plateau: float, end: float) -> float:
 
 def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
     """When a curve falls below the threshold for good, between recorded times by interpolation; inf: not yet."""
-    above = np.flatnonzero(error >= threshold)
-    if above.size == 0:
-        return float(times[0])
-    i = int(above[-1])
-    if i == times.size - 1:
-        return np.inf
-    high, low, wanted = np.log(np.maximum([error[i], error[i + 1], threshold], 1e-300))
-    return float(times[i] + (times[i + 1] - times[i]) * (high - wanted) / (high - low))
+    height, level = np.log(np.maximum(error, 1e-300)), float(np.log(max(threshold, 1e-300)))
+    return max(float(times[0]), final_crossing(times, height, level))
 
 
 class Exit(NamedTuple):
-    """One exit. launch_time: when its asymmetry has grown to the size from which it is solved. times, errors: (g,), from
-    then on. threshold: below it the network has escaped. time: when it does. last: (n,), the final state."""
+    """One exit: times and errors from its launch on, the threshold of escape and when it passes it, the final state (1, n)."""
 
-    launch_time: float
     times: Float[np.ndarray, " g"]
     errors: Float[np.ndarray, " g"]
     threshold: float
     time: float
-    last: Float[np.ndarray, " n"]
+    last: Float[np.ndarray, "1 n"]
 
 
 def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
     """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after."""
     launch_time, launch = path.launch(b)
-    times = np.linspace(0.0, EXIT_LENGTH / path.rate, EXIT_RECORDS)
-    states = _integrated(path.local.drift, launch, times, EXIT_DIVERGES, rtol=1e-7, atol=1e-10)
-    errors, plateau = path.local.errors(states), path.plateau.error
+    times, plateau = np.linspace(0.0, 15.0 / path.rate, 301), path.plateau.error
+    states, errors = path.exits(launch[None], times, rtol=1e-7, atol=1e-10)
+    errors = errors[:, 0]
     threshold = escape_threshold(plateau, float(errors[-1]))
     time = launch_time + last_fall(times, errors, threshold)
     if threshold >= plateau or not np.isfinite(time):
@@ -271,7 +228,7 @@ def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
             f"the error does not fall once the plateau ({plateau:.4g}) is left: it is {errors[-1]:.4g} at alpha = "
             f"{launch_time + times[-1]:.4g}. Lower the learning rate, or solve from this initial condition and look at the curve."
         )
-    return Exit(launch_time, launch_time + times, errors, threshold, time, states[-1])
+    return Exit(launch_time + times, errors, threshold, time, states[-1])
 
 
 def exit_times(
@@ -279,9 +236,8 @@ def exit_times(
 ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B n"]]:
     """When asymmetries with amplitudes b (B, d) have escaped, (B,), and the states at which they are later on, (B, n).
 
-    inf: not within LONGEST_EXIT e-folding times of their launch. All are followed for at least one e-folding time more, so
-    that the units have chosen their teachers. One mode has two directions: the times are nearly linear in ln|b| along each,
-    and solved for a few sizes only.
+    inf: not within LONGEST_EXIT e-folding times of their launch. One mode has two directions: the times are nearly linear in
+    ln|b| along each, and solved for a few sizes only.
     """
     if b.shape[1] > 1:
         return _solved_exits(path, b, threshold)
@@ -294,38 +250,23 @@ def exit_times(
 
 
 def _solved_exits(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each exit solved, EXITS_PER_BATCH at a time."""
+    """Batches of exits, one e-folding time after the other until all have escaped, and once more: units choose teachers."""
     times, launches = (np.array(part) for part in zip(*(path.launch(one) for one in b), strict=True))
-    ends = np.empty_like(launches)
+    grid, ends = np.arange(1, RECORDS_PER_EFOLD + 1) / (RECORDS_PER_EFOLD * path.rate), []
     for at in range(0, len(b), EXITS_PER_BATCH):
-        some = slice(at, at + EXITS_PER_BATCH)
-        found, ends[some] = _exit_batch(path, launches[some], threshold)
-        times[some] += found
-    return times, ends
-
-
-def _exit_batch(path: PlateauPath, vectors: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Exits from flat states (exit, n), one e-folding time after the other, until all have escaped, and once more."""
-    drift = lambda x: path.local.drifts(x.reshape(vectors.shape)).ravel()  # noqa: E731
-    unit, errors, waiting = 1 / path.rate, [], True
-    grid = np.linspace(0.0, unit, RECORDS_PER_EFOLD + 1)[1:]
-    for _ in range(LONGEST_EXIT):
-        flat = _integrated(drift, vectors.ravel(), grid, EXIT_DIVERGES, method="RK45", rtol=1e-5, atol=1e-8)
-        states = flat.reshape(RECORDS_PER_EFOLD, *vectors.shape)
-        vectors = states[-1]
-        errors.append(path.local.errors(states.reshape(-1, vectors.shape[1])).reshape(RECORDS_PER_EFOLD, -1))
-        if not waiting:
-            break
-        waiting = bool(np.any(errors[-1][-1] >= threshold))
-    times = unit * np.arange(1, RECORDS_PER_EFOLD * len(errors) + 1) / RECORDS_PER_EFOLD
-    return np.array([last_fall(times, curve, threshold) for curve in np.concatenate(errors).T]), vectors
-
-
-def chosen_teachers(path: PlateauPath, vectors: Float[np.ndarray, "B n"]) -> Int[np.ndarray, "B K"]:
-    """The teacher that each unit has chosen in flat states (B, n), (B, K)."""
-    system = path.local.system
-    R, _, T = system.covariances(unflatten(vectors, path.local.like))
-    return assigned_teachers(system.problem, np.asarray(R), np.asarray(T))
+        states, curves, waiting = launches[at : at + EXITS_PER_BATCH], [], True
+        for _ in range(LONGEST_EXIT):
+            found, errors = path.exits(states, grid, method="RK45", rtol=1e-5, atol=1e-8)
+            states = found[-1]
+            curves.append(errors)
+            if not waiting:
+                break
+            waiting = bool(np.any(errors[-1] >= threshold))
+        since = np.concatenate([grid + i / path.rate for i in range(len(curves))])
+        falls = [last_fall(since, curve, threshold) for curve in np.concatenate(curves).T]
+        times[at : at + EXITS_PER_BATCH] += falls
+        ends.append(states)
+    return times, np.concatenate(ends)
 
 
 def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndarray:
@@ -426,27 +367,23 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     """
     path = plateau_path(problem, start, gradient_flow=checks.as_flag("gradient_flow", gradient_flow))
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
-    if np.linalg.norm(b) <= STABLE_SHARE * asymmetry:
+    if np.linalg.norm(b) <= 1e-9 * asymmetry:
         raise InputError(
             "the initial differences between the units do not grow on the plateau (they lie on its stable manifold), so there "
             "is no escape. Give the rows of R different directions."
         )
     path.require_small(b)
-    exit_ = follow_exit(path, b)
-    sizes, before = path.sizes(b), path.times < exit_.launch_time
-    launch_size = max(LAUNCH_SIZE, float(sizes.min()))
+    out = follow_exit(path, b)
+    slope = follow_exit(path, b / np.e).time - out.time
+    sizes, before = path.sizes(b), path.times < out.times[0]
+    size = max(LAUNCH_SIZE, float(sizes.min()))
+    amplitude = size * float(np.exp(-path.rate * out.times[0]))
+    teachers = tuple(int(m) for m in path.teachers(out.last)[0])
+    times = np.concatenate([path.times[before], out.times])
+    errors = np.concatenate([path.local.errors(path.path)[before], out.errors])
+    sizes = np.concatenate([sizes[before], [size], np.full(out.times.size - 1, np.nan)])
     return EscapeTime(
-        time=exit_.time,
-        rate=path.rate,
-        slope=follow_exit(path, b / np.e).time - exit_.time,
-        amplitude=launch_size * float(np.exp(-path.rate * exit_.launch_time)),
-        asymmetry=asymmetry,
-        threshold=exit_.threshold,
-        plateau=path.plateau,
-        teachers=tuple(int(m) for m in chosen_teachers(path, exit_.last[None])[0]),
-        times=np.concatenate([path.times[before], exit_.times]),
-        errors=np.concatenate([path.local.errors(path.path)[before], exit_.errors]),
-        sizes=np.concatenate([sizes[before], [launch_size], np.full(exit_.times.size - 1, np.nan)]),
+        out.time, path.rate, slope, amplitude, asymmetry, out.threshold, path.plateau, teachers, times, errors, sizes
     )
 
 
@@ -455,10 +392,10 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
-    start_to_noise: the amplitude of the initial condition in the growing
-    modes, in standard deviations of the noise (root mean square over random initial conditions). theory, theory_teachers:
-    escape time and teacher units of the solved curve; None for random and for symmetric initial conditions.
-    rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
+    start_to_noise: the amplitude of the initial condition in the growing modes, in standard deviations of the noise (root
+    mean square over random initial conditions). theory, theory_teachers: escape time and teacher units of the solved curve;
+    None for random and for symmetric initial conditions. rate: growth on the plateau. threshold: the error below which a
+    network has escaped. dim: N.
     """
 
     problem: Problem
@@ -538,11 +475,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
                 f"the theory escapes at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
                 f"{100 * same:.0f}% end in the same permutation"
             )
-        named = [
-            f"{[m + 1 for m in p]} {100 * share:.0f}%"
-            for p, share in self.permutations.items()
-            if share >= LEAST_PROBABILITY
-        ]
+        named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= 0.05]
         return "\n".join([*lines, f"teacher units of the units 1, 2, ...: {', '.join(named) or 'none more often than 5%'}"])
 
 
@@ -603,7 +536,7 @@ def escape_distribution(
         starts = path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
     path.require_small(b[0])
-    symmetric = start is None or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
+    symmetric = start is None or np.linalg.norm(starts) <= 1e-9 * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
@@ -611,10 +544,10 @@ def escape_distribution(
         problem=problem,
         dim=dim,
         times=times,
-        teachers=chosen_teachers(path, ends),
+        teachers=path.teachers(ends),
         start_to_noise=float(np.sqrt(distances.mean())),
         theory=None if symmetric else first.time,
-        theory_teachers=None if symmetric else tuple(chosen_teachers(path, first.last[None])[0].tolist()),
+        theory_teachers=None if symmetric else tuple(path.teachers(first.last)[0].tolist()),
         rate=path.rate,
         threshold=first.threshold,
         plateau=path.plateau,

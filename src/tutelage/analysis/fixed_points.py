@@ -1,29 +1,30 @@
 """Fixed points of the dynamics and their modes: plateaus, perfect learning, noisy asymptotic states.
 
-A plateau is approached by a solve inside the symmetric subspace (modes.py), which neither the solve nor the search for
-the root can leave. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and it is followed.
-A root of the drift inside a subspace is approached by integration, then found by least squares down to rounding.
+A plateau lives in the subspace of states that exchanges of equal units (and, for even activations, changes of sign) leave
+alone: one coordinate per orbit of entries. A root of the drift inside a subspace is approached by integration, then found by
+least squares down to rounding. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and
+it is followed.
+
+J = sum_i rate_i right_i left_i^T, in the flat coordinates of `dynamics.linearized`; entries that do not learn are zero in
+the vectors. The space that modes of one rate span is named by two questions. Do exchanges of units that the state does not
+tell apart leave it unchanged, or none of it (the mode breaks the symmetry)? And what does it move: overlaps with teachers
+(dr) or among students (dq), readouts, biases; does the student leave the teachers' span,
+    dX_l = dq_l - dr_l t_l^-1 r_l^T - r_l t_l^-1 dr_l^T  != 0 ?
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import reduce
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._types import Array
-from tutelage.analysis.modes import (
-    Mode,
-    Subspace,
-    copied_subspace,
-    free_subspace,
-    interchangeable,
-    named_modes,
-    rate_in_words,
-    symmetric_subspace,
-)
+from tutelage._html import ResultCard
+from tutelage._types import NumpyOrJax
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import LocalDynamics
@@ -43,12 +44,274 @@ from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
 
+Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
+
+EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
+EQUAL_OVERLAPS = 1e-7  # the same for overlaps of a state that was solved for
+EQUAL_RATES = 1e-7  # rates closer than this, relative to the largest, are one rate
+ZERO_RATE = 1e-9  # rates below this, relative to the largest, are zero
+ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
 FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small
 ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
-GROWTH_MARGIN = 1e-9  # rates of growth below this, relative to the largest rate, are zero
 DIVERGED_OVERLAP = 1e6  # overlaps beyond this have diverged
 APPROACH_LENGTH = 0.1  # length of the student vectors from which a plateau is approached
 SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """States `base` + `embed` y in flat coordinates: one y per set of entries that move as one; the rest is held at base."""
+
+    embed: Float[np.ndarray, "n d"]
+    base: Float[np.ndarray, " n"]
+
+    @property
+    def average(self) -> np.ndarray:
+        """(d, n): the mean over each set of entries, which turns a flat vector into coordinates."""
+        return self.embed.T / self.embed.sum(axis=0)[:, None]
+
+    def coordinates(self, vector: Float[NumpyOrJax, " n"]) -> Float[np.ndarray, " d"]:
+        """y of the nearest state inside."""
+        return self.average @ np.asarray(vector)
+
+    def inside(self, y: Float[NumpyOrJax, " d"]) -> Float[np.ndarray, " n"]:
+        """The flat vector with coordinates y."""
+        return self.base + self.embed @ np.asarray(y)
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return self.embed.shape[1]
+
+
+def subspace_of(
+    problem: Problem,
+    state: Overlaps,
+    students: np.ndarray | None = None,
+    teachers: np.ndarray | None = None,
+    *,
+    copies: bool = False,
+    zero: np.ndarray | bool = False,
+) -> Subspace:
+    """States that exchanges of student units, and of teachers, with equal labels do not alter (default: all are different).
+
+    copies: equal units have equal vectors too (q_ij = q_ii). state: supplies what does not learn. zero: entries forced to 0.
+    """
+    L, K, M = state.r.shape
+    labels = orbits(state, np.arange(K) if students is None else students, teachers, copies=copies)
+    mask = problem.trainable_mask()
+    mask = np.ones((L, K)) if mask is None else mask
+    r, q = np.repeat(mask[:, :, None], M, axis=2), np.maximum(mask[:, :, None], mask[:, None, :])
+    bias = np.full(K, problem.student.train_bias) if problem.biased else None
+    learns = _flat(r, q, np.full(K, problem.student.train_readout), bias) > 0
+    free = learns & ~np.broadcast_to(zero, learns.shape)
+    _, orbit = np.unique(labels[free], return_inverse=True)
+    embed = np.zeros((labels.size, int(orbit.max(initial=-1)) + 1))
+    embed[free, orbit.ravel()] = 1.0
+    return Subspace(embed, np.where(learns, 0.0, np.asarray(flatten(state))))
+
+
+def symmetric_subspace(problem: Problem, t: Teachers, state: Overlaps, *, copies: bool) -> Subspace:
+    """States that no exchange of equal units (nor change of sign, for even activations) alters.
+
+    An even student may flip each unit, so its overlaps with all others vanish; those of students and teachers also vanish
+    if the teacher is even and its units are orthogonal.
+    """
+    (L, K, M), t, v = state.r.shape, np.asarray(t), np.asarray(state.readout)
+    students = interchangeable(K, (v, (0,)), (state.bias, (0,)), (problem.rule.unit_marks(v), (1,)))
+    even, even_teacher = (x.activation.parity == 1 and not problem.biased for x in (problem.student, problem.teacher))
+    orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(t))))
+    r = np.full((L, K, M), even or (even_teacher and orthogonal))
+    q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
+    zero = _flat(r, q, np.zeros(K), None if state.bias is None else np.zeros(K)) > 0
+    return subspace_of(problem, state, students, equal_teachers(problem, t), copies=copies, zero=zero)
+
+
+def orbits(like: Overlaps, students: np.ndarray, teachers: np.ndarray | None = None, *, copies: bool = False) -> np.ndarray:
+    """A label for every flat coordinate; equal for entries that exchanges within the classes of units can reach."""
+    L, K, M = like.r.shape
+    level, s, s2 = np.arange(L)[:, None, None], students[:, None], students
+    r = (level * K + s) * M + (np.arange(M) if teachers is None else teachers)
+    distinct = ~np.eye(K, dtype=bool) & ~(copies & (s == s2))
+    q = ((level * K + np.minimum(s, s2)) * K + np.maximum(s, s2)) * 2 + distinct
+    readout = L * K * (M + 2 * K) + students
+    return _flat(r, L * K * M + q, readout, None if like.bias is None else readout + K).astype(int)
+
+
+def equal_teachers(problem: Problem, t: Teachers) -> np.ndarray:
+    """Labels of teachers that may be exchanged: overlaps t (L, M, M), readouts and biases stay the same."""
+    teacher = problem.teacher
+    return interchangeable(teacher.hidden, (t, (1, 2)), (teacher.readout, (0,)), (teacher.bias, (0,)))
+
+
+def exchangeable(state: Overlaps, t: Teachers) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
+    _, K, M = state.r.shape
+    own = (state.q, (1, 2)), (state.readout, (0,)), (state.bias, (0,))
+    students = interchangeable(K, (state.r, (1,)), *own, tolerance=EQUAL_OVERLAPS)
+    return students, interchangeable(M, (state.r, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
+
+
+def interchangeable(
+    count: int, *arrays: tuple[ArrayLike | None, tuple[int, ...]], tolerance: float = EQUAL_NUMBERS
+) -> Int[np.ndarray, " count"]:
+    """A label per unit: the first one whose exchange with it, along the given axes, leaves every array as it is."""
+    known = [(np.asarray(array), axes) for array, axes in arrays if array is not None]
+
+    def equivalent(i: int, j: int) -> bool:
+        swap = np.arange(count)
+        swap[[i, j]] = j, i
+        for array, axes in known:
+            other = reduce(lambda x, axis: np.take(x, swap, axis), axes, array)
+            if not np.allclose(other, array, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(array), initial=0.0))):
+                return False
+        return True
+
+    return np.array([next(i for i in range(j + 1) if i == j or equivalent(i, j)) for j in range(count)])
+
+
+def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
+    r, q, readout = (np.asarray(x, float) for x in (r, q, readout))
+    return flatten(Overlaps(r, q, readout, None if bias is None else np.asarray(bias, float), None))
+
+
+@dataclass(frozen=True)
+class Mode(ResultCard):
+    """One mode of the linear dynamics around a fixed point.
+
+    rate: per unit of alpha, a float where it is real. right, left: flat vectors with left @ right = 1.
+    multiplicity: how many modes share this rate (each is listed). name: what the mode does, in words.
+    """
+
+    rate: float | complex
+    right: np.ndarray
+    left: np.ndarray
+    multiplicity: int
+    name: str
+
+    @property
+    def growth(self) -> float:
+        """The real part of the rate: positive for a deviation that grows."""
+        return float(np.real(self.rate))
+
+    def __str__(self) -> str:
+        times = f"  x{self.multiplicity}" if self.multiplicity > 1 else ""
+        return f"{rate_in_words(self.rate)}{times}  {self.name}"
+
+
+def rate_in_words(rate: float | complex) -> str:
+    """+0.031618, or +0.01 ± 0.3i."""
+    if isinstance(rate, complex):
+        return f"{rate.real:+.6g} ± {abs(rate.imag):.6g}i"
+    return f"{rate:+.6g}"
+
+
+def rate_groups(J: np.ndarray) -> list[tuple[float | complex, np.ndarray]]:
+    """(rate, right vectors (n, multiplicity)) of each group of equal rates, fastest growing first.
+
+    Rounding splits a repeated real rate into complex pairs; the real span of their vectors is what they stand for: an
+    orthonormal basis of it, each vector with a positive largest entry.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    values, vectors = np.linalg.eig(J)
+    width = EQUAL_RATES * max(float(np.max(np.abs(values), initial=0.0)), 1e-300)
+    count, group = connected_components(np.abs(values[:, None] - values) <= width)
+    groups: list[tuple[float | complex, np.ndarray]] = []
+    for members in (group == i for i in range(count)):
+        mean, span = complex(values[members].mean()), vectors[:, members]
+        if abs(mean.imag) > width:
+            groups.append((mean, span))
+            continue
+        basis = np.linalg.svd(np.concatenate([np.real(span), np.imag(span)], axis=1), full_matrices=False)[0]
+        basis = basis[:, : span.shape[1]]
+        largest = np.take_along_axis(basis, np.argmax(np.abs(basis), axis=0)[None], axis=0)
+        groups.append((mean.real, basis * np.sign(largest)))
+    return sorted(groups, key=lambda group: (-np.real(group[0]), -np.imag(group[0])))
+
+
+def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -> tuple[Mode, ...]:
+    """All modes, fastest growing first, of a Jacobian in flat coordinates (only what learns counts)."""
+    groups = rate_groups(free.embed.T @ J @ free.embed)
+    right = np.concatenate([vectors for _, vectors in groups], axis=1)
+    left = np.linalg.pinv(right, rcond=1e-13)
+    largest = max(abs(rate) for rate, _ in groups)
+    modes, at, namer = [], 0, _Namer(state, t)
+    for rate, vectors in groups:
+        count, real = vectors.shape[1], isinstance(rate, float)
+        name = namer.name(rate, free.embed @ vectors, ZERO_RATE * largest)
+        for r, l in zip(right[:, at : at + count].T, left[at : at + count], strict=True):
+            r, l = (r.real, l.real) if real else (r, l)
+            modes.append(Mode(rate, free.embed @ r, free.embed @ l, count, name))
+        at += count
+    return tuple(modes)
+
+
+def name_of_growth(state: Overlaps, t: np.ndarray, vectors: np.ndarray) -> str:
+    """What a deviation along these flat vectors (n, count) does when it grows."""
+    return _Namer(state, t).name(1.0, vectors, 0.0)
+
+
+class _Namer:
+    """Names the modes at one state."""
+
+    def __init__(self, state: Overlaps, t: np.ndarray):
+        self.state, self.t = state, t
+        students, teachers = exchangeable(state, t)
+        equal = [np.flatnonzero(students == label) + 1 for label in np.unique(students)]
+        self.equal_students = " and ".join(", ".join(map(str, units)) for units in equal if units.size > 1)
+        self.all_students = np.all(students == students[0]) and students.size > 1
+        self.all_teachers = np.all(teachers == teachers[0]) and teachers.size > 1
+        self._orbits = orbits(state, students), orbits(state, np.arange(students.size), teachers)
+
+    def name(self, rate: float | complex, vectors: np.ndarray, still: float) -> str:
+        """What the modes with these right vectors (n, count) do: the first words that hold for their parts."""
+        if abs(rate) <= still:
+            return "moves along a flat direction"
+        total, d, at, absent = _square(vectors), unflatten(vectors.T, self.state), np.asarray(self.state.r), ABSENT_SHARE
+        moved, r, readout = _square(d.r), _square(d.r) / total, _square(d.readout) / total
+        q = _square(d.q[..., *np.triu_indices(at.shape[1])]) / total
+        bias = 0.0 if d.bias is None else _square(d.bias) / total
+        length = np.sum(at**2, axis=-1, keepdims=True)
+        along = np.sum(d.r * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
+        own = _square(along) / moved if moved > 0 else 0.0  # of dr: what only changes the length of a unit
+        turn = d.r @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
+        left = _square(d.q - turn - np.swapaxes(turn, -1, -2))
+        outside = left / max(left + moved, 1e-300)  # of dX against dr
+        students, teachers = (_unchanged(vectors, labels) / total for labels in self._orbits)  # unchanged by exchanges
+        together = self.all_students and students > 1 - absent
+        turns = r > absent and q < absent and own < absent  # lengths stay as they are
+        who = "student units" if self.all_students else f"the equal student units {self.equal_students}"
+        how = "each turns to different teacher units" if turns else "some grow, some shrink"
+        all_ = "all student units together" if together else "student units"
+        out = f"{'grows' if np.real(rate) > 0 else 'decays'} outside the teachers' span"
+        choices = (
+            (self.equal_students and students < absent, f"breaks the symmetry between {who}: {how}"),
+            ((self.all_teachers and teachers < absent) or (together and turns), f"turns {all_} toward some teacher units"),
+            (together and r < absent, "changes the norms of all student units equally"),
+            (together, "changes norms and overlaps of all student units equally"),
+            (readout + bias > 1 - absent and bias < absent, "changes the output weights alone"),
+            (readout + bias > 1 - absent, "changes readouts and biases alone"),
+            (r < absent, f"{out}, in norms and overlaps of student units"),
+            (q < absent, "changes the overlaps of student units with teachers"),
+            (outside > MINOR_SHARE**2, out),
+            (own > 1 - absent, "changes the norms of student units inside the teachers' span"),
+            (own < absent, "turns student units inside the teachers' span"),
+            (True, "changes norms and turns student units inside the teachers' span"),
+        )
+        words = next(words for holds, words in choices if holds)
+        also = [word for word, share in (("readouts", readout), ("biases", bias)) if share > MINOR_SHARE]
+        return f"{words}, with {' and '.join(also)}" if also else words
+
+
+def _square(vectors: np.ndarray) -> float:
+    return float(np.sum(np.abs(vectors) ** 2))
+
+
+def _unchanged(vectors: np.ndarray, labels: np.ndarray) -> float:
+    """Squared length of the part that is equal within every orbit of entries."""
+    member = np.unique(labels)[:, None] == labels
+    return _square((member @ vectors) / np.sqrt(member.sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +363,7 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
     @property
     def _margin(self) -> float:
-        return GROWTH_MARGIN * max((abs(mode.rate) for mode in self.modes), default=0.0)
+        return ZERO_RATE * max((abs(mode.rate) for mode in self.modes), default=0.0)
 
     @property
     def unstable(self) -> tuple[Mode, ...]:
@@ -134,15 +397,12 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     def __str__(self) -> str:
         lines = [
             f"fixed point of {'gradient flow' if self.gradient_flow else 'SGD'}: e_g = {self.error:.8g}, "
-            f"residual {self.residual:.1e}",
-            *(
-                f"{name} = {checks.shown(x)}"
-                if x.size <= 16
-                else f"{name} = {x.shape[0]} x {x.shape[1]} entries from {x.min():.6g} to {x.max():.6g}"
-                for name, x in (("R", self.R), ("Q", self.Q))
-            ),
-            self.stability,
+            f"residual {self.residual:.1e}"
         ]
+        for name, x in (("R", self.R), ("Q", self.Q)):
+            many = f"{x.shape[0]} x {x.shape[1]} entries from {x.min():.6g} to {x.max():.6g}"
+            lines.append(f"{name} = {checks.shown(x) if x.size <= 16 else many}")
+        lines.append(self.stability)
         if self.is_far:
             lines.append(f"FAR: an overlap changed by {self.distance:.3g} on the way from where the search began")
         return "\n".join(lines + [f"  {mode}" for mode in self.distinct])
@@ -158,26 +418,23 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
 
 class Root(NamedTuple):
-    """state: where the drift vanishes. distance: largest change of an overlap on the way there. stable: does no deviation
-    inside the subspace grow?"""
+    """Where the drift vanishes, the largest change of an overlap on the way there, and: does no deviation inside grow?"""
 
     state: Overlaps
     distance: float
     stable: bool
 
 
+Found: TypeAlias = tuple[Root, np.ndarray | None]  # a root, and the Jacobian there if it needed care
+
+
 class SubspaceDrift:
     """The drift of a system inside a subspace, as plain functions of its coordinates."""
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
-        self.system, self.like, self.subspace = system, like, subspace
-        self.local = LocalDynamics(system, like)
+        self.local, self.subspace = LocalDynamics(system, like), subspace
         sgd = system.problem.sgd
         self.eta = float(sgd.lr) / (1.0 if isinstance(sgd.momentum, SlowMomentum) else 1.0 - float(sgd.momentum))
-
-    def state(self, y: Float[np.ndarray, " d"]) -> Overlaps:
-        """The state with coordinates y."""
-        return unflatten(self.subspace.inside(y), self.like)
 
     def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """dy / dalpha."""
@@ -186,18 +443,6 @@ class SubspaceDrift:
     def jacobian(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, "d d"]:
         """Its derivative."""
         return self.subspace.average @ self.local.jacobian(self.subspace.inside(y)) @ self.subspace.embed
-
-    def after(self, y: np.ndarray, span: float) -> np.ndarray:
-        """The coordinates a time `span` later (three digits do: a root is sought from there); NaN if they diverge."""
-        from scipy.integrate import solve_ivp
-
-        def distance_to_divergence(_: float, y: np.ndarray) -> float:
-            return DIVERGED_OVERLAP - float(np.max(np.abs(y)))
-
-        distance_to_divergence.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
-        drift, stop = lambda _, y: self.drift(y), distance_to_divergence
-        out = solve_ivp(drift, (0.0, span), y, method="LSODA", rtol=1e-6, atol=1e-9, events=stop)
-        return out.y[:, -1] if out.status == 0 else np.full(y.shape, np.nan)
 
     def root(self, y: np.ndarray) -> Root | None:
         """The root that least squares (Levenberg and Marquardt; finally Newton's method) reaches from y, or None.
@@ -214,20 +459,43 @@ class SubspaceDrift:
         if not np.all(np.isfinite(out.x)) or np.max(np.abs(out.fun), initial=0.0) > ROOT_RESIDUAL * unit:
             return None
         rates = np.linalg.eigvals(self.jacobian(out.x))
-        stable = bool(np.all(rates.real <= GROWTH_MARGIN * np.max(np.abs(rates), initial=0.0)))
-        return Root(self.state(out.x), float(np.max(np.abs(out.x - y), initial=0.0)), stable)
+        stable = bool(np.all(rates.real <= ZERO_RATE * np.max(np.abs(rates), initial=0.0)))
+        state = unflatten(self.subspace.inside(out.x), self.local.like)
+        return Root(state, float(np.max(np.abs(out.x - y), initial=0.0)), stable)
 
 
-def approach(field: SubspaceDrift, y: np.ndarray) -> Root:
-    """The root that attracts y inside the subspace: integrate, then look for a root nearby; longer, until one is there."""
+def integrated(
+    drift: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    times: np.ndarray,
+    rtol: float,
+    atol: float,
+    method: str = "LSODA",
+) -> np.ndarray | None:
+    """The solution from y at time zero at these times, (time, n); None if it diverges."""
+    from scipy.integrate import solve_ivp
+
+    def distance_to_divergence(_: float, y: np.ndarray) -> float:
+        return DIVERGED_OVERLAP - float(np.max(np.abs(y)))
+
+    distance_to_divergence.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
+    options = {"method": method, "t_eval": times, "rtol": rtol, "atol": atol, "events": distance_to_divergence}
+    out = solve_ivp(lambda _, y: drift(y), (0.0, times[-1]), y, **options)
+    return out.y.T if out.status == 0 and np.all(np.isfinite(out.y)) else None
+
+
+def _approach(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root:
+    """The root that attracts a state inside a subspace: integrate, then look for a root nearby; longer, until one is there."""
+    field, y = SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state))
     span = 10.0 / field.eta
     for _ in range(9):
-        y = field.after(y, span)
-        if not np.all(np.isfinite(y)):
+        reached = integrated(field.drift, y, np.array([span]), rtol=1e-6, atol=1e-9)  # a root is sought from there
+        if reached is None:
             raise InputError(
-                f"the overlaps diverge at learning rate {float(field.system.problem.sgd.lr):g}, so there is no fixed point "
+                f"the overlaps diverge at learning rate {float(system.problem.sgd.lr):g}, so there is no fixed point "
                 "to settle at; lower the rate."
             )
+        y = reached[-1]
         found = field.root(y)
         if found is not None and found.stable and found.distance < 0.05 * max(1.0, float(np.max(np.abs(y)))):
             return found
@@ -237,7 +505,7 @@ def approach(field: SubspaceDrift, y: np.ndarray) -> Root:
     )
 
 
-def least_eigenvalue(state: Overlaps, t: Float[Array | np.ndarray, "L M M"]) -> float:
+def _least_eigenvalue(state: Overlaps, t: Teachers) -> float:
     """Of the joint Gram matrix [[q, r], [r^T, t]], over all levels: negative for overlaps of no real vectors."""
     r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
     return float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))
@@ -280,35 +548,41 @@ def fixed_point(
     problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_quadrature(quadrature)
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
-    if isinstance(near, Start):
-        return _from_start(problem, near, gradient_flow, quadrature)
-    find = _find_plateau
-    if checks.known("near", near, ("plateau", "perfect")) == "perfect":
-        find = _find_perfect
-        require_traits(problem, "fixed_point near 'perfect'", VISIBLE)
-    if problem.sgd.trainable is not None:
-        raise InputError("some levels are frozen, and their overlaps are not specified; give a Start instead of a word.")
     K, M = problem.student.hidden, problem.teacher.hidden
-    blank, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))
-    return find(OrderParameters(problem, t, gradient_flow, quadrature=quadrature), blank)
-
-
-def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature: Quadrature | None) -> FixedPoint:
+    start, find = near, _find_nearest
+    if not isinstance(start, Start):
+        start, find = Start(np.zeros((K, M)), np.zeros((K, K))), _find_plateau
+        if checks.known("near", near, ("plateau", "perfect")) == "perfect":
+            find = _find_perfect
+            require_traits(problem, "fixed_point near 'perfect'", VISIBLE)
+        if problem.sgd.trainable is not None:
+            raise InputError("some levels are frozen, and their overlaps are not specified; give a Start instead of a word.")
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
-    field = SubspaceDrift(system, state, free_subspace(problem, state))
-    found = field.root(field.subspace.coordinates(flatten(state)))
+    (state, distance, _), J = find(system, state)
+    free, local, vector = subspace_of(problem, state), LocalDynamics(system, state), np.asarray(flatten(state))
+    R, Q, T, t = (np.asarray(x) for x in (*system.covariances(state), t))
+    error = float(local.errors(vector[None])[0])
+    residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
+    modes = named_modes(state, t, local.jacobian(vector) if J is None else J, free)
+    return FixedPoint(problem, gradient_flow, state, t, R, Q, T, error, residual, modes, distance)
+
+
+def _find_nearest(system: OrderParameters, state: Overlaps) -> Found:
+    """The root that is nearest to a state."""
+    subspace = subspace_of(system.problem, state)
+    found = SubspaceDrift(system, state, subspace).root(subspace.coordinates(flatten(state)))
     if found is None:
         raise InputError("no fixed point was found near this Start; give a nearer one, such as the end of a long solve.")
-    least = least_eigenvalue(found.state, t)
+    least = _least_eigenvalue(found.state, system.t)
     if least < -1e-8:
         raise InputError(
             f"the root nearest to this Start does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start."
         )
-    return characterize(system, found)
+    return found, None
 
 
-def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
+def _find_plateau(system: OrderParameters, blank: Overlaps) -> Found:
     """From small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
     problem, v, v_teacher = system.problem, np.asarray(blank.readout), np.asarray(system.problem.teacher.readout)
     direction = np.asarray(system.t) @ v_teacher  # (L, M)
@@ -319,44 +593,39 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     state = Overlaps(r, q, blank.readout, blank.bias, None)
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
-    if subspace.size == free_subspace(problem, state).size:
+    if subspace.size == subspace_of(problem, state).size:
         raise InputError("no two units of this problem are equal, so it has no symmetric plateau; give a Start.")
-    found = approach(SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state)))
-    return characterize(system, found)
+    return _approach(system, state, subspace), None
 
 
-def _find_perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
-    problem, t = system.problem, system.t
-    U0 = teacher_assignment(problem)
-    state = perfect_overlaps(problem, t, U0)
+def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
+    """Perfect learning, with the Jacobian there, or followed to the noise and weight decay of the problem.
+
+    Equal extra units stay copies. Where the perfect solution is one of many (or its modes are unknown), the dynamics itself
+    must choose: integrate from there.
+    """
+    problem, t, U0 = system.problem, system.t, teacher_assignment(system.problem)
+    state, kinked = perfect_overlaps(problem, t, U0), is_kinked(system)
     noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
     if decay == 0 and (noise == 0 or system.gradient_flow):
-        if is_kinked(system):
+        if kinked:
             raise InputError(
                 f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative, and so no modes, where a "
                 "student meets its teacher. Use a smooth activation, such as 'softplus' or 'gelu', or add noise."
             )
-        return characterize(system, Root(state, 0.0, True), perfect_jacobian(system, state))
+        return Root(state, 0.0, True), perfect_jacobian(system, state)
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
-    return characterize(system, _continued(system, state, copied_subspace(problem, state, copies)))
-
-
-def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root:
-    """The perfect solution followed to the noise and weight decay of the problem; equal extra units stay copies.
-
-    Where it is one of many (or its modes are unknown), the dynamics itself must choose: integrate from there.
-    """
-    problem, y = system.problem, subspace.coordinates(flatten(state))
-    if is_kinked(system) or not perfect_learning(problem.replace(weight_decay=0.0), system.t, system.moments).isolated:
-        return approach(SubspaceDrift(system, state, subspace), y)
-    share, step, found = 0.0, 0.01, None
-    while share < 1.0:
+    subspace = subspace_of(problem, state, copies, copies=True)
+    if kinked or not perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).isolated:
+        return _approach(system, state, subspace), None
+    share, step, found, y = 0.0, 0.01, None, subspace.coordinates(flatten(state))
+    while found is None or share < 1.0:
         tried = min(1.0, share + step)
-        lighter = problem.replace(noise=problem.noise * np.sqrt(tried), weight_decay=problem.sgd.weight_decay * tried)
-        found = SubspaceDrift(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
-        if found is not None and found.distance < FAR_DISTANCE and least_eigenvalue(found.state, system.t) > -1e-8:
-            share, step, y = tried, 3 * step, subspace.coordinates(flatten(found.state))
+        lighter = problem.replace(noise=noise * np.sqrt(tried), weight_decay=decay * tried)
+        next_ = SubspaceDrift(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
+        if next_ is not None and next_.distance < FAR_DISTANCE and _least_eigenvalue(next_.state, t) > -1e-8:
+            found, share, step, y = next_, tried, 3 * step, subspace.coordinates(flatten(next_.state))
         else:
             step /= 4
         if step < SHORTEST_STEP:
@@ -364,27 +633,4 @@ def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> 
                 f"the perfect solution is lost at {share:.3g} of this noise and weight decay, at learning rate "
                 f"{float(problem.sgd.lr):g}; lower them (see critical_learning_rate)."
             )
-    assert found is not None
-    return Root(found.state, float(np.max(np.abs(flatten(found.state) - flatten(state)))), found.stable)
-
-
-def characterize(system: OrderParameters, found: Root, J: np.ndarray | None = None) -> FixedPoint:
-    """Error, residual and modes at a root. J: the Jacobian there, if it needed care."""
-    state, free = found.state, free_subspace(system.problem, found.state)
-    local, vector = LocalDynamics(system, state), np.asarray(flatten(state))
-    J = local.jacobian(vector) if J is None else J
-    drift = local.drift(vector) @ free.embed
-    R, Q, T = system.covariances(state)
-    return FixedPoint(
-        problem=system.problem,
-        gradient_flow=system.gradient_flow,
-        state=state,
-        t=np.asarray(system.t),
-        R=np.asarray(R),
-        Q=np.asarray(Q),
-        T=np.asarray(T),
-        error=float(local.errors(vector[None])[0]),
-        residual=float(np.max(np.abs(drift), initial=0.0)),
-        modes=named_modes(state, np.asarray(system.t), J, free),
-        distance=found.distance,
-    )
+    return Root(found.state, float(np.max(np.abs(flatten(found.state) - flatten(state)))), found.stable), None

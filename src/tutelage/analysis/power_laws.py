@@ -1,21 +1,12 @@
 """Exponents of power laws, with error bars: the slope of ln y against ln x, or a message that there is none.
 
-A power law y = c x^s is a constant local slope d ln y / d ln x = s. Every smooth curve has a slope, and a fit over a short
-window always finds one with small residuals; so the window is stated, the local slopes are shown, and their drift through
-the window is an error of its own. It covers the distance to s of a power law with a correction, y = c x^s (1 + b x^-w), as
-long as the drift slows down visibly within the window.
+docs/how-to/exponents.md explains window and errors. `fit_line` does not claim a smaller error just because a curve was sampled
+finely: n residuals of lag-one correlation rho count as n (1 - rho) / (1 + rho), as for an autoregressive process of first
+order. The drift of the slope, from the best parabola, is a systematic error; what noise would fake of it is taken off, drift
+(1 - (noise/drift)^2). Where the slopes of the three thirds differ beyond doubt, it is at least their range, from end to end,
+and at least the distance to Aitken's limit of their sequence: that covers y = c x^s (1 + b x^-w).
 
-`fit_line` gives a slope an error that does not shrink just because the curve was sampled finely. The textbook error assumes
-independent residuals; those of a smooth curve are one long wave. So two things are added. Residuals that resemble their
-neighbors (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for an autoregressive process of first order;
-few points, and a window chosen among many, make the error larger (`coverage_factor`). And the slope may drift: the curvature
-of the best parabola says by how much it changes from end to end. What noise, with its correlation, would fake of that is
-taken off, drift (1 - (noise/drift)^2), and the rest is a systematic error. Where the slopes of the three thirds differ
-beyond doubt, it is at least their range, from end to end, and at least the distance to where slopes that change less and
-less would end (Aitken's limit of their sequence).
-
-`spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005). Spectra of
-real data bend: beta is then an average over the given ranks, and its error says how far it runs through them.
+`spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 """
 
 from dataclasses import dataclass
@@ -30,19 +21,11 @@ from tutelage.errors import InputError, kind_of
 from tutelage.problem import Inputs
 
 LEAST_POINTS = 5  # of a line
-LEAST_POINTS_IN_PART = 3
-LARGEST_RATIO = 0.8  # ratio of successive changes up to which a sequence of slopes is taken to end somewhere
-LEAST_POINTS_FOR_CUBIC = 8
-SMOOTH_CORRELATION = 0.9  # lag-one correlation above which residuals are no noise
 COVERED_DEVIATIONS = 3.0  # standard deviations that an error bar must cover
 INFINITE_FREEDOM = 1e6  # degrees of freedom, as good as infinite
-MEDIAN_OF_SQUARE = 0.455  # of the square of a standard normal variable
-CERTAIN_RANGE = 4.1  # the range of three equal slopes exceeds this many of their errors once in a hundred times
 LEAST_DECADES = 0.5  # shortest window that may be called a power law
 SLOPE_TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
 LIKELY_DRIFT, CERTAIN_DRIFT = 1.5, 3.0  # drifts over noise at which a window is passed over, and a given one flagged
-WINDOW_EDGES = 60  # windows are searched between at most this many points
-LOCAL_RANGES = 8  # a local slope is taken over this fraction of the data's range
 
 
 @dataclass(frozen=True)
@@ -74,73 +57,55 @@ def fit_line(
     smooth: the points carry no noise, so that every change of the slope is drift. tries: these points were chosen as the
     last of so many windows, for which the statistical error pays.
     """
+    from scipy.special import ndtri, stdtr
+
     weights = np.ones_like(x) if sd is None else 1 / sd**2
-    slope, intercept = _least_squares(x, y, weights)
+    slope, intercept, spread = _least_squares(x, y, weights)
     noise, freedom = (0.0, np.inf) if smooth else _noise_of_points(x, y, weights, sd is not None)
-    drift, faked = _curvature_drift(x, y, weights, noise)
-    systematic = drift * max(0.0, 1 - (faked / drift) ** 2) if drift > 0 else 0.0
-    certainty = _as_normal(drift / faked, freedom) if faked > 0 else np.inf
-    parts = _thirds(x)
-    slopes = tuple(_least_squares(x[p], y[p], weights[p])[0] for p in parts)
-    spread = min(_sum_of_squares(x[p], weights[p]) for p in parts)
-    if max(slopes) - min(slopes) > CERTAIN_RANGE * coverage_factor(freedom) * noise / np.sqrt(spread):
-        end_to_end = (max(slopes) - min(slopes)) * len(parts) / (len(parts) - 1)
-        systematic, certainty = max(systematic, end_to_end, abs(_aitken_limit(slopes) - slope)), np.inf
-    statistical = _statistical_error(x, y - intercept - slope * x, weights, noise, tries)
-    if sd is not None:
-        statistical = max(statistical, coverage_factor(np.inf, tries) * noise / np.sqrt(_sum_of_squares(x, weights)))
-    return FittedLine(slope, intercept, statistical, systematic, slopes, certainty)
-
-
-def _least_squares(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    center, mean = np.average(x, weights=weights), np.average(y, weights=weights)
-    slope = np.sum(weights * (x - center) * (y - mean)) / _sum_of_squares(x, weights)
-    return float(slope), float(mean - slope * center)
-
-
-def _sum_of_squares(x: np.ndarray, weights: np.ndarray) -> float:
-    return float(np.sum(weights * (x - np.average(x, weights=weights)) ** 2))
-
-
-def _curvature_drift(x: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float) -> tuple[float, float]:
-    """By how much the slope of the best parabola changes from end to end, and what the noise would make of it."""
     width = x[-1] - x[0]
-    coefficients, covariance = np.polyfit((x - x.mean()) / width, y, 2, w=np.sqrt(weights), cov="unscaled")
-    return float(abs(2 * coefficients[0]) / width), float(2 * noise * np.sqrt(covariance[0, 0]) / width)
+    parabola, covariance = np.polyfit((x - x.mean()) / width, y, 2, w=np.sqrt(weights), cov="unscaled")
+    drift, faked = abs(2 * parabola[0]) / width, 2 * noise * np.sqrt(covariance[0, 0]) / width
+    systematic, certainty = drift * max(0.0, 1 - (faked / drift) ** 2) if drift > 0 else 0.0, np.inf
+    if faked > 0:  # the ratio as the normal deviate that is exceeded equally often
+        certainty = -float(ndtri(max(stdtr(min(freedom, INFINITE_FREEDOM), -drift / faked), 1e-299)))
+    third = np.clip(((x - x[0]) / width * 3).astype(int), 0, 2)
+    parts = [np.flatnonzero(third == i) for i in range(3)]
+    if min(len(part) for part in parts) < 3:  # halves, which share their middle point
+        parts = [np.arange(x.size // 2 + 1), np.arange(x.size // 2, x.size)]
+    slopes, _, spreads = zip(*(_least_squares(x[p], y[p], weights[p]) for p in parts), strict=True)
+    gap, limit = max(slopes) - min(slopes), slopes[-1]
+    if gap > 4.1 * _coverage_factor(freedom) * noise / np.sqrt(min(spreads)):  # once in a hundred times for equal slopes
+        if len(slopes) == 3 and slopes[1] != slopes[0]:  # Aitken's limit, if the changes shrink by the same factor
+            ratio = np.clip((slopes[2] - slopes[1]) / (slopes[1] - slopes[0]), 0.0, 0.8)
+            limit += (slopes[2] - slopes[1]) * ratio / (1 - ratio)
+        systematic = max(systematic, gap * len(slopes) / (len(slopes) - 1), abs(limit - slope))
+        certainty = np.inf
+    statistical = _statistical_error((y - intercept - slope * x) * np.sqrt(weights), spread, noise, tries)
+    if sd is not None:
+        statistical = max(statistical, _coverage_factor(np.inf, tries) * noise / np.sqrt(spread))
+    return FittedLine(slope, intercept, statistical, float(systematic), slopes, certainty)
 
 
-def _thirds(x: np.ndarray) -> list[np.ndarray]:
-    """Indices of thirds of equal width; of halves, sharing their middle point, where a third would have too few points."""
-    place = np.clip(((x - x[0]) / (x[-1] - x[0]) * 3).astype(int), 0, 2)
-    thirds = [np.flatnonzero(place == i) for i in range(3)]
-    if min(len(part) for part in thirds) >= LEAST_POINTS_IN_PART:
-        return thirds
-    middle = x.size // 2
-    return [np.arange(middle + 1), np.arange(middle, x.size)]
+def _least_squares(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float, float]:
+    """Slope, intercept and the sum of squares of x around its mean."""
+    center, mean = np.average(x, weights=weights), np.average(y, weights=weights)
+    spread = np.sum(weights * (x - center) ** 2)
+    slope = np.sum(weights * (x - center) * (y - mean)) / spread
+    return float(slope), float(mean - slope * center), float(spread)
 
 
-def _aitken_limit(slopes: tuple[float, ...]) -> float:
-    """Where a, b, c, ... ends if its changes shrink by the same factor: exact for a slope that nears its limit as x^-w."""
-    *first, a, b = slopes
-    if not first or a == first[0]:
-        return b
-    ratio = np.clip((b - a) / (a - first[0]), 0.0, LARGEST_RATIO)
-    return float(b + (b - a) * ratio / (1 - ratio))
-
-
-def _statistical_error(x: np.ndarray, residual: np.ndarray, weights: np.ndarray, noise: float, tries: int) -> float:
+def _statistical_error(scaled: np.ndarray, spread: float, noise: float, tries: int) -> float:
     """Error of the slope from the residuals, their correlation and, if they are noise rather than a bend, their number."""
-    spread, scaled = _sum_of_squares(x, weights), residual * np.sqrt(weights)
-    square = float(np.sum(scaled**2))
+    count, square = scaled.size, float(np.sum(scaled**2))
     rho = float(np.sum(scaled[1:] * scaled[:-1])) / square if square > 0 else 0.0
-    variance = square / (x.size - 2)
+    variance = square / (count - 2)
     by_chance = noise**2 > variance / 10
-    rho = np.clip(rho + (1 + 3 * rho) / x.size * by_chance, 0.0, 1 - 2 / x.size)  # of few numbers it comes out too small
+    rho = np.clip(rho + (1 + 3 * rho) / count * by_chance, 0.0, 1 - 2 / count)  # of few numbers it comes out too small
     longer = (1 + rho) / (1 - rho)
-    return float(np.sqrt(variance / spread * longer)) * (coverage_factor(x.size / longer - 2, tries) if by_chance else 1.0)
+    return float(np.sqrt(variance / spread * longer)) * (_coverage_factor(count / longer - 2, tries) if by_chance else 1.0)
 
 
-def coverage_factor(freedom: float, tries: int = 1) -> float:
+def _coverage_factor(freedom: float, tries: int = 1) -> float:
     """By what an error estimated from few numbers must be multiplied, so that three of it are exceeded as rarely as three
     standard deviations of a normal variable are; by the largest of so many independent tries."""
     from scipy.special import ndtr, stdtrit
@@ -149,36 +114,30 @@ def coverage_factor(freedom: float, tries: int = 1) -> float:
     return -float(stdtrit(freedom, ndtr(-COVERED_DEVIATIONS) / tries)) / COVERED_DEVIATIONS
 
 
-def _as_normal(ratio: float, freedom: float) -> float:
-    """A ratio to an estimated error as the normal deviate that is exceeded equally often."""
-    from scipy.special import ndtri, stdtr
-
-    return -float(ndtri(max(stdtr(min(freedom, INFINITE_FREEDOM), -ratio), 1e-299)))
-
-
 def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: bool) -> tuple[float, float]:
     """Size of the noise, per square root of a point, and how many numbers it was measured with (inf: known, or a curve).
 
     The distance of each point from the line between its neighbors does not see a bend, nor noise that neighbors share;
     the distance from the best cubic sees both. From the ratio of the squares follows the lag-one correlation rho of noise
     (1 - 4 rho/3 + rho^2/3), of which a fit sees (1 + rho)/(1 - rho) times as much. What is smoother than noise with the
-    correlation `SMOOTH` is a curve, not noise. Known errors are the unit; noise closer together than they say is correlated.
+    correlation 0.9 is a curve, not noise. Known errors are the unit; noise closer together than they say is correlated.
     """
     share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
     off = y[1:-1] - (1 - share) * y[:-2] - share * y[2:]
     variance = 1 / weights[1:-1] + (1 - share) ** 2 / weights[:-2] + share**2 / weights[2:]
     squares = off**2 / variance
-    near, usual = float(np.mean(squares)), float(np.median(squares)) / MEDIAN_OF_SQUARE  # a kink is far off at one point
+    near = float(np.mean(squares))
+    usual = float(np.median(squares)) / 0.455  # the median for a normal variable; a kink is far off at one point
     if known and near < 1:
         rho = min(2 - np.sqrt(1 + 3 * near), 1 - 2 / x.size)
         return float(np.sqrt((1 + rho) / (1 - rho))), np.inf
-    degree = 3 if x.size >= LEAST_POINTS_FOR_CUBIC else 2
+    degree = 3 if x.size >= 8 else 2
     freedom = x.size - degree - 1
     scaled = (x - x.mean()) / (x[-1] - x[0])
     residual = y - np.polyval(np.polyfit(scaled, y, degree, w=np.sqrt(weights)), scaled)
     far = float(np.sum(weights * residual**2)) / freedom
     rho = max(0.0, 2 - np.sqrt(1 + 3 * usual / far)) if far > 0 else 1.0
-    if rho > SMOOTH_CORRELATION:
+    if rho > 0.9:
         return float(np.sqrt(near)), np.inf
     longer = (1 + rho) / (1 - rho)
     return float(np.sqrt(max(near, far * longer))), max(x.size / longer - degree - 1, 2.0)
@@ -274,66 +233,49 @@ def fit_exponent(
     >>> round(found.slope, 9), round(found.decades, 9)
     (-0.5, 3.0)
     """
-    x, y, sd = _checked_points(x, y, y_error)
+    x, y, sd = (
+        checks.as_array("x", x),
+        checks.as_array("y", y),
+        None if y_error is None else checks.as_array("y_error", y_error),
+    )
+    inside = _fitted_points(x, y, sd, window)
     checks.require_positive("tolerance", checks.as_array("tolerance", tolerance))
-    inside = np.ones(x.size, bool) if window is None else _given_window(x, window)
-    _require_positive(x, y, inside)
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
     chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
+    constant, ends = _is_constant(line, tolerance, CERTAIN_DRIFT), (float(np.exp(X[0])), float(np.exp(X[-1])))
     positive = (x > 0) & (y > 0)
     local_x, local_slope = _local_slopes(np.log(x[positive]), np.log(y[positive]))
-    return Exponent(
-        **vars(line),
-        constant=_is_constant(line, tolerance, CERTAIN_DRIFT),
-        window=(float(np.exp(X[0])), float(np.exp(X[-1]))),
-        points=X.size,
-        reason=reason,
-        local_x=local_x,
-        local_slope=local_slope,
-        x=x,
-        y=y,
-        y_error=sd,
-    )
+    return Exponent(*vars(line).values(), constant, ends, X.size, reason, local_x, local_slope, x, y, sd)
 
 
-def _checked_points(
-    given_x: ArrayLike, given_y: ArrayLike, y_error: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    x, y = checks.as_array("x", given_x), checks.as_array("y", given_y)
-    sd = None if y_error is None else checks.as_array("y_error", y_error)
+def _fitted_points(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None, window: ArrayLike | None) -> np.ndarray:
+    """Which points lie in the window: enough positive ones over a wide enough range."""
     checks.require_untraced("the curve", "fit_exponent", x, y, sd)
     if x.ndim != 1:
         raise InputError(f"x has shape {x.shape}; it must be a list of numbers. Fit one curve at a time.")
     checks.require_shape("y", y, x.shape, fix="One value for each x.")
-    for name, values in (("x", x), ("y", y)):
-        checks.require_finite(name, values)
+    checks.require_finite("x", x)
+    checks.require_finite("y", y)
     if sd is not None:
         checks.require_shape("y_error", sd, x.shape, fix="One error for each y.")
         checks.require_positive("y_error", sd, fix="Leave it out if the errors are not known.")
     if np.any(np.diff(x) <= 0):
         raise InputError("x does not increase from entry to entry; it must. Sort x and y, and keep each x once.")
-    return x, y, sd
-
-
-def _given_window(x: np.ndarray, window: ArrayLike) -> np.ndarray:
-    edges = checks.as_array("window", window)
-    checks.require_shape("window", edges, (2,), fix="Give the first and the last x.")
-    low, high = (float(e) for e in edges)
-    if not 0 < low < high:
-        raise InputError(f"window is ({low:g}, {high:g}); it must be two positive numbers, the smaller one first.")
-    inside = (x >= low * (1 - 1e-12)) & (x <= high * (1 + 1e-12))
-    if not inside.any():
-        raise InputError(f"window is ({low:g}, {high:g}), where there is no data; x runs from {x[0]:g} to {x[-1]:g}.")
-    return inside
-
-
-def _require_positive(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> None:
-    """Enough positive points over a wide enough range."""
-    for name, values in (("x", x), ("y", y)):
-        if np.any(values[inside] <= 0):
+    inside = np.ones(x.size, bool)
+    if window is not None:
+        edges = checks.as_array("window", window)
+        checks.require_shape("window", edges, (2,), fix="Give the first and the last x.")
+        low, high = (float(e) for e in edges)
+        if not 0 < low < high:
+            raise InputError(f"window is ({low:g}, {high:g}); it must be two positive numbers, the smaller one first.")
+        inside = (x >= low * (1 - 1e-12)) & (x <= high * (1 + 1e-12))
+        if not inside.any():
+            raise InputError(f"window is ({low:g}, {high:g}), where there is no data; x runs from {x[0]:g} to {x[-1]:g}.")
+    for name, values in (("x", x[inside]), ("y", y[inside])):
+        if np.any(values <= 0):
             raise InputError(
-                f"{name} contains {np.min(values[inside]):g}, which has no logarithm; every fitted entry must be positive. "
+                f"{name} contains {np.min(values):g}, which has no logarithm; every fitted entry must be positive. "
                 "Leave it out (time zero, say), or give window=(first, last)."
             )
     count = int(inside.sum())
@@ -347,6 +289,7 @@ def _require_positive(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> None:
             f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or read "
             "local slopes off np.gradient(np.log(y), np.log(x))."
         )
+    return inside
 
 
 def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
@@ -355,7 +298,7 @@ def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
 
 def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str, int]:
     """The longest window with a constant slope, the later of two equally long; why it was taken, after how many tries."""
-    places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], WINDOW_EDGES) - 1e-9))
+    places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], 60) - 1e-9))
     least = LEAST_DECADES * np.log(10) * (1 - 1e-9)
     pairs = [(i, j) for i, j in combinations(places, 2) if X[j] - X[i] >= least and j - i + 1 >= LEAST_POINTS]
     for tries, (i, j) in enumerate(sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])), start=1):
@@ -376,7 +319,7 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
     if X.size < 3:
         return np.exp(X), np.full(X.size, np.nan)
-    reach = (X[-1] - X[0]) / (2 * LOCAL_RANGES)
+    reach = (X[-1] - X[0]) / 16  # to each side
     slopes = np.empty(X.size)
     for i in range(X.size):
         near = np.flatnonzero(np.abs(X - X[i]) <= reach)

@@ -1,8 +1,7 @@
-"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`.
+"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`; and single curves.
 
-And what every analysis of a recorded curve starts from. A solve is one curve. A simulation is one curve per run, and the
-results come as `RunResults`. After a divergence only the times before it are kept. Everything here is NumPy: these analyses
-run outside JAX transformations and cost milliseconds.
+A solve is one curve. A simulation is one curve per run, and the results of an analysis come as `RunResults`. After a
+divergence only the times before it are kept. Everything here is NumPy.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRINTED_RUNS = 12  # runs whose line is printed
-RELATIVE_ROUNDING = 1e-13  # of the largest error
-STRIDES_PER_RECORD = 50
 
 Item = TypeVar("Item")
 
@@ -114,7 +111,7 @@ class Curve:
     @property
     def rounding(self) -> float:
         """The error below which digits are lost."""
-        return float(max(RELATIVE_ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
+        return float(max(1e-13 * np.max(np.abs(self.error)), np.finfo(float).tiny))
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -185,18 +182,14 @@ def read_curves(
             "trajectory.task(0)."
         )
     if run is None and np.ndim(trajectory.error) > 1:
-        runs = range(_count_runs(trajectory))
+        runs = range(int(np.prod(np.shape(trajectory.error)[:-1])))
         return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))
     return read(curve_of(trajectory, run, function, least_times))
 
 
-def _count_runs(trajectory: Trajectory) -> int:
-    return int(np.prod(np.shape(trajectory.error)[:-1], dtype=int))
-
-
 def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times: int = 2) -> Curve:
     """The curve of a trajectory that has one, or of one run."""
-    lead, count = np.ndim(trajectory.error) - 1, _count_runs(trajectory)
+    lead, count = np.ndim(trajectory.error) - 1, int(np.prod(np.shape(trajectory.error)[:-1]))
     if run is None and lead:
         raise InputError(f"the trajectory has {count} runs; {function} looks at one. Choose run=0.")
     if run is not None and not lead:
@@ -211,7 +204,7 @@ def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times
         return array.reshape(-1, *array.shape[lead:])[index] if array.ndim > own else array
 
     error = pick(trajectory.error, 1)
-    kept = int(np.argmin(np.isfinite(error))) if not np.all(np.isfinite(error)) else error.size
+    kept = int(np.argmin(np.append(np.isfinite(error), False)))
     if kept < least_times:
         who = f"run {index}" if lead else "the curve"
         raise InputError(
@@ -247,4 +240,13 @@ def roughness(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _stride(count: int) -> int:
-    return max(1, count // STRIDES_PER_RECORD)
+    return max(1, count // 50)
+
+
+def final_crossing(times: np.ndarray, y: np.ndarray, level: float) -> float:
+    """When y falls below a level for good, between recorded times by interpolation. -inf: before the first; inf: not yet."""
+    above = np.flatnonzero(y > level)
+    if above.size == 0 or above[-1] == times.size - 1:
+        return np.inf if above.size else -np.inf
+    i = int(above[-1])
+    return float(times[i] + (times[i + 1] - times[i]) * (y[i] - level) / (y[i] - y[i + 1]))

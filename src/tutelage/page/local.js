@@ -125,7 +125,7 @@ const tutelageLocal = (tables) => {
     return range(M * M).map((at) => lam.reduce((sum, x, l) => sum + x * fractions[l] * t[l * M * M + at], 0));
   }
 
-  // Phases: analysis/curve_plateaus.py and curve_phases.py of a solved curve.
+  // Phases: analysis/curve_phases.py of a solved curve.
 
   const BAND = Math.log(1.1); // the error is on a plateau within 10% of its height
   const DROP = Math.log(3); // by which the logarithm of the dwell time falls when a plateau is left

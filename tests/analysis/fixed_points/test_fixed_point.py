@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.modes import name_of_growth
+from tutelage.analysis.fixed_points import name_of_growth
 from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.plot import plot_fixed_point
 

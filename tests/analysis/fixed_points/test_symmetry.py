@@ -6,13 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.analysis.modes import (
-    copied_subspace,
-    equal_teachers,
-    exchangeable,
-    free_subspace,
-    symmetric_subspace,
-)
+from tutelage.analysis.fixed_points import equal_teachers, exchangeable, subspace_of, symmetric_subspace
 from tutelage.dynamics.order_parameters import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])
@@ -36,8 +30,8 @@ def test_one_coordinate_per_orbit():
     gram = np.diag([1.0, 1.0, 2.0])[None]
     assert size(pair(2, 3), gram, state(2, 3)) == 4
     assert size(pair(3, 2), eye, state(3, 2, [1, 1, 0.5])) == 2 + 2 + 2  # two R; Q twice; overlaps within and between
-    assert free_subspace(pair(2, 2), state(2, 2)).size == 7
-    assert free_subspace(pair(2, 2, student={"train_readout": True}), state(2, 2)).size == 9
+    assert subspace_of(pair(2, 2), state(2, 2)).size == 7
+    assert subspace_of(pair(2, 2, student={"train_readout": True}), state(2, 2)).size == 9
 
 
 def test_coordinates_are_means_and_what_does_not_learn_is_held():
@@ -72,5 +66,5 @@ def test_units_that_may_be_exchanged():
 
 
 def test_copied_units_share_all_their_overlaps():
-    subspace = copied_subspace(pair(3, 1), state(3, 1), np.array([0, 1, 1]))
+    subspace = subspace_of(pair(3, 1), state(3, 1), np.array([0, 1, 1]), copies=True)
     assert subspace.size == 2 + 3  # R of each kind; Q of the first, between, and of the copies with themselves
