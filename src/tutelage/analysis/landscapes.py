@@ -1,27 +1,18 @@
 """The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
 
-Coordinates are J = W / sqrt(N), so that numbers do not depend on N. The error is a function of Q = J Om J^T and
-R = J Om J*^T, and with the matrices A, B of the dynamics
+In coordinates J = W / sqrt(N), with Q = J Om J^T, R = J Om J*^T and the matrices A, B of the dynamics,
     gradient:            -(A J + B J*) Om
     Hessian times D:     -(A D + dA J + dB J*) Om,    dA, dB: along dQ = D Om J^T + J Om D^T and dR = D Om J*^T.
-Gradient flow is dJ/dalpha = -eta gradient, so a direction of curvature h shrinks (h < 0: grows) as exp(-eta h alpha).
-A direction that is orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A
-there, the same for all of them. What is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
+A direction orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A there. What
+is left is the span of the vectors, at most K (K + M) numbers a level, at any N. docs/how-to/landscape.md says how to read it.
 
-Closed forms have second derivatives everywhere, with one exception: the error of ReLU units has none where a student
-vanishes (parallel vectors do no harm: what diverges there in the space of overlaps cancels in the space of weights).
-Averages by quadrature have them if both functions are declared smooth, else away from vectors that vanish or are parallel.
-
-Directions along which the error cannot change come from the continuous symmetries of a network and its inputs. Students may
-be moved without changing the error
+Students may be moved without changing the error (flat directions at a critical point)
  - by rotations of the inputs within a level that leave the teacher as it is: D = J Psi, Psi antisymmetric. Any activation
    allows rotations of the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
  - among themselves, where the activation allows it: sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J, a linear
    student under D = x d with v.x = 0, and a unit with readout 0 may move freely.
-At a critical point all of these are flat directions of the Hessian: they lead along the manifold of equal error.
-
-Equal eigenvalues share a space of directions. It is split wherever every direction in it either has or lacks a property (in
-the span of the teachers or outside it? all students together or one against the other?); elsewhere the word is left out.
+Directions of equal eigenvalues are split wherever each of them either has or lacks a property (in the span of the teachers?
+all students together?); elsewhere the word is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +47,7 @@ PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are 
 RANK_TOLERANCE = 1e-8  # singular values below this share of the vectors' length are zero
 EQUAL_CURVATURE = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
 CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be
-EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"
+EQUAL_ERROR = "along equal error"  # the family of flat directions that a symmetry explains
 CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
 LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
 
@@ -66,18 +57,24 @@ class Span:
     """The directions that student and teacher vectors span, level by level, those of the teachers first.
 
     basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
-    lam (S,): eigenvalue of each; level (S,): its level; taught (S,): does it lie in the span of the teachers?
-    outside: per level, how many dimensions are left. lam_levels: eigenvalues of the levels.
+    level (S,), lam (S,): level and eigenvalue of each; taught (S,): does it lie in the span of the teachers? dims, lam_levels:
+    dimensions and eigenvalues of the levels; outside: how many of the dimensions are left.
     """
 
     basis: list[np.ndarray]
     students: Float[np.ndarray, "K S"]
     teachers: Float[np.ndarray, "M S"]
-    lam: Float[np.ndarray, " S"]
     level: Int[np.ndarray, " S"]
+    lam: Float[np.ndarray, " S"]
     taught: Bool[np.ndarray, " S"]
-    outside: Int[np.ndarray, " L"]
+    dims: Int[np.ndarray, " L"]
     lam_levels: Float[np.ndarray, " L"]
+    outside: Int[np.ndarray, " L"]
+
+    def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
+        """Directions (..., S) of the span as arrays (..., N), in the eigenbasis of the inputs."""
+        parts = np.split(coordinates, np.cumsum([u.shape[0] for u in self.basis])[:-1], axis=-1)
+        return np.concatenate([x @ u for x, u in zip(parts, self.basis, strict=True)], axis=-1)
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -87,20 +84,16 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
     J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
     least = LEAST_LENGTH * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
-    taught = [row_space(t, least) for t in J_teacher]
-    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
-    basis = [np.concatenate(both) for both in zip(taught, own, strict=True)]
-    level = np.repeat(np.arange(dims.size), [u.shape[0] for u in basis])
-    return Span(
-        basis=basis,
-        students=np.concatenate([w @ u.T for w, u in zip(J, basis, strict=True)], axis=1),
-        teachers=np.concatenate([t @ u.T for t, u in zip(J_teacher, basis, strict=True)], axis=1),
-        lam=lam[level],
-        level=level,
-        taught=np.concatenate([np.arange(u.shape[0]) < t.shape[0] for t, u in zip(taught, basis, strict=True)]),
-        outside=dims - np.array([u.shape[0] for u in basis]),
-        lam_levels=lam,
+    of_teachers = [row_space(t, least) for t in J_teacher]
+    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, of_teachers, strict=True)]
+    basis = [np.concatenate(both) for both in zip(of_teachers, own, strict=True)]
+    students, teachers = (
+        np.concatenate([w @ u.T for w, u in zip(vectors, basis, strict=True)], axis=1) for vectors in (J, J_teacher)
     )
+    sizes = np.array([u.shape[0] for u in basis])
+    level = np.repeat(np.arange(dims.size), sizes)
+    taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
+    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, dims - sizes)
 
 
 def row_space(rows: np.ndarray, least: float) -> np.ndarray:
@@ -111,35 +104,10 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     return basis[sizes > least]
 
 
-@dataclass(frozen=True)
-class Hessian:
-    """error e_g; A (K, K); gradient (K, S) and matrix (K S, K S) inside the span, in its coordinates."""
-
-    span: Span
-    error: float
-    A: Float[np.ndarray, "K K"]
-    gradient: Float[np.ndarray, "K S"]
-    matrix: Float[np.ndarray, "KS KS"]
-
-    def dense(self) -> np.ndarray:
-        """(K N, K N): the whole matrix, in the eigenbasis of the inputs."""
-        K, dims = self.A.shape[0], [u.shape[1] for u in self.span.basis]
-        lam = np.repeat(self.span.lam_levels, dims)
-        inside = self.in_weights(np.eye(len(self.span.lam)))  # (S, N)
-        rest = np.eye(lam.size) - inside.T @ inside
-        block = self.matrix.reshape(K, len(self.span.lam), K, -1)
-        whole = np.einsum("ksjt,sn,tm->knjm", block, inside, inside)
-        return (whole - np.einsum("kj,nm->knjm", self.A, rest * lam)).reshape(K * lam.size, -1)
-
-    def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
-        """Directions (..., S) of the span as arrays (..., N), in the eigenbasis of the inputs."""
-        edges = np.cumsum([u.shape[0] for u in self.span.basis])[:-1]
-        parts = np.split(coordinates, edges, axis=-1)
-        return np.concatenate([x @ u for x, u in zip(parts, self.span.basis, strict=True)], axis=-1)
-
-
-def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Quadrature | None) -> Hessian:
-    """Error, gradient and Hessian of vectors with these coordinates."""
+def hessian_at(
+    problem: Problem, span: Span, readout: np.ndarray, quadrature: Quadrature | None
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
@@ -152,7 +120,7 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
     block = np.einsum("ijas,jr->iras", dA, c) + np.einsum("imas,mr->iras", dB, t)
     block = block + np.einsum("ia,rs->iras", A, np.eye(lam.size))
     matrix = -(lam[:, None, None] * block).reshape(c.size, c.size)
-    return Hessian(span, float(error), A, -(A @ c + B @ t) * lam, (matrix + matrix.T) / 2)
+    return float(error), A, -(A @ c + B @ t) * lam, (matrix + matrix.T) / 2
 
 
 @eqx.filter_jit
@@ -196,30 +164,31 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
         )
 
 
-@dataclass(frozen=True)
-class Orbit:
-    """inside (count, K, S): orthonormal directions in the span; outside: per level (count, K), each for every dimension
-    outside the span."""
+def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Directions along the symmetries of a problem at these vectors.
 
-    inside: np.ndarray
-    outside: list[np.ndarray]
-
-
-def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> Orbit:
-    """All symmetries of a problem at these vectors."""
-    c = span.students
+    Orthonormal ones (count, K, S) in the span; and per level (count, K), each for every dimension outside the span.
+    """
+    c, t = span.students, span.teachers
     free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
     if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters
         free = np.linalg.svd(readout[None])[2][1:]
     elif _is_quadratic_form(problem.student):  # units that rotate among themselves
         np.divide(1.0, readout, out=rotating, where=readout != 0)
-    rotations = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
-    shifts = [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
-    moves = [*_input_rotations(problem, span), *rotations, *shifts]
-    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.outside.size)]
+    moves = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
+    moves += [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
+    of_inputs = [x for l in range(span.dims.size) for x in _generators(np.flatnonzero(span.level == l), span.lam.size)]
+    if of_inputs:  # rotations within levels, inside the span, of which those that keep the teacher count
+        form = t.T * np.asarray(problem.teacher.readout) @ t
+        quadratic = _is_quadratic_form(problem.teacher)
+        change = [x @ form - form @ x if quadratic else t @ x for x in of_inputs]
+        sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(of_inputs), -1)))
+        kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
+        moves += [c @ np.tensordot(x, of_inputs, 1) for x in kept.T]
+    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.dims.size)]
     least = RANK_TOLERANCE * float(np.linalg.norm(c))
     inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
-    return Orbit(inside, [row_space(x, least) for x in alone])
+    return inside, [row_space(x, least) for x in alone]
 
 
 def _is_quadratic_form(network: Network) -> bool:
@@ -232,22 +201,6 @@ def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
     """Generators of rotations: antisymmetric matrices, one for each pair of the chosen indices."""
     axes = np.eye(size)
     return [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a, b in combinations(chosen, 2)]
-
-
-def _input_rotations(problem: Problem, span: Span) -> list[np.ndarray]:
-    """Rotations within levels, inside the span, that keep the teacher."""
-    t, S = span.teachers, span.lam.size
-    generators = [x for l in range(span.outside.size) for x in _generators(np.flatnonzero(span.level == l), S)]
-    if not generators:
-        return []
-    if _is_quadratic_form(problem.teacher):
-        form = t.T * np.asarray(problem.teacher.readout) @ t
-        change = [x @ form - form @ x for x in generators]
-    else:
-        change = [t @ x for x in generators]
-    sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(generators), -1)))
-    kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
-    return [span.students @ np.tensordot(x, generators, 1) for x in kept.T]
 
 
 # (project directions (count, K, S) on a subspace, its name, the name of the rest)
@@ -269,39 +222,39 @@ class Curvature(ResultCard):
     level: int | None = None
 
 
-def spectrum_of(hessian: Hessian, orbit: Orbit, critical: bool) -> tuple[Curvature, ...]:
-    """All eigenvalues, lowest first. critical: are flat directions along the orbit named apart from others?"""
-    parts = [(None, *np.linalg.eigh(hessian.matrix))]
-    values, units = np.linalg.eigh(-hessian.A)
-    parts += [(l, values * lam, units) for l, lam in enumerate(hessian.span.lam_levels) if hessian.span.outside[l] > 0]
-    largest = max((float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts), default=0.0)
+def spectrum_of(
+    span: Span, A: np.ndarray, matrix: np.ndarray, orbit: tuple[np.ndarray, list[np.ndarray]] | None
+) -> tuple[Curvature, ...]:
+    """All eigenvalues, lowest first. orbit: if given, flat directions along it are named apart from others."""
+    values, units = np.linalg.eigh(-A)
+    parts = [(None, *np.linalg.eigh(matrix))]
+    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.outside[l] > 0]
+    width = EQUAL_CURVATURE * max(float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts)
     found = []
     for level, values, vectors in parts:
-        breaks = np.flatnonzero(np.diff(values) > EQUAL_CURVATURE * largest) + 1
+        breaks = np.flatnonzero(np.diff(values) > width) + 1
         for chosen in np.split(np.arange(values.size), breaks) if values.size else ():
             value = float(values[chosen].mean())
-            value = 0.0 if abs(value) <= EQUAL_CURVATURE * largest else value
-            directions = vectors[:, chosen].T.reshape(chosen.size, hessian.A.shape[0], -1)
-            properties = _properties(hessian, orbit, level, critical and value == 0.0)
-            for words, some in _split_directions(directions, properties):
-                times = 1 if level is None else int(hessian.span.outside[level])
+            value = 0.0 if abs(value) <= width else value
+            directions = vectors[:, chosen].T.reshape(chosen.size, len(A), -1)
+            for words, some in _split_directions(directions, _properties(span, level, orbit if value == 0.0 else None)):
+                times = 1 if level is None else int(span.outside[level])
                 found.append(Curvature(value, len(some) * times, ", ".join(words) or "in the span", some, level))
     return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
 
-def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -> list[Property]:
-    K, taught = hessian.A.shape[0], hessian.span.taught
+def _properties(span: Span, level: int | None, orbit: tuple[np.ndarray, list[np.ndarray]] | None) -> list[Property]:
     properties: list[Property] = []
-    if flat:
-        moves = orbit.inside if level is None else orbit.outside[level][:, :, None]
+    if orbit is not None:
+        moves = orbit[0] if level is None else orbit[1][level][:, :, None]
         project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
-        properties.append((project, EQUAL_ERROR, MERELY_FLAT))
+        properties.append((project, EQUAL_ERROR, "merely flat"))
     if level is None:
-        properties.append((lambda x: x * taught, "in the teachers' span", "next to the teachers' span"))
+        properties.append((lambda x: x * span.taught, "in the teachers' span", "next to the teachers' span"))
     else:
-        where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
+        where = "outside the span" + (f" (level {level + 1})" if span.dims.size > 1 else "")
         properties.append((lambda x: x, where, ""))
-    if K > 1:
+    if len(span.students) > 1:
         properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "units equal", "units apart"))
     return properties
 
@@ -329,7 +282,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
 
     error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
     multiplicity, family). orbit: dimension of the manifold of equal error that symmetries make through this point.
-    dim: N. shape: the Hessian itself, in parts.
+    dim: N. span, A, matrix: the Hessian in parts, in the span of the vectors and (A) outside it.
     """
 
     problem: Problem
@@ -339,7 +292,9 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     orbit: int
     dim: int
     size: float
-    shape: Hessian
+    span: Span
+    A: Float[np.ndarray, "K K"]
+    matrix: Float[np.ndarray, "KS KS"]
 
     @property
     def gradient_norm(self) -> float:
@@ -354,7 +309,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     @property
     def parameters(self) -> int:
         """K N: how many directions there are (those in which the inputs do not vary left out)."""
-        return self.shape.A.shape[0] * self.dim
+        return len(self.A) * self.dim
 
     @property
     def index(self) -> int:
@@ -396,11 +351,12 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
             raise InputError(
                 f"the Hessian has {self.gradient.size} rows; at most {LARGEST_MATRIX} are written out. Use .spectrum instead."
             )
-        dense, basis = self.shape.dense(), self.problem.inputs.basis
-        if basis is None:
-            return dense
-        K, n = self.shape.A.shape[0], self.dim
-        return np.einsum("knjm,na,mb->kajb", dense.reshape(K, n, K, n), basis, basis).reshape(self.gradient.size, -1)
+        K, lam, basis = len(self.A), np.repeat(self.span.lam_levels, self.span.dims), self.problem.inputs.basis
+        omega = np.diag(lam) if basis is None else basis.T * lam @ basis
+        inside = _in_inputs(self.problem, self.span, np.eye(self.span.lam.size))  # (S, N)
+        whole = np.einsum("ksjt,sn,tm->knjm", self.matrix.reshape(K, len(inside), K, -1), inside, inside)
+        whole -= np.einsum("kj,nm->knjm", self.A, omega - inside.T @ inside @ omega)
+        return whole.reshape(self.gradient.size, -1)
 
     def directions(self, curvature: Curvature) -> np.ndarray:
         """Orthonormal directions (count, K, N) of an eigenvalue inside the span of student and teacher vectors."""
@@ -409,7 +365,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
                 f"{curvature.family!r} means every direction orthogonal to student and teacher vectors; give a curvature "
                 "inside their span, or use curvature.directions, the combinations of student units."
             )
-        return _in_inputs(self.problem, self.shape.in_weights(curvature.directions))
+        return _in_inputs(self.problem, self.span, curvature.directions)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: e_g = {self.error:.6g}, gradient {self.gradient_norm:.2g}"]
@@ -476,18 +432,17 @@ def landscape(
             f"{span.students.size} rows, of at most {LARGEST_MATRIX}. Use fewer levels."
         )
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
-    shape = hessian_at(problem, span, v, quadrature)
-    orbit = orbit_of(problem, span, v)
-    gradient = _in_inputs(problem, shape.in_weights(shape.gradient))
-    largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (shape.matrix, shape.A))
+    error, A, slope, matrix = hessian_at(problem, span, v, quadrature)
+    gradient, (inside, outside) = _in_inputs(problem, span, slope), orbit_of(problem, span, v)
+    largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
     size = largest * max(float(np.linalg.norm(span.students)), float(np.linalg.norm(span.teachers)))
     critical = float(np.linalg.norm(gradient)) <= CRITICAL_GRADIENT * size
-    moves = len(orbit.inside) + sum(len(x) * n for x, n in zip(orbit.outside, span.outside, strict=True))
-    dim = int(sum(w.shape[1] for w in W))
-    return Landscape(problem, shape.error, gradient, spectrum_of(shape, orbit, critical), int(moves), dim, size, shape)
+    spectrum = spectrum_of(span, A, matrix, (inside, outside) if critical else None)
+    moves = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
+    return Landscape(problem, error, gradient, spectrum, moves, int(span.dims.sum()), size, span, A, matrix)
 
 
-def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
-    """From the eigenbasis to the coordinates in which the weights were given."""
-    basis = problem.inputs.basis
+def _in_inputs(problem: Problem, span: Span, coordinates: np.ndarray) -> np.ndarray:
+    """Directions (..., S) of the span in the coordinates in which the weights were given."""
+    directions, basis = span.in_weights(coordinates), problem.inputs.basis
     return directions if basis is None else directions @ basis

@@ -8,13 +8,10 @@ It holds as long as fluctuations stay small: not through an escape that noise de
 
 On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
     Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
-X is found by collocation at three Gauss points, the integral by the same polynomials, so that for every vector a the
-variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near
-perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an interpolated D or a tolerance.
-
-`NoisyCurve` supplies J, D and the gradient of the error. States between the recorded times are solved for again, in batches
-as large as the recorded times, so that the program that `solve` has compiled serves them too; J and D come in batches of the
-size that the validity report uses.
+X is found by collocation at three Gauss points, the integral by the same polynomials, so that every variance a^T Sig a is a
+sum of squares: near perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an
+interpolated D or a tolerance. States between the recorded times are solved for again, in batches as large as the recorded
+times, so that the program that `solve` has compiled serves them too.
 """
 
 import warnings
@@ -110,67 +107,55 @@ def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sour
 
 
 class NoisyCurve:
-    """The curve that `solve` returned for a `Problem`."""
+    """J and D along the curve that `solve` returned for a `Problem`."""
 
     def __init__(self, problem: Problem, start: Start, theory: Trajectory):
-        self.problem, self.start, self.theory, self.settings = problem, start, theory, dict(theory.settings)
-        self.like, t = initial_overlaps(problem, start)
+        self.problem, self.start, self.end = problem, start, float(theory.times[-1])
+        self.settings = {n: value for n, value in theory.settings if n in ("gradient_flow", "rtol", "solver")}
+        like, t = initial_overlaps(problem, start)
         flow = bool(self.settings.get("gradient_flow", False))
-        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), self.like)
-        self.system = self.local.system
+        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), like)
         count = len(theory.times)
         self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
 
     def edges(self) -> np.ndarray:
         """Panels of half the time of the fastest mode, or a little longer on long curves."""
-        end = float(self.theory.times[-1])
-        moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
+        moments = self.end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
         vectors, moments = self.vectors(moments)[chosen], moments[chosen]
         jacobians = self.local.jacobians(vectors, moments)
-        rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
+        rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / self.end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
         if total > MOST_PANELS * LONGEST_PANEL:
             raise InputError(
                 f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
-                f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
+                f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {self.end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
             )
         length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), GAUSS_NODES.size * total / self.batch)
-        switches = self.system.switches(end)
+        switches = self.local.system.switches(self.end)
         return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
     def vectors(self, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
-        """The flat coordinates at increasing moments (no fewer than a batch)."""
-        options = {name: self.settings[name] for name in ("gradient_flow", "rtol", "solver") if name in self.settings}
-        parts, known = [], 0
+        """The flat coordinates at increasing moments (no fewer than a batch); the last batch overlaps the one before."""
+        out = np.empty((moments.size, flatten(self.local.like).size))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
-            while known < moments.size:
-                first = min(known, moments.size - self.batch)  # the last batch overlaps the one before
-                wanted = moments[first : first + self.batch]
-                solved = solve(self.problem, self.start, wanted, keep="blocks", **options)
-                parts.append(flatten(states_of(solved.variables, self.like))[known - first :])
-                known = first + self.batch
-        return np.concatenate(parts)
+            for first in (*range(0, moments.size - self.batch, self.batch), moments.size - self.batch):
+                some = slice(first, first + self.batch)
+                solved = solve(self.problem, self.start, moments[some], keep="blocks", **self.settings)
+                out[some] = flatten(states_of(solved.variables, self.local.like))
+        return out
 
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
-        dims = point_dims(self.problem)
-        points = [point_sets(MOMENTS, count, dims, seed) for seed in range(sets)]
-        moments = panel_nodes(edges)
-        vectors = self.vectors(moments.ravel())
-        for first in range(0, len(moments), PANELS_PER_BATCH):
-            here = moments[first : first + PANELS_PER_BATCH]
-            times, at = here.ravel(), vectors[first * GAUSS_NODES.size :][: here.size]
+        points = [point_sets(MOMENTS, count, point_dims(self.problem), seed) for seed in range(sets)]
+        moments = panel_nodes(edges).ravel()
+        vectors, nodes, batch = self.vectors(moments), GAUSS_NODES.size, GAUSS_NODES.size * PANELS_PER_BATCH
+        for first in range(0, moments.size, batch):
+            times, at = moments[first : first + batch], vectors[first : first + batch]
             J = self.local.jacobians(at, times)
             D = np.stack([self.local.diffusions(at, times, *part) for part in points])
-            for j in range(len(here)):
-                nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
-                yield J[nodes], D[:, nodes]
-
-    def gradients(self) -> np.ndarray:
-        """The derivative of e_g with respect to the flat coordinates at the recorded times, (time, n)."""
-        return self.local.gradients(flatten(states_of(self.theory.variables, self.like)))
+            yield from ((J[i : i + nodes], D[:, i : i + nodes]) for i in range(0, times.size, nodes))
 
 
 def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
@@ -246,22 +231,19 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     @property
     def trusted(self) -> bool:
         """False where the linear theory fails: SGD noise determines an escape on the way, or sd(e_g) is not small against e_g."""
-        ratio = self.start_to_noise
-        return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
-
-    def _relative(self) -> np.ndarray:
-        return self.sd("error") / np.maximum(np.asarray(self.theory.error), 1e-300)
+        return not self.doubts()
 
     def doubts(self) -> list[str]:
         """Where not to believe the numbers."""
-        out, ratio, relative = [], self.start_to_noise, self._relative()
+        out, ratio = [], self.start_to_noise
         if ratio is not None and ratio <= START_DECIDES:
             out.append(
                 f"NOT valid through the escape from the plateau: asymmetry/noise = {ratio:.2g} there, below {START_DECIDES:g}; "
                 "SGD noise, not only the initial condition, determines the escape of single networks, so their scatter is not small"
             )
-        if np.max(relative) >= WIDE_SCATTER:
-            first = self.times[int(np.argmax(relative >= WIDE_SCATTER))]
+        wide = self.sd("error") >= WIDE_SCATTER * np.maximum(np.asarray(self.theory.error), 1e-300)
+        if np.any(wide):
+            first = self.times[int(np.argmax(wide))]
             out.append(f"sd(e_g) exceeds {WIDE_SCATTER:g} e_g from alpha = {first:.4g} on: e_g is not normal there; raise N")
         return out
 
@@ -335,7 +317,8 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
         why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
         raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
     curve = NoisyCurve(problem, start, theory)
-    gradient, edges = curve.gradients(), curve.edges()
+    gradient = curve.local.gradients(flatten(states_of(theory.variables, curve.local.like)))
+    edges = curve.edges()
     scaled, variances = covariance_at(times, edges, curve.panels(edges, count, POINT_SETS), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(theory, dim, scaled, gradient, accuracy)

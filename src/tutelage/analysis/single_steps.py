@@ -14,7 +14,6 @@ level, the force delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l
     N dv = eta_v mean_s[Delta g],    N db = eta_b mean_s[delta]
 """
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -106,15 +105,12 @@ def drift_matrices(
         checks.require_finite(name, blocks[name])
     joint = joint_covariance(**blocks)
     if not checks.is_traced(joint):
-        rounding = COVARIANCE_ROUNDING * max(1.0, float(np.max(np.abs(joint))))
-        for name, matrix in (("Q", blocks["Q"]), ("T", blocks["T"])):
-            if np.max(np.abs(matrix - matrix.T)) > rounding:
-                raise InputError(f"{name} is {checks.shown(matrix)}; it must be symmetric. Use ({name} + {name}.T) / 2.")
+        gap = max(float(np.max(np.abs(blocks[name] - blocks[name].T))) for name in ("Q", "T"))
         least = float(np.linalg.eigvalsh(np.asarray(joint))[0])
-        if least < -rounding:
+        if max(gap, -least) > COVARIANCE_ROUNDING * max(1.0, float(np.max(np.abs(joint)))):
             raise InputError(
-                f"no fields have these covariances: [[Q, R], [R.T, T]] has the eigenvalue {least:.3g}; none may be negative. "
-                "Take R, Q and T from one trajectory or Start."
+                f"no fields have these covariances: [[Q, R], [R.T, T]] has the lowest eigenvalue {least:.3g}, and Q or T is {gap:.3g} "
+                "off its transpose; it must be symmetric without negative eigenvalues. Take R, Q and T from one trajectory or Start."
             )
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
     mean = mean_update(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
@@ -131,20 +127,35 @@ class Steps(NamedTuple):
 
 
 def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str = "gaussian", seed: int = 0) -> Steps:
-    """`count` single steps of a network with N = `dim` inputs, each from the start."""
-    dims, batch = problem.inputs.level_dims(dim), problem.samples_per_step
+    """`count` single steps of a network with N = `dim` inputs, each from the start, by the formulas above."""
+    dims, batch, K = problem.inputs.level_dims(dim), problem.samples_per_step, problem.student.hidden
     frame, drawn, labels = np.random.default_rng(seed).spawn(3)
     vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
     vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
-    fields, grams = [], []
+    parts, edges = [], np.cumsum(dims)[:-1]
     for rows in _input_batches(problem, dims, count, inputs, drawn):
-        edges = itertools.pairwise(np.concatenate([[0], np.cumsum(dims)]))
-        levels = [(rows[..., i:j], vectors[:, i:j]) for i, j in edges]
-        fields.append(np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim))
-        grams.append(np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1))
+        levels = list(zip(np.split(rows, edges, axis=-1), np.split(vectors, edges, axis=1), strict=True))
+        products = np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1)
+        parts.append((np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim), products))
+    fields, grams = (np.concatenate(x) for x in zip(*parts, strict=True))  # (count, B, L, n), (count, L, B, B)
     noise = labels.standard_normal((count, batch, normals_needed(problem)))
-    every = np.concatenate(fields)
-    return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
+    state, t = initial_overlaps(problem, start)
+    r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
+    eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
+    context = system.context(jnp.zeros(()), *system.covariances(state))
+    kappa = float(rate_at(problem.sgd.weight_decay, 0.0))
+    norm2 = np.einsum("l,clss->cs", dims / dim, grams)
+    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
+    force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
+    share = (dim / dims)[:, None, None] * eta / batch
+    dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
+    half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
+    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, grams, force, optimize=True)
+    decay = (2 - eta * kappa / dim) * eta * kappa * q
+    dq = (1 - eta * kappa / dim) * (half + np.swapaxes(half, 2, 3)) - decay + kicks
+    dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
+    db = None if state.bias is None else eta_b * float(problem.student.train_bias) * force.mean(axis=1)
+    return Steps(flatten(Overlaps(dr, dq, dv, db, None)), fields, noise)
 
 
 def _input_batches(
@@ -158,30 +169,6 @@ def _input_batches(
         rows = np.empty((min(together, count - first) * batch, dim))
         FILL[law](rng, rows)
         yield (rows * scale).reshape(-1, batch, dim)
-
-
-def _increments(
-    problem: Problem, start: Start, dims: np.ndarray, fields: np.ndarray, grams: np.ndarray, noise: np.ndarray
-) -> np.ndarray:
-    """The exact step from fields (count, B, L, n), inner products of inputs (count, L, B, B) and label noise (count, B)."""
-    state, t = initial_overlaps(problem, start)
-    r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
-    eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
-    context = system.context(jnp.zeros(()), *system.covariances(state))
-    K, dim, batch = problem.student.hidden, int(dims.sum()), problem.samples_per_step
-    kappa = float(rate_at(problem.sgd.weight_decay, 0.0))
-    norm2 = np.einsum("l,clss->cs", dims / dim, grams)
-    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
-    force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
-    share = (dim / dims)[:, None, None] * eta / batch
-    dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
-    half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
-    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, grams, force, optimize=True)
-    decay = (2 - eta * kappa / dim) * eta * kappa * q
-    dq = (1 - eta * kappa / dim) * (half + np.swapaxes(half, 2, 3)) - decay + kicks
-    dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
-    db = None if state.bias is None else eta_b * float(problem.student.train_bias) * force.mean(axis=1)
-    return flatten(Overlaps(dr, dq, dv, db, None))
 
 
 @eqx.filter_jit
@@ -300,27 +287,16 @@ def step_moments(
     """
     start = require_free_steps(problem, start, inputs, "step_moments")
     count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
-    taken = take_steps(problem, start, checks.as_count("dim", dim), count, inputs, seed).increments
+    steps = take_steps(problem, start, checks.as_count("dim", dim), count, inputs, seed).increments
     f, D, D_error = theory_moments(problem, start)
     moves = np.diagonal(D) > 0
-    both = np.ix_(moves, moves)
-    mean = taken[:, moves].mean(axis=0)
-    away = taken[:, moves] - mean
-    covariance, fourth = away.T @ away / count, (away**2).T @ away**2 / count
-    covariance_error = np.sqrt(np.maximum(fourth - covariance**2, 0.0) / count)
-    return StepMoments(
-        problem=problem,
-        dim=dim,
-        samples=count,
-        inputs=inputs,
-        names=tuple(name for name, kept in zip(coordinate_names(problem), moves, strict=True) if kept),
-        drift=mean,
-        drift_error=np.sqrt(np.diagonal(covariance) / count),
-        drift_theory=f[moves],
-        diffusion=covariance,
-        diffusion_error=np.hypot(covariance_error, D_error[both]),
-        diffusion_theory=D[both],
-    )
+    both, names = np.ix_(moves, moves), tuple(np.array(coordinate_names(problem))[moves].tolist())
+    drift = steps[:, moves].mean(axis=0)
+    away = steps[:, moves] - drift
+    diffusion, fourth = away.T @ away / count, (away**2).T @ away**2 / count
+    drift_error = np.sqrt(np.diagonal(diffusion) / count)
+    error = np.hypot(np.sqrt(np.maximum(fourth - diffusion**2, 0.0) / count), D_error[both])
+    return StepMoments(problem, dim, count, inputs, names, drift, drift_error, f[moves], diffusion, error, D[both])
 
 
 def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
