@@ -98,7 +98,7 @@ def test_the_page_is_well_formed(page):
 
 
 def test_the_page_can_be_computed_again(result):
-    tables = tomllib.loads(result.problem_file(result.theory.problem))
+    tables = tomllib.loads(result.problem_file())
     start, times = tu.Start(**tables.pop("start")), tables.pop("times")
     assert start.dim == 200
     assert times == {"end": 20.0, "points": 41}

@@ -5,7 +5,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.comparison.expected import _beyond_by_jax, _beyond_of_committee
+from tutelage.comparison.expected import _beyond_limit
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.committee import is_committee
 from tutelage.dynamics.diffusion import point_sets
@@ -68,10 +68,10 @@ def test_noise_of_steps(name, gradient_flow):
 def test_what_a_step_adds_beyond_the_limit(name):
     problem = PROBLEMS[name].replace(momentum=0.0)
     committee, by_jax, vectors = both(problem)
-    exact = np.asarray(_beyond_by_jax(by_jax.system, np.zeros(3), unflatten(vectors, by_jax.like)))
-    found = _beyond_of_committee(committee, float(problem.sgd.batch), vectors)
+    states = unflatten(vectors, by_jax.like)
+    exact, found = (_beyond_limit(local, np.zeros(3), states) for local in (by_jax, committee))
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-10 * np.max(np.abs(exact)))
-    wrong = _beyond_of_committee(committee, 1.1 * float(problem.sgd.batch), vectors)
+    wrong = _beyond_limit(both(problem.replace(batch=int(problem.sgd.batch) + 1))[0], np.zeros(3), states)
     assert np.max(np.abs(wrong - exact)) > 1e-3 * np.max(np.abs(exact))
 
 

@@ -627,6 +627,7 @@ def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
     (2, 2)
     """
     tasks, recorded, _ = _read_tasks(trajectory, "node_reuse")
+    assert trajectory.problem is not None
     measured, importance = [], []
     for task, left in enumerate(_task_left(tasks, float(recorded[-1]))):
         curve = curve_of(trajectory.task(task), run, "node_reuse")

@@ -7,8 +7,8 @@ the change of the error along it. So the greedy rate is known:
 c holds what moves at a rate of its own (a readout or bias with a given rate). A readout or bias that shares lr adds its
 |gradient|^2 to a and nothing to b: in the limit its noise vanishes. Label noise enters b; weight decay enters a. The rate
 is a feedback, put into the vector field itself, so no iteration is needed.
-Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. D. Saad and M. Rattray, Phys.
-Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does `optimize` (protocols.py).
+Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. `optimize` (protocols.py) and
+D. Saad and M. Rattray, Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 """
 
 from typing import Any, TypeAlias
@@ -86,8 +86,7 @@ def greedy(
     return Interpolated(times, rates)
 
 
-def with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
-    """The system at another learning rate."""
+def _with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
     return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
 
 
@@ -95,12 +94,10 @@ def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tu
     """Coefficients of 1, eta and eta^2 in (drift, d error / d alpha): exact, since both are quadratic in eta."""
 
     def along(eta: Array) -> Expansion:
-        return with_rate(system, eta).drift_and_error_rate(t, state)
+        return _with_rate(system, eta).drift_and_error_rate(t, state)
 
-    def slope(eta: Array) -> tuple[Expansion, Expansion]:
-        return jax.jvp(along, (eta,), (jnp.ones(()),))
-
-    (constant, linear), (_, twice) = jax.jvp(slope, (jnp.zeros(()),), (jnp.ones(()),))
+    zero, one = (jnp.zeros(()),), (jnp.ones(()),)
+    (constant, linear), (_, twice) = jax.jvp(lambda eta: jax.jvp(along, (eta,), one), zero, one)
     return constant, linear, jax.tree.map(lambda x: x / 2, twice)
 
 
@@ -124,7 +121,7 @@ class GreedyDynamics(ClosedSystem):
         return steepest_rate(linear[1], quadratic[1], self.bounds)
 
     def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> Expansion:
-        return with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
+        return _with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
 
     def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
         return self.drift_and_error_rate(t, state)[0]
@@ -136,7 +133,7 @@ class GreedyDynamics(ClosedSystem):
         return self.system.error(observed)
 
     def switches(self, end: ArrayLike) -> Array | None:
-        return with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
+        return _with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
 
 
 def greedy_rates(

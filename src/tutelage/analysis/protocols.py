@@ -1,42 +1,412 @@
 """`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
 
-The theory predicts what every protocol costs, so the best one is found by following the gradient of the solved theory
-(protocol_search.py, which also lists what can be controlled).
+The theory predicts what every protocol costs, so the best one is found by following the gradient of the solved theory. A
+protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the
+lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point with
+one number for each row is a constant protocol.
+
+The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
+reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
+that searches of equal shape share it. L-BFGS-B keeps the bounds; SLSQP also keeps budgets (limits on integrals over time).
+The search is local, from several starts; one of them is the best constant protocol, so that the result is never worse.
+
+To add a control, let the core take a schedule in its place (`Problem.schedules`) and add a row to `KNOBS`.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple, TypeAlias
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.integrate import simpson
+from scipy.optimize import minimize
+from scipy.stats import qmc
 from tqdm.auto import tqdm
 
 from tutelage import checks
-from tutelage._solve import solve
-from tutelage._types import Table
-from tutelage.analysis import protocol_search as ps
-from tutelage.analysis.protocol_search import KNOBS, Goal, Limits, Objective, Search, Tried, changed, schedule_of
+from tutelage._solve import assemble, prepare, sampled_rtol, solve
+from tutelage._types import Array, Table
 from tutelage.analysis.result import AnalysisResult
-from tutelage.errors import InputError, TutelageWarning
+from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.errors import InputError, TutelageWarning, explained
+from tutelage.integrate.program import Options, anonymous, integrate, tolerances
+from tutelage.labels import Real, Sign
+from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Interleave, Problem, Start
+from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.progress import SILENT_SECONDS
+from tutelage.rules import Dropout, FeedbackAlignment
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
 
+Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
+Limits: TypeAlias = tuple[float, float]
+
+NO_BUDGET = (-np.inf, np.inf)
+FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
+LOGIT = 8.0  # largest logit of a task's probability
+SHARPNESS = 20.0  # of the smooth maximum over tasks
+PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
+SCANNED = 16  # constant protocols that are tried for each control
+FAILED = 50.0  # the value, in logarithms, of a protocol that diverges
+REACHES = (1.0, 0.2, 0.05, 1.0)  # of the range: how far from the best point a descent goes, one after the other
+CONVERGED = 1e-3  # a slope that is small enough
+AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
+APART = 0.15  # of the range: protocols this far apart are different starts
+SMALLEST = 1e-12  # errors below this are not solved to a digit
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
-NO_CONTROLS = {
-    "learning_rate": "its name is 'lr'",
-    "batch": "batch counts samples, so it cannot change smoothly; control lr, which the batch divides in the noise",
-    "momentum": "momentum only divides every rate; control lr",
+
+
+# What can be controlled
+
+
+class Knob(NamedTuple):
+    """A control. path: where its schedule stands. has: does a problem have it? fix: what to do if not."""
+
+    path: str
+    has: Callable[[Problem], bool]
+    fix: str
+    highest: float = np.inf
+
+    def schedules(self, problem: Problem) -> tuple[Any, ...]:
+        """Its schedule in a problem; of more than two tasks, one for each."""
+        found = reduce(getattr, self.path.split("."), problem)
+        return found if isinstance(found, tuple) else (found,)
+
+
+KNOBS: dict[str, Knob] = {
+    "lr": Knob(
+        "sgd.lr",
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
+        "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
+    ),
+    "readout_lr": Knob("sgd.readout_lr", lambda p: p.student.train_readout, "the readout is fixed; use train_readout=True"),
+    "bias_lr": Knob("sgd.bias_lr", lambda p: p.student.train_bias, "the biases are fixed; use train_bias=True"),
+    "weight_decay": Knob("sgd.weight_decay", lambda p: not p.sgd.spherical, "the length is fixed; use spherical=False"),
+    "noise": Knob("noise", lambda p: type(p.labels) is Real, "only labels='real' have noise; control 'flip' instead"),
+    "flip": Knob(
+        "labels.flip", lambda p: isinstance(p.labels, Sign), "only labels='sign' are flipped; control 'noise'", 1.0
+    ),
+    "keep": Knob("rule.keep", lambda p: isinstance(p.rule, Dropout), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
+    "feedback": Knob(
+        "rule.strength",
+        lambda p: isinstance(p.rule, FeedbackAlignment),
+        "the rule has no feedback weights; use rule=tu.rules.FeedbackAlignment(...)",
+    ),
+    "tasks": Knob(
+        "teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use several teachers, tu.Tasks([...])", 1.0
+    ),
+    "replay": Knob(
+        "teacher.schedule.fraction",
+        lambda p: isinstance(p.teacher, Tasks) and isinstance(p.teacher.schedule, Replay),
+        "its tasks are not replayed; use Tasks(..., schedule=tu.Replay(0.2, after=60.0))",
+        1.0,
+    ),
 }
+
+
+def changed(problem: Problem, controls: Mapping[str, Any]) -> Problem:
+    """The problem under numbers or schedules of its controls; of tasks also what `Tasks(schedule=...)` takes."""
+    changes = {KNOBS[name].path: value for name, value in controls.items()}
+    if "tasks" in controls:
+        shares = changes.pop(KNOBS["tasks"].path)
+        changes["teacher.schedule"] = shares if callable(shares) or hasattr(shares, "probabilities") else Interleave(shares)
+    return problem.replace(**changes) if changes else problem
+
+
+def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> Any:
+    """The schedule of a control with these values, (rows, segments); of tasks an `Interleave`."""
+    each = tuple(Linear(edges, row) if shape == "smooth" else Piecewise(edges[1:-1], row) for row in rows)
+    shares: Any = each if len(each) > 1 else next(iter(each))
+    return Interleave(shares) if name == "tasks" else shares
+
+
+# The search
+
+
+def _time_to(level: Array, times: Array, error: Array) -> Array:
+    """When ln error, linear between recorded times, falls to the level; later than all times if it does not."""
+    above = jnp.log(error / level)
+    late = times[-1] * (1 + above[-1])
+    after = jnp.clip(jnp.argmax(above <= 0), 1)
+    times = jnp.asarray(times)
+    (t0, y0), (t1, y1) = ((times[i], above[i]) for i in (after - 1, after))
+    gap = jnp.where(y0 > y1, y0 - y1, 1.0)
+    found = jnp.where(above[0] <= 0, times[0], t0 + (t1 - t0) * y0 / gap)
+    return jnp.where(jnp.any(above <= 0), found, late)
+
+
+class Search(eqx.Module):
+    """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
+
+    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds, budgets: (control, 2), of
+    values and of their integrals. shares: of the time that each segment or knot rules. rows: schedules of each control, several
+    for more than two tasks.
+    """
+
+    problem: Problem
+    start: Start
+    moments: Moments
+    steps: Any  # arrays here and below
+    level: Any
+    times: Any
+    weights: Any
+    bounds: Any
+    budgets: Any
+    shares: Any
+    objective: Objective = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Numbers in a point."""
+        return sum(self.rows) * self.shares.shape[0]
+
+    def by_control(self, numbers: Any) -> dict[str, Any]:
+        """The numbers of a point by control, (rows, segments)."""
+        last = np.cumsum(self.rows)
+        table = numbers.reshape(last[-1], -1)
+        return {name: table[b - rows : b] for name, rows, b in zip(self.names, self.rows, last, strict=True)}
+
+    def values(self, point: Array) -> dict[str, Array]:
+        """The values of each control, (rows, segments)."""
+        found = {}
+        for (name, own), (low, high) in zip(self.by_control(point).items(), self.bounds, strict=True):
+            single = len(own) == 1
+            found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
+        return found
+
+    def measure(self, point: Array) -> Array:
+        """The objective under the protocol of a point."""
+        rows = [row for values in self.values(point).values() for row in values]
+        problem = eqx.tree_at(partial(_places, names=self.names), self.problem, rows)
+        options = Options(gradient_flow=False, solver="explicit", keep=False)
+        raw = integrate(problem, self.moments, self.start, self.times, self.steps, options)
+        return self.value(assemble(raw, self.times, problem, self.start, ()), smooth=True)
+
+    def value(self, trajectory: Trajectory, *, smooth: bool = False) -> Any:
+        """The objective of a trajectory that is recorded at the times. smooth: one that has a derivative everywhere."""
+        if callable(self.objective):
+            return jnp.asarray(self.objective(trajectory))
+        error: Any = trajectory.error
+        mean = error.mean(axis=1) if error.ndim > 1 else error
+        if self.objective == "final":
+            return mean[-1]
+        if self.objective == "integrated":
+            return self.weights @ mean
+        if self.objective == "time":
+            return _time_to(self.level, self.times, jnp.asarray(mean))
+        last = jnp.ravel(error[-1])
+        worst = jnp.max(last)
+        return worst * jnp.mean((last / worst) ** SHARPNESS) ** (1 / SHARPNESS) if smooth else worst
+
+    def integrals(self, point: Array) -> Array:
+        """The integral of each control over time (of the first task's probability)."""
+        return self.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
+
+    def left(self, point: Array) -> Array:
+        """What the budgets leave (negative: exceeded), as a share of what the control can have, (control, 2)."""
+        ranges = self.times[-1] * (self.bounds[:, 1] - self.bounds[:, 0])
+        return jnp.array([1.0, -1.0]) * (self.integrals(point)[:, None] - self.budgets) / ranges[:, None]
+
+
+def _places(problem: Problem, names: tuple[str, ...]) -> list[Any]:
+    """The numbers of all schedules that are controlled."""
+    return [schedule.values for name in names for schedule in KNOBS[name].schedules(problem)]
+
+
+@eqx.filter_jit
+def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
+    """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
+
+    def value(at: Array) -> Array:
+        measured = search.measure(at)
+        return measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
+
+    along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
+    return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
+
+
+class Tried(NamedTuple):
+    """A point, its value, and the slope there."""
+
+    point: np.ndarray
+    value: float
+    slope: np.ndarray
+
+
+def evaluate(search: Search, point: np.ndarray) -> Tried:
+    """Value and slope of a point; those of a protocol that diverges are large and zero."""
+    whole = jnp.repeat(jnp.asarray(point), search.size // point.size)
+    value, slope = map(np.asarray, value_and_slope(search, whole))
+    if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+        return Tried(point.copy(), FAILED, np.zeros(point.size))
+    return Tried(point.copy(), float(value), slope.reshape(point.size, -1).sum(axis=1))
+
+
+@eqx.filter_jit
+def _left_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+    def left(at: Array) -> Array:
+        return search.left(jnp.repeat(at, search.size // point.size))
+
+    return left(point), jax.jacfwd(left)(point)
+
+
+def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What each budget that has a limit leaves, (budget,), and its slope, (budget, number)."""
+    left, slopes = map(np.asarray, _left_and_slopes(search, jnp.asarray(point)))
+    limited = np.isfinite(search.budgets)
+    return left[limited], slopes[limited]
+
+
+@dataclass
+class Descent:
+    """A descent within the bounds and budgets. best: the best point met so far that is finite and keeps the budgets."""
+
+    search: Search
+    best: Tried | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Are there budgets?"""
+        return bool(np.isfinite(self.search.budgets).any())
+
+    def run(self, point: np.ndarray, iterations: int, tick: Callable[[], object] = lambda: None) -> None:
+        """Go down from a point. tick: called after each iteration."""
+        taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
+        if self.limited:
+            left = partial(budgets_left, self.search)
+            limits = {"type": "ineq", "fun": lambda x: left(x)[0], "jac": lambda x: left(x)[1]}
+            how |= {"method": "SLSQP", "constraints": [limits]}
+        for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
+            near = point if self.best is None else self.best.point
+            bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
+            options = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
+            taken += minimize(self._evaluate, near, bounds=bounds, options=options, **how).nit
+            if taken >= iterations or (self.best is not None and self.free_slope() < CONVERGED):
+                break
+
+    def _evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and slope, and keep the point if it is the best."""
+        tried = evaluate(self.search, point)
+        better = tried.value < (FAILED if self.best is None else self.best.value)
+        if better and (not self.limited or budgets_left(self.search, point)[0].min() > -FEASIBLE):
+            self.best = tried
+        return tried.value, tried.slope
+
+    def free_slope(self) -> float:
+        """Largest slope at the best point in a direction that bounds and budgets leave free: 0 at an optimum."""
+        assert self.best is not None
+        z, _, slope = self.best
+        if self.limited:
+            left, rows = budgets_left(self.search, z)
+            active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+            slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
+        free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
+        return float(np.max(np.abs(slope[free]), initial=0.0))
+
+
+def recorded_times(edges: np.ndarray) -> np.ndarray:
+    """Times that are even in each segment."""
+    shares = np.arange(PER_SEGMENT) / PER_SEGMENT
+    return np.append((edges[:-1, None] + np.diff(edges)[:, None] * shares).ravel(), edges[-1])
+
+
+def new_search(
+    problem: Problem,
+    limits: dict[str, Limits],
+    *,
+    start: Start,
+    edges: np.ndarray,
+    shape: str,
+    objective: Objective,
+    level: float,
+    budgets: dict[str, Limits],
+    quadrature: Quadrature | None,
+) -> Search:
+    """The search for the best protocol of a problem within limits of its controls, of this shape between the edges."""
+    lengths, rows, initial = np.diff(edges), [], {}
+    shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
+    for name, pair in limits.items():
+        rows.append(problem.teacher.count if name == "tasks" and problem.teacher.count > 2 else 1)
+        middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
+        initial[name] = schedule_of(name, shape, edges, np.full((rows[-1], shares.size), middle))
+    times, controlled = recorded_times(edges), changed(problem, initial)
+    moments = moments_for(controlled, quadrature)
+    prepare(controlled, start, times)
+    needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
+    weights: Any = simpson(np.eye(times.size), x=times)
+    search = Search(
+        problem=as_arrays(controlled),
+        start=as_arrays(anonymous(start)),
+        moments=moments,
+        steps=tolerances(sampled_rtol(moments)),
+        level=np.array(level),
+        times=times[needed],
+        weights=weights[needed],
+        bounds=np.array(list(limits.values())),
+        budgets=np.array([budgets.get(name, NO_BUDGET) for name in limits]),
+        shares=shares,
+        objective=objective,
+        names=tuple(limits),
+        rows=tuple(rows),
+    )
+    if callable(objective):
+        name = getattr(objective, "__name__", "objective")
+        with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
+            found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
+        if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
+            raise InputError(
+                f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number."
+            )
+    return search
+
+
+def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
+    """The best constant protocol, and all that were tried and stay finite, best first."""
+    size = sum(search.rows)
+    points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
+    tried = [evaluate(search, point) for point in points]
+    tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
+    found = []
+    for point in _apart(tried, 2):
+        descent = Descent(search)
+        descent.run(point, 100)
+        found += [descent.best] if descent.best else []
+    if not found:
+        raise InputError(
+            f"no constant protocol within the bounds stays finite up to t_max = {search.times[-1]:g}; one must. "
+            "Give lower bounds for the rates."
+        )
+    best = min(found, key=lambda one: one.value)
+    if not callable(search.objective) and np.exp(best.value) < SMALLEST:
+        raise InputError(
+            f"the best constant protocol already brings the objective to {np.exp(best.value):.1g}, where rounding begins; "
+            "there must be more to gain. Shorten t_max or add noise."
+        )
+    return best, tried
+
+
+def _apart(tried: list[Tried], count: int, chosen: Sequence[np.ndarray] = ()) -> list[np.ndarray]:
+    """The best points that differ from each other and from those chosen already; fewer if there are no more."""
+    found: list[np.ndarray] = []
+    for one in tried:
+        if len(found) < count and all(np.max(np.abs(one.point - other)) >= APART for other in (*chosen, *found)):
+            found.append(one.point)
+    return found
+
+
+# What was found
 
 
 @dataclass(frozen=True)
@@ -209,32 +579,33 @@ def optimize(
             "reach, and no other objective has one."
         )
     shape = checks.known("shape", shape, ("piecewise", "smooth"))
-    goal = Goal.on(edges, objective, 1.0 if level is None else checks.as_positive("level", level))
+    level = 1.0 if level is None else checks.as_positive("level", level)
     integrals = _checked_budgets(budgets or {}, limits, t_max)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     hidden = not checks.as_flag("progress", progress)
-    new_search = partial(
-        ps.new_search, start=start, edges=edges, shape=shape, goal=goal, budgets=integrals, quadrature=quadrature
-    )
+    how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
+    searching = partial(new_search, **how, quadrature=quadrature)
+    search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
 
     def judged(controls: Table) -> Baseline:
         """The theory under controls, and its objective; infinite if it does not reach the end."""
-        theory = solve(changed(problem, controls), start, goal.times, gradient="forward", quadrature=quadrature)
-        return Baseline(controls, theory, float(goal.value(theory)) if theory.finished else np.inf)
+        theory = solve(changed(problem, controls), start, times, gradient="forward", quadrature=quadrature)
+        return Baseline(controls, theory, float(search.value(theory)) if theory.finished else np.inf)
 
-    search, descents, interrupted = new_search(problem, limits), [], False
     bar = tqdm(total=starts * iterations, desc="optimizing", delay=SILENT_SECONDS, leave=False, disable=hidden)
     with bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
-        constant, tried = ps.best_constants(search)
+        constant, tried = best_constants(search)
         compared = {"best constant": judged(_numbers(search, constant))}
         for name, given in others.items():  # controls that a baseline leaves out are constants, chosen best
             free = {control: pair for control, pair in limits.items() if control not in given}
-            rest = new_search(changed(problem, given), free) if free else None
-            compared[name] = judged(given if rest is None else given | _numbers(rest, ps.best_constants(rest)[0]))
+            rest = searching(changed(problem, given), free) if free else None
+            compared[name] = judged(given if rest is None else given | _numbers(rest, best_constants(rest)[0]))
         try:
-            for point in ps.starting_points(constant, tried, starts):
-                descents.append(ps.Descent(search))
+            middle = [one.point for one in tried if np.all(one.point == 0.5)]
+            chosen = [constant.point, *middle][:starts]
+            for point in [*chosen, *_apart(tried, starts - len(chosen), chosen)]:
+                descents.append(Descent(search))
                 descents[-1].run(np.repeat(point, search.shares.size), iterations, bar.update)
         except KeyboardInterrupt:
             interrupted = True
@@ -277,8 +648,8 @@ def _sensitivity(search: Search, best: Tried, interrupted: bool) -> dict[str, np
     for i, z in enumerate(best.point if not interrupted else ()):
         moved = best.point.copy()
         moved[i] += NUDGE if z < 0.5 else -NUDGE
-        growth[i] = ps.evaluate(search, moved).value - best.value
-    growth = growth / abs(best.value) if callable(search.goal.objective) else np.expm1(growth)
+        growth[i] = evaluate(search, moved).value - best.value
+    growth = growth / abs(best.value) if callable(search.objective) else np.expm1(growth)
     return {name: rows[0] if len(rows) == 1 else rows for name, rows in search.by_control(growth).items()}
 
 
@@ -286,7 +657,7 @@ def _bound_notes(search: Search, point: np.ndarray) -> list[str]:
     """Where a control lies on a bound that could be another one."""
     notes = []
     for (name, own), pair in zip(search.by_control(point).items(), search.bounds, strict=True):
-        for word, bound, met in zip(("lower", "upper"), pair, (own < ps.AT_BOUND, own > 1 - ps.AT_BOUND), strict=True):
+        for word, bound, met in zip(("lower", "upper"), pair, (own < AT_BOUND, own > 1 - AT_BOUND), strict=True):
             if met.any() and bound not in (0.0, KNOBS[name].highest):
                 places = f"{met.sum()} of {own.size} places"
                 notes.append(f"{name} lies at its {word} bound {bound:g} at {places}; other bounds may gain more")
@@ -321,10 +692,8 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
     return found
 
 
-def _known_control(problem: Problem, name: str) -> ps.Knob:
+def _known_control(problem: Problem, name: str) -> Knob:
     """A control that the problem has."""
-    if name in NO_CONTROLS:
-        raise InputError(f"controls has {name!r}, which is not a control: {NO_CONTROLS[name]}.")
     knob = KNOBS[checks.known("the name of a control", name, KNOBS)]
     if not knob.has(problem):
         raise InputError(f"controls has {name!r}, which this problem does not have: {knob.fix}.")
@@ -353,8 +722,8 @@ def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, ps.NO_BUDGET, strict=True))
-        slack = ps.FEASIBLE * t_max * (high - low)
+        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
+        slack = FEASIBLE * t_max * (high - low)
         if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
             raise InputError(
                 f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {t_max * low:g} to "

@@ -17,16 +17,11 @@ from tutelage._html import bullets, card, sparkline, table
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.analysis.result import AnalysisResult
-from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
+from tutelage.comparison.expected import expected_gaps, level_shift, noticeable_change
 from tutelage.comparison.pairing import Matching, match, pair
 from tutelage.comparison.verdict import (
-    AGREE,
-    BIASED,
-    DIFFER,
     FINEST,
     LIMIT,
-    NOISE,
-    UNKNOWN,
     Escape,
     Gap,
     Scatter,
@@ -36,12 +31,10 @@ from tutelage.comparison.verdict import (
     measure,
     percent,
     predicted_scatter,
-    worst_place,
 )
 from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.plot.style import document, svg_element, write_text
-from tutelage.problem import Problem
 from tutelage.storage import error_name
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
@@ -88,8 +81,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     @property
     def agrees(self) -> bool | None:
         """True, False, or None if the comparison is inconclusive."""
-        outcome = self.verdict.outcome
-        return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
+        return self.verdict.agrees
 
     def to_dict(self) -> Table:
         """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
@@ -169,8 +161,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     def to_html(self) -> str:
         """The whole report as one page that needs nothing else: no network, no scripts."""
         who, how = self._headline()
-        outcome = self.verdict.outcome
-        kind = {AGREE: "good", BIASED: "good", DIFFER: "bad"}.get(outcome, "")
+        outcome, kind = self.verdict.outcome, {True: "good", False: "bad", None: ""}[self.agrees]
         sentence = capital(self.verdict.sentence.removeprefix(f"{outcome}: "))
         many = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
         pale = "; pale: two standard deviations of single runs, predicted" if self.scatter is not None else ""
@@ -212,7 +203,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         """Each kind of quantity where its z-score is largest, and the share within the limit, as texts."""
         rows, counted = [], self.verdict.counted
         for gap in self.gaps.values() if counted.any() else ():
-            i, entry = worst_place(gap, "z", counted)
+            i, entry = gap.worst_place(gap.z, counted)
             inside = np.abs(gap.entries(gap.z)[counted]) < LIMIT
             share = percent(float(inside.mean())) if self.count > 1 else "-"
             name = gap.labels()[entry] if gap.theory.ndim > 1 else gap.name
@@ -231,33 +222,32 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
 
     def _remarks(self) -> dict[str, list[str]]:
         """Named lines below the tables."""
-        power, change = [], self.noticeable
-        if change is not None and np.isfinite(change):
-            power = [f"this comparison would detect a change of lr by {100 * change:.2g}% or more (in 9 of 10 cases)"]
-        elif change is not None:
-            power = ["this comparison might not detect a change of lr by 50%; add runs, or raise N"]
+        power = "might not detect a change of lr by 50%; add runs, or raise N"
+        if self.noticeable is not None and np.isfinite(self.noticeable):
+            power = f"would detect a change of lr by {100 * self.noticeable:.2g}% or more (in 9 of 10 cases)"
         rows = {
             "escape": [] if self.escape is None else self.escape.lines(),
             "scatter": [] if self.scatter is None else self.scatter.lines(),
             "notes": list(self.notes),
             "validity": [] if self.validity is None else self.validity.lines(),
-            "power": power,
+            "power": [] if self.noticeable is None else [f"this comparison {power}"],
         }
         return {name: lines for name, lines in rows.items() if lines}
 
     def _sources(self) -> list[str]:
-        problem = self.theory.problem
-        if problem is None:
+        """The problem as a file, for the page."""
+        if self.theory.problem is None:
             return []
         try:
-            text = self.problem_file(problem)
+            text = self.problem_file()
         except InputError as error:  # a function of one's own has no text
-            return [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre><p>{escape(str(error))}</p>"]
+            return [f"<h2>The problem</h2><pre>{escape(repr(self.theory.problem))}</pre><p>{escape(str(error))}</p>"]
         return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
 
-    def problem_file(self, problem: Problem) -> str:
+    def problem_file(self) -> str:
         """The problem with its start and times, as `tutelage compare` reads it."""
-        text, start, times = problem.to_toml().strip(), self.theory.start, self.times
+        assert self.theory.problem is not None
+        text, start, times = self.theory.problem.to_toml().strip(), self.theory.start, self.times
         if start is not None:
             given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
             rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
@@ -312,21 +302,19 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     (True, 'agree', (11, 2, 2))
     """
     predict = checks.as_flag("fluctuations", fluctuations)
-    both, matching = match(with_shift(pair(theory, runs), theory))
-    (expected, rough), settings, gaps = expected_gaps(both), dict(theory.settings), {}
+    both, matching = match(pair(theory, runs))
+    (expected, rough), (shift, shift_notes) = expected_gaps(both), level_shift(both, theory)
+    settings, notes = dict(theory.settings), [*both.notes, *shift_notes]
     known = theory.problem is not None and theory.start is not None and theory.tasks is None
     sampled = theory.sampling_errors if known and "moments" in settings else {}
+    gaps, rtol = {}, float(settings.get("rtol", FINEST))
     for name in both.compared:
-        sides = both.theory[name], both.runs[name]
-        missed = sampled[name][: both.times.size] if name in sampled else None
-        shift, rtol = both.shift.get(name), float(settings.get("rtol", FINEST))
-        gaps[name] = measure(name, *sides, expected[name], rough, shift, rtol, missed)
+        missed = sampled[name][: both.times.size] if name in sampled else 0.0
+        sides = both.theory[name], both.runs[name], expected[name]
+        gaps[name] = measure(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
     validity = theory.validity if known else None
-    escape = find_escape(both, validity)
-    swapped = 0 if matching is None else matching.count
+    escape, swapped = find_escape(both, validity), 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)
-    right = {AGREE, BIASED} & {verdict.outcome, verdict.before}
-    notes = list(both.notes)
     if both.gradient_flow:
         notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
     if 1 < both.count < 5:
@@ -347,6 +335,6 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         validity=validity,
         scatter=predicted_scatter(both, theory, escape) if predict else None,
         verdict=verdict,
-        noticeable=noticeable_change(both, theory, gaps, verdict.counted) if right else None,
+        noticeable=noticeable_change(both, theory, gaps, verdict.counted) if verdict.right else None,
         notes=tuple(notes),
     )

@@ -4,22 +4,17 @@ The mean over networks obeys d<u>/dalpha = <f(u)> + (c - u''/2)/N with f the dri
 to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobian of f):
 
     db/dalpha = J b + [<f(u)> - f(<u>)] + (c - u''/2) / N,     b(0) = 0.
+    c_ql = X_l C_l X_l^T - Y_l C_l Y_l^T / batch + 2 (eta^2 / batch) lam_l dG[lam_l C_l],
+    X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l: the overlaps of all vectors in level l.
 
-- <f(u)> - f(<u>): a curved drift averages the fluctuations (tr(Hess f . Cov)/2, itself 1/N); measured on the runs, where its
-  first-order noise cancels exactly.
-- u'' / 2: a run takes N steps per unit of time, each with the drift of its beginning (Euler's error).
-- c: what one step does to q beyond the limit, from the length of one input given its fields and from the square of the mean
-  step; with X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l the overlaps of all vectors in level l:
-      c_ql = X_l C_l X_l^T - Y_l C_l Y_l^T / batch + 2 (eta^2 / batch) lam_l dG[lam_l C_l].
-- The error adds <e(u)> - e(<u>), measured likewise. A state after ceil(alpha N) steps is later than alpha by up to 1/N.
-
-Exact to order 1/N for plain SGD; tests hold it against an exact recursion. Elsewhere (momentum, spherical, frozen parts,
-episodes, reuse, one's own equations, large spectra) only its size is known, `rough_sizes`.
+docs/compare.md says where each term is from. The bracket is measured on the runs, where its first-order noise cancels exactly;
+so is <e(u)> - e(<u>), which the error adds. Exact to order 1/N for plain SGD; tests hold it against an exact recursion.
+Elsewhere (momentum, spherical, frozen parts, episodes, reuse, one's own equations, large spectra) only its size is known,
+`rough_sizes`.
 """
 
 import warnings
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -27,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
-from tutelage.analysis.noise import states_of, variables_of
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
+from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
-from tutelage.comparison.verdict import LIMIT, Gap, holds, ratio_of
-from tutelage.dynamics.linearized import DIFFERENCES, LocalDynamics, exponentials
+from tutelage.comparison.verdict import LIMIT, Gap, holds
+from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics, exponentials
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
@@ -47,11 +42,13 @@ from tutelage.validity import MOMENTS
 
 RUNS = 256  # at most so many runs enter the estimate
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
-LARGEST = 400  # largest state whose Jacobian is taken
 STEP = 1e-3  # of ln eta, to either side
 LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
+Updates: TypeAlias = tuple[
+    ArrayLike, ArrayLike, NumpyOrJax, NumpyOrJax
+]  # of each moment: eta, eta kappa, (A|B), dG by level
 
 
 def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
@@ -98,7 +95,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if drift_rate(problem) or not is_cheap(problem):
         return None
-    if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
+    if state_size(problem) > LARGEST_STATE:
         return None
     like, t = initial_overlaps(problem, start)
     local = LocalDynamics(OrderParameters(problem, t, pair.gradient_flow, True), like)
@@ -107,7 +104,11 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     states = states_of({name: value[chosen] for name, value in pair.theory.items()}, like)
     runs = states_of({name: value[:RUNS, chosen] for name, value in pair.runs.items()}, like)
     along, points = np.asarray(flatten(states)), np.asarray(flatten(runs))
-    drifts, errors = _evaluate(local, moments, np.concatenate([points, points.mean(axis=0)[None], along[None]]))
+    at = np.concatenate([points, points.mean(axis=0)[None], along[None]])  # (run, moment, size)
+    flat = at.reshape(-1, at.shape[-1])
+    drifts = local.drifts(flat, np.tile(moments, len(at))).reshape(at.shape)
+    errors = local.errors(flat)
+    errors = errors.reshape(*at.shape[:-1], *errors.shape[1:])
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = local.jacobians(along, moments)
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
@@ -115,7 +116,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
-    sources = curved + (_beyond(local, moments, along) - acceleration / 2) / dim
+    sources = curved + (_beyond_limit(local, moments, states) - acceleration / 2) / dim
     b = _carried(moments, jacobians, sources)
     moved = local.errors(along + b) - errors[-1]
     gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
@@ -133,64 +134,53 @@ def _moments(pair: Pair) -> np.ndarray:
     return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
 
 
-def _evaluate(local: LocalDynamics, times: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Drift and error at points (run, moment, size)."""
-    flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
-    drifts, errors = local.drifts(flat, when), local.errors(flat)
-    return drifts.reshape(points.shape), errors.reshape(*points.shape[:-1], *errors.shape[1:])
-
-
-def _beyond(local: LocalDynamics, times: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def _beyond_limit(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> np.ndarray:
     """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
-    if local.committee is None:
-        return np.asarray(_beyond_by_jax(local.system, times, unflatten(vectors, local.like)))
-    return _beyond_of_committee(local, float(local.system.problem.sgd.batch), vectors)
+    updates = _updates_by_jax(local.system, times, states) if local.committee is None else _committee_updates(local, states)
+    eta, pull, force, slopes = (np.asarray(x) for x in updates)
+    eta, pull = eta.reshape(-1, 1, 1, 1), pull.reshape(-1, 1, 1, 1)
+    problem, C = local.system.problem, joint_covariance(states.r, states.q, local.system.t)
+    lam, batch = np.asarray(problem.inputs.eigenvalues)[:, None, None], float(problem.sgd.batch)
+    Y = eta * lam * force[:, None]
+    X = Y - pull * np.eye(*force.shape[1:])
+    squares = X @ C @ np.swapaxes(X, -1, -2) - Y @ C @ np.swapaxes(Y, -1, -2) / batch
+    c = squares + 2 * (eta**2 / batch) * lam * slopes
+    zero = None if states.bias is None else 0 * states.bias
+    return np.asarray(flatten(Overlaps(0 * states.r, c, 0 * states.readout, zero, None)))
 
 
-def _beyond_of_committee(local: LocalDynamics, batch: float, vectors: np.ndarray) -> np.ndarray:
+def _committee_updates(local: LocalDynamics, states: Overlaps) -> Updates:
+    """By machine code, at once for all moments; the slope of G by differences."""
     assert local.committee is not None
-    system, one, states = local.system, local.committee.one, unflatten(vectors, local.like)
-    C, v, lam = joint_covariance(*system.covariances(states)), states.readout, one.lam[: one.L]
-    p = system.error_derivatives(states)
-    force, decay = one.eta * np.concatenate([p.A, p.B], axis=-1), one.pull * np.eye(one.K, one.K + one.M)
-    c = np.zeros_like(states.q)
-    for level in range(one.L):
-        own = joint_covariance(states.r[:, level], states.q[:, level], system.t[level])
-        moved = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)[:, None, None, None] * lam[level] * own
-        at = C + np.stack([moved, -moved])
-        found = local.committee.update_covariances(at.reshape(-1, *C.shape[1:]), np.tile(v, (2 * DIFFERENCES.size, 1)))
-        found = found.reshape(*at.shape[:3], one.K, one.K)
-        length = np.tensordot(DIFFERENCES, found[0] - found[1], 1) / LENGTH_STEP
-        X, Y = lam[level] * force - decay, lam[level] * force
-        squares = X @ own @ np.swapaxes(X, 1, 2) - Y @ own @ np.swapaxes(Y, 1, 2) / batch
-        c[:, level] = squares + 2 * (one.eta**2 / batch) * lam[level] * length
-    return np.asarray(flatten(Overlaps(0 * states.r, c, 0 * v, None, None)))
+    system, one, p = local.system, local.committee.one, local.system.error_derivatives(states)
+    C = joint_covariance(*system.covariances(states))
+    own = joint_covariance(states.r, states.q, system.t) * one.lam[: one.L, None, None]
+    moved = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)[:, None, None, None, None] * own
+    at = C[:, None] + np.stack([moved, -moved])  # (side, distance, moment, level, ., .)
+    v = np.broadcast_to(states.readout[:, None], (*at.shape[:4], one.K)).reshape(-1, one.K)
+    found = local.committee.update_covariances(at.reshape(-1, *C.shape[1:]), v).reshape(*at.shape[:4], one.K, one.K)
+    slopes = np.tensordot(DIFFERENCES, found[0] - found[1], 1) / LENGTH_STEP
+    return one.eta, one.pull, np.concatenate([p.A, p.B], axis=-1), slopes
 
 
 @eqx.filter_jit
-def _beyond_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps) -> Array:
-    return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
+def _updates_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps) -> Updates:
+    """By a compiled program, for all other problems."""
+    problem, lam = system.problem, jnp.asarray(system.problem.inputs.eigenvalues)[:, None, None]
+    full = OrderParameters(problem, system.t, moments=system.moments)  # G also where the theory is gradient flow
 
+    def at(moment: tuple[Array, Overlaps]) -> Updates:
+        (t, state), eta = moment, system.rates(moment[0])[0]
+        p, _ = system.matrices(state, t)
 
-def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
-    problem, sgd = system.problem, system.problem.sgd
-    K, eta = problem.student.hidden, system.rates(t)[0]
-    R, Q, T = system.covariances(state)
-    p, _ = system.matrices(state, t)
-    force = jnp.concatenate([p.A, p.B], axis=1)
-    decay = jnp.eye(K, force.shape[1]) * rate_at(sgd.weight_decay, t)
-    full = OrderParameters(problem, system.t, moments=system.moments)  # also where the theory is gradient flow
-    G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
+        def slope(*along: Array) -> Array:
+            G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
+            return jax.jvp(G, system.covariances(state), along)[1]
 
-    def level(lam: Array, r: Array, q: Array, teacher: Array) -> Array:
-        C = joint_covariance(r, q, teacher)
-        X, Y = eta * (lam * force - decay), eta * lam * force
-        length = jax.jvp(G, (R, Q, T), (lam * r, lam * q, lam * teacher))[1]
-        return X @ C @ X.T - Y @ C @ Y.T / sgd.batch + 2 * (eta**2 / sgd.batch) * lam * length
+        slopes = jax.vmap(slope)(lam * state.r, lam * state.q, lam * system.t)
+        return eta, eta * rate_at(problem.sgd.weight_decay, t), jnp.concatenate([p.A, p.B], axis=1), slopes
 
-    c = jax.vmap(level)(jnp.asarray(problem.inputs.eigenvalues), state.r, state.q, system.t)
-    zero = None if state.bias is None else jnp.zeros_like(state.bias)
-    return flatten(Overlaps(jnp.zeros_like(state.r), c, jnp.zeros_like(state.readout), zero, None))
+    return jax.lax.map(at, (times, states))
 
 
 def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:
@@ -213,43 +203,33 @@ def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.n
     return out.reshape(times.size, *values.shape[1:])
 
 
-def solved_as(theory: Trajectory) -> Table | None:
-    """How the theory was solved, as arguments of `solve`; None if it was not (a closed form, equations of one's own)."""
-    settings = dict(theory.settings)
-    if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
-        return None
-    return {name: settings[name] for name in ("gradient_flow", "rtol", "solver") if name in settings}
-
-
-def with_shift(pair: Pair, theory: Trajectory) -> Pair:
-    """The pair with what the shares n_l / N of its dimensions change; unchanged where p_l N is whole.
+def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """What the shares n_l / N of the runs' dimensions change, by name, and a note on it; nothing where p_l N is whole.
 
     The theory has fractions p_l of the dimensions in the levels. It is solved again with n_l / N; the gap between both theories
     is expected of a right one.
     """
-    how, problem = solved_as(theory), pair.problem
-    if how is None or problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
-        return pair
-    shares = problem.inputs.level_dims(pair.dim) / pair.dim
-    if np.max(np.abs(shares / np.asarray(problem.inputs.fractions) - 1)) < 1e-9:
-        return pair
+    problem = pair.problem
+    if problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
+        return {}, ()
+    shares, fractions = problem.inputs.level_dims(pair.dim) / pair.dim, np.asarray(problem.inputs.fractions)
+    off = np.abs(shares / fractions - 1)
+    if np.max(off) < 1e-9:
+        return {}, ()
     r, q, t = (np.asarray(x) for x in pair.start.blocks(problem))  # the same weights, level by level
     if isinstance(problem.inputs, Mixture):
         given, inputs = {}, problem.inputs.with_shares(shares, t[:, problem.label_fields :, problem.label_fields :])
     else:
         given = {"teacher.gram": t} if problem.teacher.gram is not None else {}
         inputs = Spectrum(problem.inputs.eigenvalues, shares, normalize=False)
-    changed = problem.replace(inputs=inputs, **given)
     start = Start(R=r, Q=q, T=None if given else t, readout=pair.start.readout, bias=pair.start.bias)
-    shifted = _solved(changed, start, pair, how)
+    shifted = _solved(problem.replace(inputs=inputs, **given), start, pair, theory)
     if shifted is None:
-        return pair
-    fractions = np.asarray(problem.inputs.fractions)
-    level = int(np.argmax(np.abs(shares / fractions - 1)))
+        return {}, ()
+    level = int(np.argmax(off))
     change = f"(level {level + 1}: {shares[level]:.5g} of them instead of {fractions[level]:.5g})"
     note = f"of {pair.dim} dimensions the levels hold whole numbers {change}, which is part of the expected gap"
-    shift = {name: shifted[name] - pair.theory[name] for name in pair.compared}
-    return replace(pair, shift=shift, notes=(*pair.notes, note))
+    return {name: shifted[name] - pair.theory[name] for name in pair.compared}, (note,)
 
 
 def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
@@ -258,25 +238,25 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
     d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if the verdict then is
     "differ" although chance takes away CHANCE standard errors: in about nine of ten comparisons.
     """
-    how = solved_as(theory)
-    if how is None or pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
+    from scipy.special import ndtr, stdtrit
+
+    if pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
         return None
-    ends = [_solved(_scaled(pair.problem, factor), pair.start, pair, how) for factor in (1 - STEP, 1 + STEP)]
+    ends = [_solved(_scaled(pair.problem, factor), pair.start, pair, theory) for factor in (1 - STEP, 1 + STEP)]
     if ends[0] is None or ends[1] is None:
         return None
     slopes = {name: np.abs(ends[1][name] - ends[0][name]) / (2 * STEP) for name in gaps}
-
-    largest = ratio_of(LIMIT, pair.count)
+    limit = CHANCE - float(stdtrit(pair.count - 1, ndtr(-LIMIT)))  # the gap over standard error whose z-score is LIMIT
 
     def noticed(change: float) -> bool:
         ratios = {name: np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit for name, gap in gaps.items()}
-        return not holds([gap.entries(ratios[name])[counted] < largest + CHANCE for name, gap in gaps.items()])
+        return not holds([gap.entries(ratios[name])[counted] < limit for name, gap in gaps.items()])
 
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
 
 
 class Scaled(eqx.Module):
-    """A schedule times a number."""
+    """A schedule times a number, which is data to the compiled program."""
 
     rate: Schedule
     factor: ArrayLike
@@ -291,15 +271,22 @@ def _scaled(problem: Problem, factor: float) -> Problem:
     def faster(rate: Rate) -> Rate:
         return Scaled(rate, np.float64(factor)) if callable(rate) else rate * factor
 
-    sgd = problem.sgd
-    changes: dict[str, Rate | SlowMomentum] = {"lr": faster(sgd.lr)}
-    if isinstance(sgd.momentum, SlowMomentum) and sgd.momentum.k is not None:
-        changes["momentum"] = SlowMomentum(sgd.momentum.gamma, faster(sgd.momentum.k))
+    changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.sgd.lr)}
+    momentum = problem.sgd.momentum
+    if isinstance(momentum, SlowMomentum) and momentum.k is not None:
+        changes["momentum"] = SlowMomentum(momentum.gamma, faster(momentum.k))
     return problem.replace(**changes)
 
 
-def _solved(problem: Problem, start: Start, pair: Pair, how: Table) -> dict[str, np.ndarray] | None:
-    """The compared quantities at the times of the pair; None if the solve does not reach the last."""
+def _solved(problem: Problem, start: Start, pair: Pair, theory: Trajectory) -> dict[str, np.ndarray] | None:
+    """The compared quantities of a changed problem at the times of the pair, solved in the same way as the theory.
+
+    None if the theory was not solved (a closed form, equations of one's own), or does not reach the last time here.
+    """
+    settings = dict(theory.settings)
+    if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
+        return None
+    how = {name: settings[name] for name in ("gradient_flow", "rtol", "solver") if name in settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # said when the theory itself was solved
         found = solve(problem, start, pair.times, **how)

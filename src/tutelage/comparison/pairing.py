@@ -1,13 +1,12 @@
 """Do a theory and a set of runs belong together? If so: the arrays of both, hidden units in the same order.
 
-A permutation of hidden units (with their readouts) is the same network. A run that found the same solution with other units
-is relabeled before averaging: the assignment that brings its last R nearest to the theory's (Hungarian method). A run may
-follow the theory first and swap units in an escape, so each run is relabeled from the moment on at which that fits best.
+A permutation of hidden units (with their readouts) is the same network, so each run is relabeled before averaging, from the
+moment on at which that fits best: by the assignment that brings its last R nearest to the theory's (Hungarian method).
 Choosing the nearest of K! labelings also moves noise towards the theory, so a run keeps its labels unless relabeling makes
 it clearly nearer (a quarter of the squared distance): identical units, as on a plateau, are never swapped.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from tutelage import checks
-from tutelage.errors import InputError, Status, kind_of
+from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.trajectory import Trajectory
 
@@ -38,8 +37,7 @@ class Pair:
     start: Start | None
     dim: int | None
     gradient_flow: bool
-    notes: tuple[str, ...] = field(default=())
-    shift: dict[str, np.ndarray] = field(default_factory=dict)  # by which the theory at the runs' own N is off, if known
+    notes: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -54,23 +52,24 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
         checks.require_untraced(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
-    if _curve_axes(theory) != 1:
+    axes, run_axes = (np.ndim(x.error) - (x.tasks is not None) for x in (theory, runs))
+    if axes != 1:
         raise InputError(f"the theory has an error of shape {np.shape(theory.error)}; compare one solution at a time.")
-    if _curve_axes(runs) not in (1, 2):
+    if run_axes not in (1, 2):
         raise InputError(f"the runs have an error of shape {np.shape(runs.error)}; it must be (run, time).")
     _require_same_problem(theory, runs)
+    times, notes = _shared_times(theory, runs)
     names = [name for name in theory.variables if name in runs.variables]
     if not names:
         raise InputError(
             f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
             "they must share at least one name."
         )
-    count, notes = _shared_times(theory, runs)
     model, seen = (
         {n: np.asarray(x[n], float) for n in names} | {"error": np.asarray(x.error, float)} for x in (theory, runs)
     )
-    model = {name: values[:count] for name, values in model.items()}
-    seen = {name: (values if np.ndim(runs.error) > 1 else values[None])[:, :count] for name, values in seen.items()}
+    model = {name: values[: times.size] for name, values in model.items()}
+    seen = {name: (values if run_axes > 1 else values[None])[:, : times.size] for name, values in seen.items()}
     for name, value in model.items():
         if seen[name].shape[1:] != value.shape:
             raise InputError(
@@ -80,29 +79,19 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
     if not whole.any():
         raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")
     if not whole.all():
-        early = f"({Status.DIVERGED.name.lower()} or interrupted)"
-        notes = (*notes, f"{int(np.sum(~whole))} of {whole.size} runs ended early {early} and are left out")
-        seen = {name: value[whole] for name, value in seen.items()}
+        early = f"{int(np.sum(~whole))} of {whole.size} runs ended early (diverged or interrupted) and are left out"
+        notes, seen = (*notes, early), {name: value[whole] for name, value in seen.items()}
     problem = theory.problem if theory.problem is not None else runs.problem
-    compared = [name for name in KNOWN if name in names] if problem is not None else names
-    still = () if problem is None else ("readout", "bias")  # compared only where they are learned
-    moves = {n: max(np.max(np.abs(x - x[:1]), initial=0.0) for x in (model[n], seen[n][0])) > STILL for n in compared}
-    return Pair(
-        times=np.asarray(theory.times, dtype=float)[:count],
-        theory=model,
-        runs=seen,
-        compared=("error", *(name for name in compared if name not in still or moves[name])),
-        problem=problem,
-        start=theory.start if theory.start is not None else runs.start,
-        dim=runs.dim or theory.dim,
-        gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
-        notes=notes,
-    )
+    if problem is not None:  # readouts and biases are compared only where they are learned
+        still = [n for n in ("readout", "bias") if n in names and _is_still(model[n]) and _is_still(seen[n][0])]
+        names = [name for name in KNOWN if name in names and name not in still]
+    start = theory.start if theory.start is not None else runs.start
+    flow = bool(dict(theory.settings).get("gradient_flow", False))
+    return Pair(times, model, seen, ("error", *names), problem, start, runs.dim or theory.dim, flow, notes)
 
 
-def _curve_axes(trajectory: Trajectory) -> int:
-    """Axes of the error, that of tasks not counted."""
-    return np.ndim(trajectory.error) - (trajectory.tasks is not None)
+def _is_still(values: np.ndarray) -> bool:
+    return bool(np.max(np.abs(values - values[:1]), initial=0.0) <= STILL)
 
 
 def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
@@ -117,37 +106,30 @@ def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
             raise InputError(f"the theory and the runs are about different problems: {where}; compare the same problem.")
     for name in ("R", "Q", "T", "readout", "bias"):
         a, b = getattr(theory.start, name, None), getattr(runs.start, name, None)
-        if a is None or b is None:
-            continue
-        same = np.shape(a) == np.shape(b)
-        if not same or np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) > SAME:
+        if a is not None and b is not None and not (np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=0, atol=SAME)):
             raise InputError(f"the theory and the runs begin at different {name}; give solve and simulate the same `start`.")
 
 
 def _difference(a: object, b: object, path: str = "") -> str | None:
     """The first place where two nested tables differ, in words."""
     if isinstance(a, dict) and isinstance(b, dict):
-        for name in dict.fromkeys([*a, *b]):
-            found = _difference(a.get(name), b.get(name), f"{path}.{name}" if path else str(name))
-            if found is not None:
-                return found
-        return None
+        each = (_difference(a.get(name), b.get(name), f"{path}.{name}".lstrip(".")) for name in dict.fromkeys([*a, *b]))
+        return next((found for found in each if found is not None), None)
     return None if a == b else f"{path} is {checks.shown(a)} in the theory and {checks.shown(b)} in the runs"
 
 
-def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str, ...]]:
-    """How many times both have; a theory that diverged has fewer than its runs."""
+def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[Float[np.ndarray, " time"], tuple[str, ...]]:
+    """The times that both have, with a note; a theory that diverged has fewer than its runs."""
     a, b = (np.asarray(x, dtype=float) for x in (theory.times, runs.times))
-    count = min(a.size, b.size)
-    if count == 0:
+    if min(a.size, b.size) == 0:
         raise InputError("the theory has no recorded times; solve for times that the theory reaches.")
     cut = not theory.finished and a.size < b.size
-    if (a.size != b.size and not cut) or np.max(np.abs(a[:count] - b[:count])) > SAME * max(1.0, float(a[-1])):
+    if (a.size != b.size and not cut) or np.max(np.abs(a - b[: a.size])) > SAME * max(1.0, float(a[-1])):
         raise InputError(
             f"the theory has {a.size} times up to {a[-1]:g} and the runs {b.size} up to {b[-1]:g}; they must be the same. "
             "Give the same times to solve and simulate."
         )
-    return count, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
+    return a, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
 
 
 @dataclass(frozen=True)
@@ -170,8 +152,11 @@ def match(pair: Pair) -> tuple[Pair, Matching | None]:
     """The pair with its runs relabeled; None where there are no units to permute."""
     if pair.problem is None or "R" not in pair.theory or pair.theory["R"].shape[-2] < 2:
         return pair, None
-    allowed, odd = _exchangeable(pair.problem), _sign_free(pair.problem)
-    found = [_match_one(pair, run, allowed, odd) for run in range(pair.count)]
+    allowed, odd, model = _exchangeable(pair.problem), _sign_free(pair.problem), _rows(pair.theory)
+    found = [
+        _match_one(model, _rows({name: value[run] for name, value in pair.runs.items()}), allowed, odd)
+        for run in range(pair.count)
+    ]
     permutations, signs, since = (np.array(part) for part in zip(*found, strict=True))
     relabeled = since < pair.times.size
     runs = {name: value.copy() if name in ROWS else value for name, value in pair.runs.items()}
@@ -185,29 +170,26 @@ def match(pair: Pair) -> tuple[Pair, Matching | None]:
 def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """A variable with its units in another order (and sign)."""
     for axis in ROWS[name]:
-        shape = [1] * values.ndim
-        shape[axis] = -1
-        values = np.take(values, permutation, axis=axis) * signs.reshape(shape)
+        values = np.moveaxis(np.moveaxis(values, axis, -1)[..., permutation] * signs, -1, axis)
     return values
 
 
-def _match_one(pair: Pair, run: int, allowed: np.ndarray, odd: bool) -> tuple[np.ndarray, np.ndarray, int]:
+def _match_one(model: np.ndarray, seen: np.ndarray, allowed: np.ndarray, odd: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """Permutation, signs and first relabeled time of a run, by the rows (time, K, columns) of theory and run."""
     from scipy.optimize import linear_sum_assignment
 
-    model, seen = (_rows(x) for x in (pair.theory, {name: value[run] for name, value in pair.runs.items()}))
-    K, never = model.shape[1], pair.times.size
+    never, units = len(model), np.arange(model.shape[1])
     plain, flipped = (np.sum((model[-1][:, None] - s * seen[-1]) ** 2, axis=-1) for s in (1.0, -1.0))
     cost = np.minimum(plain, flipped) if odd else plain
     permutation = linear_sum_assignment(np.where(allowed, cost, 1e12))[1]
-    signs = np.where(odd & (flipped < plain), -1.0, 1.0)[np.arange(K), permutation]
-    same = np.array_equal(permutation, np.arange(K)) and np.all(signs > 0)
-    if same or cost[np.arange(K), permutation].sum() > CLEARLY * np.trace(plain):
-        return np.arange(K), np.ones(K), never
+    signs = np.where(odd & (flipped < plain), -1.0, 1.0)[units, permutation]
+    same = np.array_equal(permutation, units) and np.all(signs > 0)
+    if same or cost[units, permutation].sum() > CLEARLY * np.trace(plain):
+        return units, np.ones(units.size), never
     as_is = np.sum((model - seen) ** 2, axis=(1, 2))
     swapped = np.sum((model - seen[:, permutation] * signs[:, None]) ** 2, axis=(1, 2))
-    before = np.concatenate([[0.0], np.cumsum(as_is)])
-    after = swapped.sum() - np.concatenate([[0.0], np.cumsum(swapped)])
-    return permutation, signs, min(int(np.argmin(before + after)), never - 1)
+    before, after = np.cumsum(as_is) - as_is, np.cumsum(swapped[::-1])[::-1]
+    return permutation, signs, int(np.argmin(before + after))
 
 
 def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K columns"]:
@@ -219,22 +201,17 @@ def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K columns"]:
 
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
     """Units that the problem treats identically (equal readouts and biases at first, equal frozen parts and feedback)."""
-    student = problem.student
-    marks = [*np.atleast_2d(np.asarray(student.readout, dtype=float))]  # one for each output
-    marks.extend(problem.rule.unit_marks(student.readout))
-    if student.bias is not None:
-        marks.append(np.asarray(student.bias, dtype=float))
-    mask = problem.trainable_mask()
-    if mask is not None:
-        marks.extend(np.asarray(mask, dtype=float))
-    alike = [np.broadcast_to(mark, (student.hidden,)) for mark in marks]
-    return np.all([mark[:, None] == mark[None, :] for mark in alike], axis=0)
+    student, mask = problem.student, problem.trainable_mask()
+    marks = [*np.atleast_2d(student.readout), *problem.rule.unit_marks(student.readout)]  # one for each output
+    marks += [] if student.bias is None else [student.bias]
+    marks += [] if mask is None else [*mask]
+    alike = [np.broadcast_to(np.asarray(mark, dtype=float), (student.hidden,)) for mark in marks]
+    return np.all([mark[:, None] == mark for mark in alike], axis=0)
 
 
 def _sign_free(problem: Problem) -> bool:
     """g(-x) = -g(x) with a trained readout: (w, v, b) and (-w, -v, -b) are the same unit, unless feedback fixes its sign."""
-    if problem.rule.unit_marks(problem.student.readout).size:
+    student, x = problem.student, jnp.linspace(0.1, 3.0, 7)
+    if not student.train_readout or problem.rule.unit_marks(student.readout).size:
         return False
-    x = jnp.linspace(0.1, 3.0, 7)
-    g = problem.student.activation
-    return bool(problem.student.train_readout) and bool(np.allclose(np.asarray(g(-x)), -np.asarray(g(x)), atol=1e-12))
+    return bool(np.allclose(student.activation(-x), -student.activation(x), atol=1e-12))

@@ -1,13 +1,9 @@
 """What the gaps between theory and runs amount to: z-scores, the scatter and the escapes of single runs, and the decision.
 
-gap = mean over runs - theory, standard error = sd / sqrt(runs). With few runs gap / standard error follows Student's law,
-which has long tails (with 20 runs, 4 is exceeded ten times more often than by a normal variable), so z is the value of a
-normal variable that is exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000).
-
-All independent numbers at all times count (only those before the first departure where noise decides the escape). They agree
-if 99% of them, and 95% of each entry's times, have |z| < 4; within the expected finite-N bias if that holds for what the
-expected gap leaves over (`Gap.beyond`). Neighboring times are far from independent: one chance excursion lasts several of
-them, which is why a few percent may lie outside. docs/compare.md has the reasons, and what noise does to an escape.
+With few runs gap / standard error follows Student's law, which has long tails, so z is the value of a normal variable that is
+exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000). All independent numbers at all times
+count (only those before the first departure where noise decides the escape). Neighboring times are far from independent: one
+chance excursion lasts several of them, which is why a few percent may lie outside. docs/compare.md states the criteria.
 """
 
 from dataclasses import dataclass
@@ -132,21 +128,16 @@ class Scatter:
     def to_dict(self) -> Table:
         """Plain numbers and lists, None for what one run cannot show."""
         known = bool(np.isfinite(self.ratio))
-        return {
-            "predicted": [sd if np.isfinite(sd) else None for sd in self.predicted.tolist()],
-            "measured": self.measured.tolist() if known else None,
-            "ratio": self.ratio if known else None,
-            "ratio_error": self.ratio_error if known else None,
-            "accuracy": self.accuracy,
-        }
+        found = {"measured": self.measured.tolist(), "ratio": self.ratio, "ratio_error": self.ratio_error}
+        predicted = [sd if np.isfinite(sd) else None for sd in self.predicted.tolist()]
+        return {"predicted": predicted, **(found if known else dict.fromkeys(found)), "accuracy": self.accuracy}
 
 
 def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
     """The scatter of the runs' errors; None where it is not predicted, or would take long."""
-    if pair.problem is None or pair.start is None or pair.dim is None or "r" not in pair.theory:
+    if pair.problem is None or theory.start is None or pair.dim is None or "r" not in pair.theory:
         return None
-    noisy = escape is not None and escape.by_noise
-    if theory.tasks is not None or noisy or pair.gradient_flow or theory.start is None:
+    if theory.tasks is not None or pair.gradient_flow or (escape is not None and escape.by_noise):
         return None
     if state_size(pair.problem) > LARGEST_STATE or not is_cheap(pair.problem):
         return None
@@ -207,6 +198,12 @@ class Gap:
         comma = "," if max(shape, default=1) > 9 else ""
         return [self.name + ("_" + comma.join(str(int(i) + 1) for i in index) if len(index) else "") for index in pairs]
 
+    def worst_place(self, scores: np.ndarray, counted: np.ndarray) -> tuple[int, int]:
+        """(time, entry) of the largest score, z or beyond, among the counted times."""
+        sizes = np.where(counted[:, None], np.nan_to_num(np.abs(self.entries(scores))), -1.0)
+        time, entry = np.unravel_index(int(np.argmax(sizes)), sizes.shape)
+        return int(time), int(entry)
+
 
 def measure(
     name: str,
@@ -214,27 +211,23 @@ def measure(
     runs: np.ndarray,
     expected: np.ndarray,
     rough: bool,
-    shift: np.ndarray | None = None,
+    shift: np.ndarray | float = 0.0,
     rtol: float = FINEST,
-    sampling: np.ndarray | None = None,
+    sampling: np.ndarray | float = 0.0,
 ) -> Gap:
     """The gap of a quantity: theory (time, ...), runs (run, time, ...).
 
     shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
     sampling: what sampled averages may move the theory by, with 95% confidence: two of its standard errors.
     """
-    shift = np.zeros_like(theory) if shift is None else shift
-    count = runs.shape[0]
-    mean = runs.mean(axis=0)
+    count, mean = runs.shape[0], runs.mean(axis=0)
     gap = mean - theory
-    sd = runs.std(axis=0, ddof=1) if count > 1 else np.full_like(gap, np.nan)
-    error = sd / np.sqrt(count)
+    error = runs.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(gap, np.nan)
     size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
     if name != "error":
         size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
-    unit = np.fmax(error, max(1.0, rtol / FINEST) * size)
-    unit = unit if sampling is None else np.hypot(unit, sampling / 2)
-    low, high = np.sort([-2 * np.abs(expected) if rough else 0 * expected, 2 * (np.abs(expected) if rough else expected)], 0)
+    unit = np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
+    low, high = (-2 * expected, 2 * expected) if rough else np.sort([0 * expected, 2 * expected], axis=0)
     left = gap - np.clip(gap, shift + low, shift + high)
     expected = expected + (np.abs(shift) if rough else shift)
     z, beyond = (z_score(x / unit, count) for x in (gap, left))
@@ -251,13 +244,6 @@ def z_score(ratio: np.ndarray, count: int) -> np.ndarray:
     return np.sign(ratio) * np.minimum(-ndtri(tail), CAP)
 
 
-def ratio_of(z: float, count: int) -> float:
-    """The gap over standard error of `count` runs that has this z-score."""
-    from scipy.special import ndtr, stdtrit
-
-    return -float(stdtrit(count - 1, ndtr(-z)))
-
-
 @dataclass(frozen=True)
 class Verdict:
     """outcome: one of AGREE, BIASED, DIFFER, NOISE, UNKNOWN. within, within_bias: shares with |z|, |beyond| < 4.
@@ -272,18 +258,27 @@ class Verdict:
     counted: np.ndarray
     before: str | None = None
 
+    @property
+    def agrees(self) -> bool | None:
+        """True, False, or None if inconclusive."""
+        return None if self.outcome in (NOISE, UNKNOWN) else self.outcome != DIFFER
+
+    @property
+    def right(self) -> bool:
+        """Do the counted times agree with the theory?"""
+        return bool({AGREE, BIASED} & {self.outcome, self.before})
+
     def __str__(self) -> str:
         return self.sentence
 
 
 def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:
     """What the gaps and the escape amount to."""
-    noisy = escape is not None and escape.by_noise
-    counted = times < escape.first_departure if escape is not None and noisy else np.ones(times.size, bool)
+    noise = escape if escape is not None and escape.by_noise else None
+    counted = np.ones(times.size, bool) if noise is None else times < noise.first_departure
     if runs < 2:
-        worst = max(gaps.values(), key=lambda g: float(np.max(np.abs(g.gap))) if g.name == "error" else 0.0)
-        text = f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Simulate more runs."
-        return Verdict(UNKNOWN, f"{UNKNOWN}: {text}", np.nan, np.nan, counted)
+        largest = f"one run has no standard error; the largest gap of error is {np.max(np.abs(gaps['error'].gap)):.3g}"
+        return Verdict(UNKNOWN, f"{UNKNOWN}: {largest}. Simulate more runs.", np.nan, np.nan, counted)
     inside = {
         AGREE: [np.abs(gap.entries(gap.z)[counted]) < LIMIT for gap in gaps.values()],
         BIASED: [np.abs(gap.entries(gap.beyond)[counted]) < LIMIT for gap in gaps.values()],
@@ -291,9 +286,9 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
     plain, biased = (float(np.mean(np.concatenate(parts, axis=1))) for parts in inside.values())
     outcome = next((word for word, parts in inside.items() if holds(parts)), DIFFER)
     sentence = f"{outcome}: {_why(outcome, gaps, times, counted, plain, biased)}"
-    if escape is None or not noisy:
+    if noise is None:
         return Verdict(outcome, sentence, plain, biased, counted)
-    return Verdict(NOISE, _noise_sentence(escape, swapped, runs, sentence), plain, biased, counted, before=outcome)
+    return Verdict(NOISE, _noise_sentence(noise, swapped, runs, sentence), plain, biased, counted, before=outcome)
 
 
 def holds(inside: list[np.ndarray]) -> bool:
@@ -303,33 +298,22 @@ def holds(inside: list[np.ndarray]) -> bool:
 
 
 def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndarray, plain: float, biased: float) -> str:
+    """Shares within the limit; of a theory that differs, up to three quantities that are most often outside."""
     entries = sum(len(g.labels()) for g in gaps.values())
     every = f"{percent(plain)} of {entries} quantities at {int(counted.sum())} times have |z| < {LIMIT:g}"
     if outcome == AGREE:
         return every
     if outcome == BIASED:
         return f"{every}, and {percent(biased)} if each gap may be up to twice the expected finite-N bias"
-    outside = {name: np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT) for name, gap in gaps.items()}
-    parts = [_worst(gaps[name], times, counted) for name in sorted(outside, key=lambda name: -outside[name])]
-    return "; ".join([part for part in parts if part][:3]) + f". Only {every}"
-
-
-def _worst(gap: Gap, times: np.ndarray, counted: np.ndarray) -> str:
-    place = worst_place(gap, "beyond", counted)
-    z = gap.entries(gap.z)[place]
-    if abs(gap.entries(gap.beyond)[place]) < LIMIT:
-        return ""
-    off, expected = (gap.entries(x)[place] for x in (gap.gap, gap.expected))
-    name, score = gap.labels()[place[1]], f"|z| > {CAP - 1:.0f}" if abs(z) >= CAP - 1 else f"z = {z:.0f}"
-    about = "about " if gap.rough else ""
-    return f"{name} is off by {off:.2g} at alpha = {times[place[0]]:g} ({score}; expected {about}{expected:.1g})"
-
-
-def worst_place(gap: Gap, which: str, counted: np.ndarray) -> tuple[int, int]:
-    """(time, entry) of the largest score among the counted times."""
-    scores = np.where(counted[:, None], np.nan_to_num(np.abs(gap.entries(getattr(gap, which)))), -1.0)
-    time, entry = np.unravel_index(int(np.argmax(scores)), scores.shape)
-    return int(time), int(entry)
+    parts = []
+    for gap in sorted(gaps.values(), key=lambda gap: -np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT)):
+        time, entry = gap.worst_place(gap.beyond, counted)
+        off, z, beyond, expected = (gap.entries(x)[time, entry] for x in (gap.gap, gap.z, gap.beyond, gap.expected))
+        if abs(beyond) >= LIMIT:
+            score, about = f"|z| > {CAP - 1:.0f}" if abs(z) >= CAP - 1 else f"z = {z:.0f}", "about " * gap.rough
+            where = f"{off:.2g} at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
+            parts.append(f"{gap.labels()[entry]} is off by {where}")
+    return "; ".join(parts[:3]) + f". Only {every}"
 
 
 def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str:
@@ -348,6 +332,4 @@ def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str
 
 def percent(share: float) -> str:
     """A share in words, never rounded up to all of them."""
-    if share >= 1.0:
-        return "100%"
-    return f"{min(100 * share, 99.9):.3g}%"
+    return "100%" if share >= 1.0 else f"{min(100 * share, 99.9):.3g}%"

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._types import ArrayLike, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.errors import InputError, TutelageWarning, ValidityWarning, cause, kind_of
+from tutelage.errors import InputError, TutelageWarning, ValidityWarning, explained, kind_of
 from tutelage.problem import Inputs, Mixture, Network, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import as_rows
 
@@ -34,7 +34,7 @@ HELD = 2**24  # numbers of samples that are held for SGD and for measured errors
 DIRECTIONS = 64  # random ones, in which fields are compared with Gaussian ones
 LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
 LEAST_VARIANCE = 1e-12  # of a class that is constant along a direction, in units of the mean eigenvalue
-NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "Y", "target", "labels", "y_train")}
+FEATURES, LABELS = ("X", "x", "data", "images", "x_train"), ("y", "Y", "target", "labels", "y_train")  # in an .npz file
 
 
 class FieldShape(NamedTuple):
@@ -58,10 +58,8 @@ class FieldShape(NamedTuple):
         return cls(float(third.mean()), float(fourth.mean() - 3), *errors)
 
     def __str__(self) -> str:
-        return (
-            f"skewness {self.skewness:.2f} ± {self.skewness_error:.2f}, excess kurtosis {self.kurtosis:.2f} ± "
-            f"{self.kurtosis_error:.2f}"
-        )
+        tails = f"excess kurtosis {self.kurtosis:.2f} ± {self.kurtosis_error:.2f}"
+        return f"skewness {self.skewness:.2f} ± {self.skewness_error:.2f}, {tails}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,10 +119,14 @@ class Data(AnalysisResult, figure="plot_data"):
         return self.spectrum.level_dims(self.dim)
 
     @property
+    def _own_variances(self) -> Float[np.ndarray, "C D"]:
+        return np.einsum("cii->ci", self.covariances)
+
+    @property
     def variances(self) -> Float[np.ndarray, "C D"]:
         """The variances that the theory uses: of each class along each direction, the mean over its level."""
-        own, first = np.einsum("cii->ci", self.covariances), np.cumsum([0, *self.level_sizes[:-1]])
-        means = np.add.reduceat(own, first, axis=1) / self.level_sizes
+        first = np.cumsum([0, *self.level_sizes[:-1]])
+        means = np.add.reduceat(self._own_variances, first, axis=1) / self.level_sizes
         return np.repeat(np.maximum(means, LEAST_VARIANCE), self.level_sizes, axis=1)
 
     @property
@@ -132,7 +134,7 @@ class Data(AnalysisResult, figure="plot_data"):
         """The teacher's weights for the variances of the levels: each direction keeps what it explains of the labels."""
         if self.teacher_weights is None:
             return None
-        return self.teacher_weights * np.sqrt(np.einsum("cii->ci", self.covariances) / self.variances)
+        return self.teacher_weights * np.sqrt(self._own_variances / self.variances)
 
     @cached_property
     def off_diagonal(self) -> float:
@@ -142,8 +144,7 @@ class Data(AnalysisResult, figure="plot_data"):
     @cached_property
     def grouping_error(self) -> float:
         """Share of the class covariances, by Frobenius norm, that grouping eigenvalues into levels throws away."""
-        own = np.einsum("cii->ci", self.covariances)
-        return self._share((own - self.variances)[:, None])
+        return self._share((self._own_variances - self.variances)[:, None])
 
     def _share(self, part: Float[np.ndarray, "C a D"]) -> float:
         whole = np.einsum("c,cij->", self.probabilities, self.covariances**2)
@@ -213,14 +214,12 @@ class Data(AnalysisResult, figure="plot_data"):
             raise InputError(
                 f"student is {kind_of(student)}; it must be a Network, such as Network(10, 'linear', outputs=10)."
             )
-        if self.classes is None and self.teacher is None:
-            if teacher is None:
-                raise InputError("the data have no labels; give a teacher, such as Network(2, 'erf'), that labels them.")
-            return Problem(student, teacher, inputs=self.inputs, **settings)
-        if teacher is not None:
+        if self.labels is None and teacher is None:
+            raise InputError("the data have no labels; give a teacher, such as Network(2, 'erf'), that labels them.")
+        if self.labels is not None and teacher is not None:
             raise InputError("the data have labels; leave teacher out, or measure the data without y.")
-        if self.teacher is not None:
-            return Problem(student, self.teacher, inputs=self.inputs, **settings)
+        if self.classes is None:
+            return Problem(student, self.teacher if teacher is None else teacher, inputs=self.inputs, **settings)
         count = len(self.counts)
         if student.outputs != count and not (student.outputs == 1 and count == 2):
             one = " or one" * (count == 2)
@@ -229,8 +228,7 @@ class Data(AnalysisResult, figure="plot_data"):
                 f"Network({count}, 'linear', outputs={count})."
             )
         settings = {"loss": "cross_entropy" if student.outputs > 1 else "logistic"} | settings
-        mixture = self.inputs if student.outputs > 1 else self._mixture([-1, 1])
-        return Problem(student, inputs=mixture, **settings)
+        return Problem(student, inputs=self.inputs if student.outputs > 1 else self._mixture([-1, 1]), **settings)
 
     def compare(
         self,
@@ -261,13 +259,20 @@ class Data(AnalysisResult, figure="plot_data"):
         return f"{self.samples} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
 
     def __str__(self) -> str:
-        lines = [self._size(), *self._used(), "thrown away"]
-        if self.spectrum.dropped:
+        spectrum, levels = self.spectrum, f"{self.spectrum.levels} level{'s' * (self.spectrum.levels > 1)}"
+        lines = [self._size(), f"used: the eigenvalues of the covariance, {levels}"]
+        if self.classes is not None:
+            sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
+            lines[1] = f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"
+        if self.teacher is not None:
             lines.append(
-                f"  {self.spectrum.dropped} direction{'s' * (self.spectrum.dropped > 1)} without variance"
-                + f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
+                f"      a linear teacher, which explains {self.explained:.1%} of the variance of y; the rest is unseen"
             )
-        if self.spectrum.levels < self.dim:
+        lines.append("thrown away")
+        if spectrum.dropped:
+            means = f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
+            lines.append(f"  {spectrum.dropped} direction{'s' * (spectrum.dropped > 1)} without variance{means}")
+        if spectrum.levels < self.dim:
             lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
         if self.classes is not None:
             lines.append(f"  off-diagonal parts of the class covariances: {self.off_diagonal:.1%} of them (norm)")
@@ -280,24 +285,17 @@ class Data(AnalysisResult, figure="plot_data"):
             )
         return "\n".join(lines)
 
-    def _used(self) -> list[str]:
-        levels = f"{self.spectrum.levels} level{'s' * (self.spectrum.levels > 1)}"
-        if self.classes is not None:
-            sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
-            return [f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"]
-        lines = [f"used: the eigenvalues of the covariance, {levels}"]
-        if self.teacher is not None:
-            lines.append(
-                f"      a linear teacher, which explains {self.explained:.1%} of the variance of y; the rest is unseen"
-            )
-        return lines
-
     def _mixture(self, labels: Numbers) -> Inputs:
         """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
+        means, first = np.sqrt(self.dim) * self.means, np.cumsum([0, *self.level_sizes[:-1]])
+        laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, first]]
+        return Mixture(np.eye(len(means)), self.level_overlaps(means, means), self.probabilities, laws, labels)
+
+    def level_overlaps(self, a: Float[np.ndarray, "A D"], b: Float[np.ndarray, "B D"]) -> Float[np.ndarray, "L A B"]:
+        """Overlaps of vectors in each level."""
         edges = np.cumsum(self.level_sizes)[:-1]
-        gram = [part @ part.T * (self.dim / part.shape[1]) for part in np.split(self.means, edges, axis=1)]
-        laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, [0, *edges]]]
-        return Mixture(np.eye(len(self.means)), np.stack(gram), self.probabilities, laws, labels)
+        parts = zip(np.split(a, edges, axis=1), np.split(b, edges, axis=1), strict=True)
+        return np.stack([x @ y.T / x.shape[1] for x, y in parts])
 
 
 def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
@@ -376,28 +374,21 @@ def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.nda
     labels = (real - mean) / spread
     data = replace(data, labels=labels, teacher_weights=np.sqrt(data.dim) * slopes[None], explained=explained)
     assert data.grouped_teacher is not None
-    parts = np.split(data.grouped_teacher, np.cumsum(data.level_sizes)[:-1], axis=1)
-    gram = np.stack([part @ part.T / part.shape[1] for part in parts])
+    gram = data.level_overlaps(data.grouped_teacher, data.grouped_teacher)
     return replace(data, teacher=Network(1, "linear", gram=gram, unseen=[[1 - explained]]))
 
 
 def _opened(X: Any, y: Any) -> tuple[Any, Any]:
     """X and y of a data set of scikit-learn, an .npz file or a data frame; a .npy file stays as it is."""
-    found = None
+    own: Any = None
     if isinstance(X, str | os.PathLike):
-        found = _archive(Path(X)) if Path(X).suffix == ".npz" else None
+        X, own = _archive(Path(X)) if Path(X).suffix == ".npz" else (X, None)
     elif hasattr(X, "data") and hasattr(X, "target"):
-        found = X.data, X.target
-    if found is not None:
-        if y is not None and found[1] is not None:
-            raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
-        X, y = found[0], found[1] if y is None else y
-    return _without_frame(X), _without_frame(y)
-
-
-def _without_frame(value: Any) -> Any:
-    """The array of a data frame or series."""
-    return value.to_numpy() if hasattr(value, "to_numpy") else value
+        X, own = X.data, X.target
+    if y is not None and own is not None:
+        raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
+    X, y = (value.to_numpy() if hasattr(value, "to_numpy") else value for value in (X, own if y is None else y))
+    return X, y
 
 
 def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
@@ -410,12 +401,13 @@ def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
         raise InputError(
             f"{str(path)!r} is not an .npz file of numbers; write one with numpy.savez(name, X=X, y=y)."
         ) from None
-    X, y = (next((arrays[n] for n in NAMES[kind] if n in arrays), None) for kind in ("features", "labels"))
+    names = (next((n for n in known if n in arrays), None) for known in (FEATURES, LABELS))
+    X, y = (None if name is None else arrays[name] for name in names)
     if X is None and len(arrays) == 1:
         X = next(iter(arrays.values()))
     if X is None:
         raise InputError(
-            f"{str(path)!r} holds {', '.join(arrays) or 'nothing'}; the features must be named {', '.join(NAMES['features'])}."
+            f"{str(path)!r} holds {', '.join(arrays) or 'nothing'}; the features must be named {', '.join(FEATURES)}."
         )
     return X, y
 
@@ -456,22 +448,15 @@ def _pieces(
         piece = np.asarray(rows[chosen], dtype=float)
         checks.require_finite("X", piece)
         if feature_map is not None:
-            piece = _mapped(feature_map, piece, width)
+            given = piece.shape
+            with explained(f"feature_map failed on rows of shape {given}", "it must take rows (n, features)."):
+                piece = np.asarray(feature_map(piece), dtype=float)
+            if piece.ndim != 2 or len(piece) != given[0] or piece.shape[1] != (width or piece.shape[1]):
+                needed = f"({given[0]}, {width or 'features'})"
+                raise InputError(f"feature_map made shape {piece.shape} of rows {given}; it must be {needed}.")
+            checks.require_finite("the output of feature_map", piece)
             width = piece.shape[1]
         yield piece
-
-
-def _mapped(feature_map: FeatureMap, rows: np.ndarray, width: int | None) -> Float[np.ndarray, "n F"]:
-    try:
-        features = np.asarray(feature_map(rows), dtype=float)
-    except Exception as error:
-        raise InputError(f"feature_map failed on rows of shape {rows.shape}: {cause(error)}.") from error
-    if features.ndim != 2 or len(features) != len(rows) or features.shape[1] != (width or features.shape[1]):
-        raise InputError(
-            f"feature_map made shape {features.shape} of rows {rows.shape}; it must be ({len(rows)}, {width or 'features'})."
-        )
-    checks.require_finite("the output of feature_map", features)
-    return features
 
 
 def _moments(

@@ -9,7 +9,7 @@ from scipy.special import lambertw
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.analysis import protocol_search
+from tutelage.analysis import protocols
 from tutelage.analysis.greedy_rates import greedy_rates
 from tutelage.analysis.protocols import checked_controls
 from tutelage.integrate.program import tolerances
@@ -243,13 +243,14 @@ EVERYTHING = {
 def search_of(problem, start, controls, end=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
     """A search with fine steps: differences divide the error of a solve by their step."""
     edges = np.linspace(0.0, end, segments + 1)
-    search = protocol_search.new_search(
+    search = protocols.new_search(
         problem,
         checked_controls(problem, controls),
         start=start,
         edges=edges,
         shape=shape,
-        goal=protocol_search.Goal.on(edges, objective, level),
+        objective=objective,
+        level=level,
         budgets={},
         quadrature=None,
     )
@@ -259,11 +260,9 @@ def search_of(problem, start, controls, end=10.0, segments=2, objective="final",
 def require_derivative(search, seed=2, step=2e-3):
     rng = np.random.default_rng(seed)
     point, direction = rng.uniform(0.3, 0.7, search.size), rng.standard_normal(search.size)
-    f = [
-        float(protocol_search.value_and_slope(search, jnp.asarray(point + k * step * direction))[0]) for k in (-2, -1, 1, 2)
-    ]
+    f = [float(protocols.value_and_slope(search, jnp.asarray(point + k * step * direction))[0]) for k in (-2, -1, 1, 2)]
     finite = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
-    slope = np.asarray(protocol_search.value_and_slope(search, jnp.asarray(point))[1])
+    slope = np.asarray(protocols.value_and_slope(search, jnp.asarray(point))[1])
     assert slope @ direction == pytest.approx(finite, rel=1e-6)
     assert abs(finite) > 1e-3
     return slope
@@ -405,7 +404,7 @@ def test_the_printed_case_of_two_tasks():
 
 # ---- interruption
 def test_an_interruption_returns_the_best_so_far(monkeypatch):
-    calls, real = [], protocol_search.value_and_slope
+    calls, real = [], protocols.value_and_slope
 
     def interrupted(search, point):
         calls.append(point)
@@ -413,7 +412,7 @@ def test_an_interruption_returns_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return real(search, point)
 
-    monkeypatch.setattr(protocol_search, "value_and_slope", interrupted)
+    monkeypatch.setattr(protocols, "value_and_slope", interrupted)
     found = tu.schedules.optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, **SMOOTH)
     assert "interrupted" in str(found)
     assert found.gain > 1
