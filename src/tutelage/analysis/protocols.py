@@ -77,11 +77,6 @@ class Knob(NamedTuple):
     fix: str
     highest: float = np.inf
 
-    def schedules(self, problem: Problem) -> tuple[Any, ...]:
-        """Its schedule in a problem; of more than two tasks, one for each."""
-        found = reduce(getattr, self.path.split("."), problem)
-        return found if isinstance(found, tuple) else (found,)
-
 
 KNOBS: dict[str, Knob] = {
     "lr": Knob(
@@ -188,8 +183,14 @@ class Search(eqx.Module):
 
     def measure(self, point: Array) -> Array:
         """The objective under the protocol of a point."""
+
+        def controlled(problem: Problem) -> list[Any]:
+            """The numbers of all schedules that are controlled; more than two tasks have one each."""
+            found = [reduce(getattr, KNOBS[name].path.split("."), problem) for name in self.names]
+            return [schedule.values for each in found for schedule in (each if isinstance(each, tuple) else (each,))]
+
         rows = [row for values in self.values(point).values() for row in values]
-        problem = eqx.tree_at(partial(_places, names=self.names), self.problem, rows)
+        problem = eqx.tree_at(controlled, self.problem, rows)
         options = Options(gradient_flow=False, solver="explicit", keep=False)
         raw = integrate(problem, self.moments, self.start, self.times, self.steps, options)
         return self.value(assemble(raw, self.times, problem, self.start, ()), smooth=True)
@@ -213,16 +214,6 @@ class Search(eqx.Module):
     def integrals(self, point: Array) -> Array:
         """The integral of each control over time (of the first task's probability)."""
         return self.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
-
-    def left(self, point: Array) -> Array:
-        """What the budgets leave (negative: exceeded), as a share of what the control can have, (control, 2)."""
-        ranges = self.times[-1] * (self.bounds[:, 1] - self.bounds[:, 0])
-        return jnp.array([1.0, -1.0]) * (self.integrals(point)[:, None] - self.budgets) / ranges[:, None]
-
-
-def _places(problem: Problem, names: tuple[str, ...]) -> list[Any]:
-    """The numbers of all schedules that are controlled."""
-    return [schedule.values for name in names for schedule in KNOBS[name].schedules(problem)]
 
 
 @eqx.filter_jit
@@ -256,8 +247,12 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
 
 @eqx.filter_jit
 def _left_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+    """What the budgets leave (negative: exceeded), as a share of what the control can have, (control, 2); its slope."""
+    ranges = search.times[-1] * jnp.diff(search.bounds, axis=1)
+
     def left(at: Array) -> Array:
-        return search.left(jnp.repeat(at, search.size // point.size))
+        integrals = search.integrals(jnp.repeat(at, search.size // at.size))
+        return jnp.array([1.0, -1.0]) * (integrals[:, None] - search.budgets) / ranges
 
     return left(point), jax.jacfwd(left)(point)
 

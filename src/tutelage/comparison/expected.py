@@ -91,11 +91,9 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if missing_traits(problem, ("one Gaussian", "no momentum", "free norms", "all levels", "differentiable")):
         return None
-    if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
+    if problem.rule.samples > 1 or problem.rule.uses_norm or drift_rate(problem):  # c holds for independent deltas of fields
         return None
-    if drift_rate(problem) or not is_cheap(problem):
-        return None
-    if state_size(problem) > LARGEST_STATE:
+    if state_size(problem) > LARGEST_STATE or not is_cheap(problem):
         return None
     like, t = initial_overlaps(problem, start)
     local = LocalDynamics(OrderParameters(problem, t, pair.gradient_flow, True), like)
@@ -169,18 +167,14 @@ def _updates_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps
     problem, lam = system.problem, jnp.asarray(system.problem.inputs.eigenvalues)[:, None, None]
     full = OrderParameters(problem, system.t, moments=system.moments)  # G also where the theory is gradient flow
 
-    def at(moment: tuple[Array, Overlaps]) -> Updates:
-        (t, state), eta = moment, system.rates(moment[0])[0]
-        p, _ = system.matrices(state, t)
-
-        def slope(*along: Array) -> Array:
-            G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
-            return jax.jvp(G, system.covariances(state), along)[1]
-
+    def at(t: Array, state: Overlaps) -> Updates:
+        eta, (p, _) = system.rates(t)[0], system.matrices(state, t)
+        G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
+        slope = lambda *along: jax.jvp(G, system.covariances(state), along)[1]  # noqa: E731
         slopes = jax.vmap(slope)(lam * state.r, lam * state.q, lam * system.t)
         return eta, eta * rate_at(problem.sgd.weight_decay, t), jnp.concatenate([p.A, p.B], axis=1), slopes
 
-    return jax.lax.map(at, (times, states))
+    return jax.lax.map(lambda moment: at(*moment), (times, states))
 
 
 def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:
