@@ -76,7 +76,7 @@ def _task_left(tasks: Tasks, end: float) -> Float[np.ndarray, " tasks"]:
     """
     times, change = _jumps(tasks, end)
     falls = [times[fell] for fell in (change < 0).T]
-    if not hasattr(tasks.schedule, "switches"):
+    if callable(tasks.schedule):
         grid = np.linspace(0.0, end, SMOOTH_POINTS)
         for s, probability in enumerate(np.array([tasks.probabilities(t) for t in grid]).T):
             largest = probability >= probability.max() - 1e-9
@@ -548,9 +548,8 @@ def best_replay(
             f"the schedule is a {type(tasks.schedule).__name__}; best_replay varies the fraction of Replay(0.1, after=60.0)."
         )
     grid = _increasing("fractions", np.linspace(0, 1, FRACTIONS) if fractions is None else fractions)
-    share = np.ones(tasks.count) if weights is None else np.asarray(checks.as_array("weights", weights))
-    checks.require_shape("weights", share, (tasks.count,), fix="One for each task.")
-    checks.require_nonnegative("weights", share)
+    share = np.ones(tasks.count) if weights is None else weights
+    share = checks.as_array("weights", share, checks.require_nonnegative, shapes=[(tasks.count,)], fix="One for each task.")
     if share.sum() <= 0:
         raise InputError("weights are all zero; give at least one task a positive weight.")
     share, times = share / share.sum(), check_times(times)

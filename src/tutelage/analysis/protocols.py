@@ -697,8 +697,7 @@ def _known_control(problem: Problem, name: str) -> Knob:
 
 def checked_bounds(name: str, given: object, highest: float = np.inf) -> Limits:
     """The lowest and the highest value of a control."""
-    pair = checks.as_array(f"the bounds of {name}", given)
-    checks.require_shape(f"the bounds of {name}", pair, (2,), fix="The lowest and the highest value.")
+    pair = checks.as_array(f"the bounds of {name}", given, shapes=[(2,)], fix="The lowest and the highest value.")
     low, high = float(pair[0]), float(pair[1])
     if not (0 <= low < high <= highest and np.isfinite(high)):
         most = "finite" if np.isinf(highest) else f"at most {highest:g}"

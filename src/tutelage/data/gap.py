@@ -172,9 +172,8 @@ def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Genera
     def one(name: str, value: Any, units: int, scale: float) -> np.ndarray:
         if value is None:
             return scale * rng.standard_normal((units, data.dim))
-        array = np.asarray(checks.as_array(name, value))
-        checks.require_shape(name, array, (units, data.basis.shape[1]), fix="One row per unit, one column per feature.")
-        return array @ data.basis.T
+        shape, fix = (units, data.basis.shape[1]), "One row per unit, one column per feature."
+        return checks.as_array(name, value, shapes=[shape], fix=fix) @ data.basis.T
 
     W = one("weights", given[0], problem.student.hidden, SCALE)
     return W, one("teacher weights", given[1], problem.references.hidden, 1.0) if fixed is None else fixed
