@@ -32,8 +32,7 @@ from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation
 from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import missing_traits
-from tutelage.rules import Context, Parameters, PerUnit, Reinforce
-from tutelage.rules.gradient import is_proportional
+from tutelage.rules import Context, Parameters, PerUnit, Reinforce, is_proportional
 
 __all__ = [
     "I2",

@@ -31,11 +31,9 @@ from tutelage.moments.matrices import MeanUpdate, Moments
 from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
-from tutelage.problem.activation import NAMED, erf
+from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
-from tutelage.rules import Context, Parameters, PerUnit, Rule, Sample, Update
-from tutelage.rules.base import Elementwise, Label
-from tutelage.rules.gradient import is_affine_in_label
+from tutelage.rules import Context, Label, Parameters, PerUnit, Rule, Sample, Update, is_affine_in_label
 
 ENDS = (-REACH, REACH)
 ONE_NODE = np.zeros(1), np.ones(1)
@@ -207,7 +205,7 @@ class ErrorMetric(Rule):
 
 
 @lru_cache(maxsize=64)
-def sign_changes(activation: Elementwise) -> tuple[float, ...]:
+def sign_changes(activation: Activation) -> tuple[float, ...]:
     """Where the sign of an activation changes: the class that a single unit predicts."""
 
     def sign(x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.schedules import Constant, SlowMomentum
 from tutelage.problem.tasks import Tasks
-from tutelage.rules.gradient import has_closed_form
+from tutelage.rules import has_closed_form
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
