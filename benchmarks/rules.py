@@ -7,7 +7,7 @@ import numpy as np
 
 import tutelage as tu
 from benchmarks.measure import best_of, in_turns, pick, record
-from tutelage.moments import moments_for
+from tutelage.moments import Situation, moments_for
 from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, Sample
 
@@ -49,7 +49,9 @@ def right_hand_side():
             return problem.rule.update(sample, parameters, context).delta
 
         at_points = jax.jit(jax.vmap(update, in_axes=1, out_axes=1))
-        averaged = jax.jit(lambda C, p=problem, m=moments, v=parameters, c=context: m.matrices(p, C, None, v, c, False))
+        averaged = jax.jit(
+            lambda C, p=problem, m=moments, v=parameters, c=context: m.matrices(Situation(p, C, None, v, c), False)
+        )
         fields, repeats = np.ascontiguousarray(moments.e.T), pick(100, 50, 1)
         many = lambda f, x: [f(x) for _ in range(repeats)][-1]  # noqa: E731
         many(at_points, fields), many(averaged, C)

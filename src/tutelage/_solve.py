@@ -36,7 +36,7 @@ from tutelage.integrate.program import (
 )
 from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import Blocks, require_start
@@ -123,11 +123,11 @@ def solve(
     """
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times, quadrature = check_times(times), as_quadrature(quadrature)
+    times = check_times(times)
     start, blocks = prepare(problem, start, times)
     averages = None
     if isinstance(problem, Problem):
-        averages = _differentiable(problem, start, moments_for(problem, quadrature, as_sampled(moments)))
+        averages = _differentiable(problem, start, moments_for(problem, quadrature, moments))
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     require_observers(problem, observe)
     options = Options(
@@ -145,7 +145,7 @@ def solve(
     raw = _observed(raw, observe)
     raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
-    if quadrature is not None:
+    if isinstance(quadrature, Quadrature):
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
     nodes = by_nodes(averages)
     if nodes is not None and nodes.points:

@@ -22,8 +22,7 @@ from tutelage.moments import (
     confidence,
     moments_for,
 )
-from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.moments.resolution import shortfall
+from tutelage.moments.quadrature import QuadratureAverages, shortfall
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory, eager
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests import naive
 from tests.moments import reference as ref
-from tutelage.moments import Quadrature, averages_for, erf, numerics, relu
+from tutelage.moments import Quadrature, averages, averages_for, erf
 from tutelage.problem.activation import as_activation
 
 RULE = Quadrature(24, 2**9)
@@ -67,8 +67,8 @@ def test_in_turns_as_at_once(name, monkeypatch):
         jax.jit(lambda C: family(name, 3, 2).outputs(C, None))(C),
     )
     at_once = compute()
-    monkeypatch.setattr(numerics, "ROOM", 2 * 5 * RULE.nodes**2)  # two rows of pairs, one pair of students
-    monkeypatch.setattr(relu, "ROOM", 1)
+    # two rows of pairs, one pair of students
+    monkeypatch.setattr(averages, "ROOM", 2 * 5 * RULE.nodes**2)
     for one, other in zip(compute(), at_once, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 

@@ -13,8 +13,8 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import LocalDynamics, flatten
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.node_moments import RuleAtState, node_sums
-from tutelage.moments.numerics import divide_right, factor
+from tutelage.moments.node_moments import RuleAtState, node_sums, scored_sums
+from tutelage.moments.nodes import divide_right, factor
 
 UNIT = tu.Network(1, "linear")
 ONE = tu.Start([[0.3]], [[0.5]])
@@ -373,7 +373,7 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
     def sums(C, jumps):
         at = RuleAtState(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
         weights = jnp.full(moments.points, 1 / moments.points)
-        return node_sums(at, jnp.asarray(moments.e), weights, jumps=jumps, noisy=False).pairs
+        return (scored_sums if jumps else node_sums)(at, jnp.asarray(moments.e), weights).pairs
 
     dC = np.zeros((4, 4))
     dC[2, 3] = dC[3, 2] = 1.0

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tutelage.moments import numerics
+from tutelage.moments import averages
+from tutelage.moments.averages import safe_arcsin
 from tutelage.moments.nodes import disc
-from tutelage.moments.numerics import safe_arcsin
+from tutelage.moments.quadrature import powers
 from tutelage.problem import activation
 
 RNG = np.random.default_rng(0)
@@ -29,7 +30,7 @@ def test_within_three_units_in_the_last_place():
 
 
 def test_a_term_less_is_noticed(monkeypatch):
-    monkeypatch.setattr(numerics, "COEFFICIENTS", numerics.COEFFICIENTS[:-1])
+    monkeypatch.setattr(averages, "COEFFICIENTS", averages.COEFFICIENTS[:-1])
     assert np.max(np.abs(np.asarray(safe_arcsin(RANGE)) - np.arcsin(RANGE))) > 1e-12
 
 
@@ -55,7 +56,7 @@ def test_derivatives_in_both_modes():
 
 def test_powers():
     x = np.array([-1.0, -0.3, 0.0, 0.7, 1.0])
-    np.testing.assert_allclose(numerics.powers(jnp.asarray(x), 38), x[:, None] ** np.arange(38), rtol=1e-14)
+    np.testing.assert_allclose(powers(jnp.asarray(x), 38), x[:, None] ** np.arange(38), rtol=1e-14)
 
 
 def test_erf_of_activations():

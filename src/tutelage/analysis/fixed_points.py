@@ -38,7 +38,6 @@ from tutelage.dynamics.perfect_learning import (
     teacher_assignment,
 )
 from tutelage.errors import InputError
-from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.problem import with_constant_rates
@@ -545,7 +544,7 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_quadrature(quadrature)
+    problem = with_constant_rates(problem, "fixed_point", SMOOTH)
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     K, M = problem.student.hidden, problem.teacher.hidden

@@ -32,7 +32,6 @@ from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.error import Point, averages_of, field_means, population_error, shared_parity
 from tutelage.errors import InputError
-from tutelage.moments import as_quadrature
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.moments.nodes import Quadrature
@@ -418,7 +417,7 @@ def landscape(
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'
     """
-    problem, quadrature = require_problem(problem, "landscape"), as_quadrature(quadrature)
+    problem = require_problem(problem, "landscape")
     v = problem.student.readout if readout is None else checks.as_array("readout", readout)
     checks.require_untraced("the readout", "landscape", v)
     checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")

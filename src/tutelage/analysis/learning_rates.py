@@ -17,7 +17,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.errors import InputError
-from tutelage.moments import as_quadrature, moments_for
+from tutelage.moments import moments_for
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
@@ -314,7 +314,7 @@ def perfect_dynamics(problem: Problem, quadrature: Quadrature | None, isolated: 
     """The linear dynamics around the perfect solution, which must be isolated unless that does not matter."""
     K, M = problem.student.hidden, problem.teacher.hidden
     _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
-    found = perfect_learning(problem, t, moments_for(problem, as_quadrature(quadrature)))
+    found = perfect_learning(problem, t, moments_for(problem, quadrature))
     if isolated:
         found.require_isolated()
     return found

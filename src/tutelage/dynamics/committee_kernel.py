@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from tutelage._numba import compiler
 from tutelage.errors import Status
-from tutelage.moments.numerics import COEFFICIENTS
+from tutelage.moments.averages import COEFFICIENTS
 
 STEP, ALL = 12, 17  # these as in dormand_prince.py
 SAFETY, SLOWEST, FASTEST, ALMOST, FIRST = 0.9, 0.2, 10.0, 1.0001, 1e-3

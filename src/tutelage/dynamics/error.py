@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage.checks import array_module
 from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
-from tutelage.moments.averages import Averages
+from tutelage.moments.averages import Averages, Situation
 from tutelage.moments.matrices import averages_for, error_weights, joint_covariance, summed_levels, vector_update
 from tutelage.moments.nodes import Quadrature
-from tutelage.moments.numerics import array_module
 from tutelage.problem import Problem, Tasks
 from tutelage.problem.traits import CLASSIC, TASKS, require_traits
 from tutelage.rules import Context, Parameters
@@ -176,7 +176,7 @@ def _errors_at(problem: Problem, moments: Moments, R: Array, Q: Array, T: Array,
             return population_error(moments.averages, Point(*at, T, v, v_teacher), mean, parity)
         assert isinstance(moments, NodeMoments)
         context = Context(problem.student, problem.loss)
-        return moments.error(problem, joint_covariance(*at, T), mean, Parameters(v, bias), context)
+        return moments.error(Situation(problem, joint_covariance(*at, T), mean, Parameters(v, bias), context))
 
     pairs = R.reshape(-1, *R.shape[-2:]), Q.reshape(-1, *Q.shape[-2:])
     flat = jax.vmap(one)(pairs) if isinstance(moments, ClosedMoments) else jax.lax.map(one, pairs)

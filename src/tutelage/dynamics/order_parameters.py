@@ -6,7 +6,7 @@ Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - ka
     dv   = eta_v E[Delta g],    db = eta_b v E[Delta g']
 Frozen components lose their rows of F (and of G); spherical weights are pulled back by mu_k = d ln|w_k| / dalpha;
 slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
-A mixture (moments/mixture_moments.py) has A, B, G of its own for every level, with lam_l = 1 here.
+A mixture (moments/matrices.py) has A, B, G of its own for every level, with lam_l = 1 here.
 A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) adds to T in A, B and G, not to t_l.
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
 """
@@ -33,10 +33,9 @@ from tutelage.moments import (
     moments_for,
     single_moments,
 )
-from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels
+from tutelage.moments.averages import Averages, MeanUpdate, Situation
+from tutelage.moments.matrices import joint_covariance, mean_update, mixed, summed_levels
 from tutelage.moments.nodes import Quadrature
-from tutelage.moments.numerics import array_module
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
@@ -150,19 +149,20 @@ class OrderParameters(ClosedSystem):
     def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[MeanUpdate, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
         if isinstance(self.moments, MixtureMoments):
-            context, blocks = self.context(t, *self.covariances(state)), (state.r, state.q, self.t)
-            parameters = Parameters(state.readout, state.bias)
-            return self.moments.of_levels(self.problem.labeled_at(t), blocks, parameters, context, self.gradient_flow)
+            at = self.situation(*self.covariances(state), state.readout, state.bias, t)
+            return self.moments.of_levels(at, (state.r, state.q, self.t), self.gradient_flow)
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
         self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
     ) -> tuple[MeanUpdate, Array]:
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
-        C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
-        context = self.context(t, R, Q, T)
-        problem = self.problem.labeled_at(t)
-        return self.moments.matrices(problem, C, mean, Parameters(readout, bias), context, self.gradient_flow)
+        return self.moments.matrices(self.situation(R, Q, T, readout, bias, t), self.gradient_flow)
+
+    def situation(self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0) -> Situation:
+        """What the averages of the rule depend on, at covariances of the fields."""
+        problem, mean = self.problem.labeled_at(t), field_means(self.problem, bias)
+        return Situation(problem, joint_covariance(R, Q, T), mean, Parameters(readout, bias), self.context(t, R, Q, T))
 
     def context(self, t: ArrayLike, R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Context:
         """What a rule may look at besides the sample."""
@@ -183,10 +183,9 @@ class OrderParameters(ClosedSystem):
 
     def _drift_and_error_rates(self, t: ArrayLike, state: Overlaps, moments: TaskMoments) -> tuple[Overlaps, Array]:
         """The drift, and the change of the error of each task (task,)."""
-        problem, covariances = self.problem.labeled_at(t), self.covariances(state)
-        C, mean, context = joint_covariance(*covariances), field_means(problem, state.bias), self.context(t, *covariances)
-        each = moments.of_tasks(problem, C, mean, Parameters(state.readout, state.bias), context, self.gradient_flow)
-        d = self._drift(t, state, *mixed(problem, each, context))
+        at = self.situation(*self.covariances(state), state.readout, state.bias, t)
+        each = moments.of_tasks(at, self.gradient_flow)
+        d = self._drift(t, state, *mixed(at.problem, each, at.context))
         if not self.closed:
             return d, jnp.zeros(())
         slopes = []
@@ -322,7 +321,7 @@ class OrderParameters(ClosedSystem):
         if isinstance(self.moments, MixtureMoments):
             return jnp.asarray(problem.inputs.probabilities) @ self.class_errors(observed)[0]
         if isinstance(self.moments, NodeMoments):
-            return self.moments.error(*self._seen(observed))
+            return self.moments.error(self._seen(observed))
         readouts = observed["readout"], jnp.asarray(problem.teacher.readout)
         at = Point(observed["R"], observed["Q"], self.teacher_covariance, *readouts)
         return population_error(self.averages, at, field_means(problem, observed.get("bias")), shared_parity(problem))
@@ -334,7 +333,7 @@ class OrderParameters(ClosedSystem):
         if isinstance(self.moments, MixtureMoments):
             return jnp.asarray(self.problem.inputs.probabilities) @ self.class_errors(observed, t)[1]
         if isinstance(self.moments, NodeMoments):
-            return self.moments.loss(*self._seen(observed, t))
+            return self.moments.loss(self._seen(observed, t))
         return self.error(observed) + jnp.asarray(self.problem.labeled_at(t).noise) ** 2 / 2
 
     def class_errors(
@@ -343,16 +342,12 @@ class OrderParameters(ClosedSystem):
         """Error and loss in each class of a mixture, at time t."""
         assert isinstance(self.moments, MixtureMoments)
         blocks = observed["r"], observed["q"], self.t
-        parameters = Parameters(observed["readout"], observed.get("bias"))
-        context = self.context(t, *(self._summed(x) for x in blocks))
-        return self.moments.errors(self.problem.labeled_at(t), blocks, parameters, context)
+        at = self.situation(*map(self._summed, blocks), observed["readout"], observed.get("bias"), t)
+        return self.moments.errors(at, blocks)
 
-    def _seen(
-        self, observed: dict[str, Array], t: ArrayLike = 0.0
-    ) -> tuple[Problem, Array, Array | None, Parameters, Context]:
-        R, Q, T, bias = observed["R"], observed["Q"], self.teacher_covariance, observed.get("bias")
-        parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
-        return self.problem.labeled_at(t), joint_covariance(R, Q, T), mean, parameters, self.context(t, R, Q, T)
+    def _seen(self, observed: dict[str, Array], t: ArrayLike = 0.0) -> Situation:
+        R, Q, readout, bias = (observed.get(name) for name in ("R", "Q", "readout", "bias"))
+        return self.situation(R, Q, self.teacher_covariance, readout, bias, t)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:
@@ -387,7 +382,7 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """
     rows, columns = np.triu_indices(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
-    xp = array_module(*parts)
+    xp = checks.array_module(*parts)
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.moments.numerics import array_module, safe_arcsin
+from tutelage.checks import array_module
+from tutelage.moments.averages import Averages, Covariance, Means, safe_arcsin
 from tutelage.problem.activation import NAMED
 
 Index = Int[np.ndarray, "turns pairs"]

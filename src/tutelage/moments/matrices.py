@@ -9,10 +9,19 @@ Delta0 = sum_a w_a g_a is the error without label noise, w = (-v, v*). Up to sig
 with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to biases and readouts.
 Feedback alignment replaces v_k before these averages, not v_j within Delta, by the feedback f_k. Dropout averages them over
 masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, so its own weight in Delta is w_k / keep.
+
+Gaussian mixtures. In class c a student's field has the mean m_c = sum_l p_l r_l S_c (of the overlaps with the vectors b_m,
+not weighted by eigenvalues) and the covariance sum_l p_l lam_cl q_l. With A^c, B^c, G^c of a Gaussian with this mean and
+covariance, and d_c = E_c[delta],
+    dr_l = eta sum_c P_c (d_c (S_c t_l) + lam_cl (A^c r_l + B^c t_l))
+    dq_l = eta sum_c P_c (d_c (S_c r_l^T) + lam_cl (A^c q_l + B^c r_l^T)) + transpose + eta^2 sum_c P_c lam_cl G^c
+so that level l moves as with one Gaussian of eigenvalue 1 and the matrices
+    A_l = sum_c P_c lam_cl A^c,   B_l = (sum_c P_c lam_cl B^c | sum_c P_c d_c S_c),   G_l = sum_c P_c lam_cl G^c.
 """
 
-from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -21,18 +30,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array, NumpyOrJax
-from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage import checks
+from tutelage._types import Array, ArrayLike, NumpyOrJax
+from tutelage.checks import array_module
+from tutelage.errors import InputError
+from tutelage.moments.averages import Averages, Covariance, Means, MeanUpdate, Moments, Situation
 from tutelage.moments.erf import SOFTNESS, ErfAverages
-from tutelage.moments.nodes import Quadrature, nearest_breaks
-from tutelage.moments.numerics import array_module
+from tutelage.moments.node_moments import NodeMoments, node_moments
+from tutelage.moments.nodes import Quadrature, Sampled
 from tutelage.moments.polynomial import PolynomialAverages
-from tutelage.moments.quadrature import BrokenAverages, QuadratureAverages
+from tutelage.moments.quadrature import QuadratureAverages, quadrature_averages
 from tutelage.moments.relu import ReluAverages
-from tutelage.moments.resolution import chosen_rule
-from tutelage.problem import Problem
-from tutelage.problem.activation import NAMED, Activation
-from tutelage.rules import Context, Dropout, FeedbackAlignment, Parameters
+from tutelage.problem import Mixture, Problem, Tasks
+from tutelage.problem.activation import NAMED, Activation, as_activation
+from tutelage.problem.start import Blocks
+from tutelage.rules import Context, Dropout, FeedbackAlignment
 
 # The closed forms, and whether each holds for two activations (of student and teacher, with hidden biases).
 FAMILIES = {
@@ -46,12 +58,45 @@ def averages_for(
     student: Activation, teacher: Activation, K: int, M: int, biased: bool = False, quadrature: Quadrature | None = None
 ) -> Averages:
     """The averages of K students and M teachers: the first closed form that holds for the pair, else quadrature."""
+    _require_kind("quadrature", quadrature, Quadrature, "Quadrature(nodes=96)")
     for family, holds in FAMILIES.items():
         if holds(student, teacher, biased):
             return family(student, teacher, K, M)
-    rule = chosen_rule(student, teacher) if quadrature is None else quadrature
-    breaks = nearest_breaks(student) or nearest_breaks(teacher)
-    return (BrokenAverages if breaks else QuadratureAverages)(student, teacher, K, M, rule)
+    return quadrature_averages(student, teacher, K, M, quadrature)
+
+
+def moments_for(
+    problem: Problem, quadrature: Quadrature | None = None, sampled: Sampled | None = None, others: Iterable[Problem] = ()
+) -> Moments:
+    """The averages of a problem's rule: closed forms where they exist, else a grid, else a quasi-random set.
+
+    others: problems that differ in numbers only and share these averages; labels vary if those of any one do.
+    """
+    _require_kind("quadrature", quadrature, Quadrature, "Quadrature(nodes=96)")
+    _require_kind("moments", sampled, Sampled, "Sampled(points=2**14)")
+    if isinstance(problem.teacher, Tasks):
+        alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
+        return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
+    mixture = isinstance(problem.inputs, Mixture)
+    one = problem.in_class() if mixture else problem
+    student, teacher = one.student, one.teacher
+    if one.closed_form and sampled is None:
+        activations, units = (student.activation, teacher.activation), (student.hidden, teacher.hidden)
+        closed = ClosedMoments(averages_for(*activations, *units, one.biased, quadrature))
+        if not mixture:
+            return closed
+        # fields of a class have means: pairs of them by quadrature are slow, so nodes serve unless asked otherwise
+        if quadrature is not None or not isinstance(closed.averages, QuadratureAverages):
+            return MixtureMoments(closed)
+    if mixture:
+        others = [other.in_class() for other in others]
+        return MixtureMoments(node_moments(one, sampled, others, still=problem.teacher is None))
+    return node_moments(one, sampled, others)
+
+
+def _require_kind(name: str, value: object, kind: type, example: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InputError(f"{name} is {checks.shown(value)}; it must be a {kind.__name__}, such as {example}.")
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
@@ -73,45 +118,21 @@ def joint_covariance(
     return xp.concatenate([upper, xp.concatenate([xp.swapaxes(R, -1, -2), T], axis=-1)], axis=-2)
 
 
-class MeanUpdate(eqx.Module):
-    """The mean of what one sample does: A, B for the vectors, and what moves the readout and the biases.
-
-    For a gradient rule these are minus the derivatives of the loss by Q (twice), R, readout and bias.
-    """
-
-    A: Float[Array, "K K"]
-    B: Float[Array, "K M"]
-    readout: Float[Array, "*outputs K"]
-    bias: Float[Array, " K"]
-
-
-class Moments(eqx.Module):
-    """Mean and covariance of the update, as functions of the covariance C (students first) and mean of the fields."""
-
-    @abstractmethod
-    def matrices(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
-    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        """The mean update and G; G = 0 for gradient flow."""
-
-
 class ClosedMoments(Moments):
     """Squared loss on real labels: closed forms, or quadrature of pairs of fields."""
 
     averages: Averages
 
-    def matrices(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
-    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        v, v_teacher = parameters.readout, jnp.asarray(problem.teacher.readout)
-        rule = problem.rule
-        feedback = rule.for_readout(v, context.time) if isinstance(rule, FeedbackAlignment) else v
-        keep = rule.keep_at(context.time) if isinstance(rule, Dropout) else None
-        update = mean_update(self.averages, C, mean, v, v_teacher, feedback, keep)
+    def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        problem, rule, time = at.problem, at.problem.rule, at.context.time
+        v, v_teacher = at.parameters.readout, jnp.asarray(problem.teacher.readout)
+        feedback = rule.for_readout(v, time) if isinstance(rule, FeedbackAlignment) else v
+        keep = rule.keep_at(time) if isinstance(rule, Dropout) else None
+        update = mean_update(self.averages, at.C, at.mean, v, v_teacher, feedback, keep)
         if flow:
             return update, jnp.zeros_like(update.A)
         noise = jnp.asarray(problem.noise)
-        return update, update_covariance(self.averages, C, mean, v, v_teacher, noise, feedback, keep)
+        return update, update_covariance(self.averages, at.C, at.mean, v, v_teacher, noise, feedback, keep)
 
 
 class TaskMoments(Moments):
@@ -122,27 +143,12 @@ class TaskMoments(Moments):
 
     each: tuple[Moments, ...]
 
-    def of_tasks(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
-    ) -> list[tuple[MeanUpdate, Float[Array, "K K"]]]:
+    def of_tasks(self, at: Situation, flow: bool) -> list[tuple[MeanUpdate, Float[Array, "K K"]]]:
         """The mean update and G of each task alone."""
-        found = []
-        for s, (one, moments) in enumerate(zip(problem.tasks, self.each, strict=True)):
-            K, units = problem.student.hidden, problem.teacher.units(s)
-            fields = np.r_[0:K, K + units.start : K + units.stop]
-            own = Parameters(problem.teacher.head(parameters.readout, s), parameters.bias)
-            means = None if mean is None else mean[fields]
-            seen = context
-            if context.overlaps is not None:
-                R, Q, T = context.overlaps
-                seen = replace(context, overlaps=(R[:, units], Q, T[units, units]))
-            found.append(moments.matrices(one, C[fields][:, fields], means, own, seen, flow))
-        return found
+        return [moments.matrices(at.of_task(s), flow) for s, moments in enumerate(self.each)]
 
-    def matrices(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
-    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        return mixed(problem, self.of_tasks(problem, C, mean, parameters, context, flow), context)
+    def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        return mixed(at.problem, self.of_tasks(at, flow), at.context)
 
 
 def mixed(
@@ -155,6 +161,72 @@ def mixed(
     B, heads = jnp.concatenate([p.B for p, _ in parts], axis=1), [p.readout for p, _ in parts]
     readout = jnp.stack(heads) if problem.teacher.heads == "separate" else sum(heads)
     return MeanUpdate(jnp.asarray(A), B, jnp.asarray(readout), jnp.asarray(bias)), jnp.asarray(G)
+
+
+class MixtureMoments(Moments):
+    """The moments of one class of a Gaussian mixture, which serve all classes: these differ in numbers only."""
+
+    one: Moments
+
+    def of_levels(self, at: Situation, blocks: Blocks, flow: bool) -> tuple[MeanUpdate, Float[Array, "L K K"]]:
+        """A_l, B_l and what moves readout and bias, and G_l, for overlaps r, q, t per level; eigenvalues included."""
+        mixture, M = at.problem.inputs, at.problem.label_fields
+        each, G = self._over_classes(at, blocks, lambda one: self.one.matrices(one, flow))
+        P, S, lam = (jnp.asarray(x) for x in (mixture.probabilities, mixture.coefficients, mixture.spectra))
+        A, B, G = (jnp.einsum("cl,cij->lij", P[:, None] * lam, x) for x in (each.A, each.B, G))
+        along_means = jnp.broadcast_to(jnp.einsum("c,ck,cm->km", P, each.bias, S), (lam.shape[1], A.shape[1], S.shape[1]))
+        B = jnp.concatenate([B[..., :M], along_means], axis=-1)
+        return MeanUpdate(A, B, jnp.tensordot(P, each.readout, 1), P @ each.bias), G
+
+    def errors(self, at: Situation, blocks: Blocks) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
+        """Error and loss in each class."""
+
+        def both(one: Situation) -> tuple[Array, Array]:
+            if isinstance(self.one, NodeMoments):
+                return self.one.error(one), self.one.loss(one)
+            assert isinstance(self.one, ClosedMoments)
+            w = error_weights(one.parameters.readout, jnp.asarray(one.problem.teacher.readout))
+            error = jnp.maximum(w @ self.one.averages.outputs(one.C, one.mean) @ w / 2, 0.0)
+            return error, error + jnp.asarray(at.problem.noise) ** 2 / 2
+
+        return self._over_classes(at, blocks, both)
+
+    def scramblings(self) -> "list[Moments]":
+        """The independent parts of a sampled set."""
+        assert isinstance(self.one, NodeMoments)
+        return [MixtureMoments(part) for part in self.one.scramblings()]
+
+    def _over_classes(self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]) -> Any:
+        """A function of the situation in a class, over all classes.
+
+        Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
+        """
+        problem, bias = at.problem, at.parameters.bias
+
+        def one(label: Array, C: Array, mean: Array) -> Any:
+            return function(replace(at, problem=problem.in_class(label), C=C, mean=mean))
+
+        targets = jnp.zeros(problem.inputs.classes) if problem.targets is None else jnp.asarray(problem.targets)
+        over = targets, *class_fields(problem, blocks, bias)
+        return jax.lax.map(lambda each: one(*each), over) if isinstance(self.one, NodeMoments) else jax.vmap(one)(*over)
+
+
+def class_fields(
+    problem: Problem, blocks: Blocks, bias: Array | None
+) -> tuple[Float[Array, "classes n n"], Float[Array, "classes n"]]:
+    """Covariance and mean of the fields in each class: students, then teacher units; or a unit whose field is always 1."""
+    (r, q, t), mixture, M = blocks, problem.inputs, problem.label_fields
+    p, lam, S = (jnp.asarray(x) for x in (mixture.fractions, mixture.spectra, mixture.coefficients))
+    summed = partial(jnp.einsum, "cl,lij->cij", p * lam)
+    students = jnp.einsum("l,lkm,cm->ck", p, r[..., M:], S)
+    students = students if bias is None else students + bias
+    if problem.teacher is None:
+        classes, K = students.shape
+        R, T, teachers = jnp.zeros((classes, K, 1)), jnp.zeros((classes, 1, 1)), jnp.ones((classes, 1))
+    else:
+        R, T, teachers = summed(r[..., :M]), summed(t[:, :M, :M]), jnp.einsum("l,lmn,cn->cm", p, t[:, :M, M:], S)
+        teachers = teachers if problem.teacher.bias is None else teachers + jnp.asarray(problem.teacher.bias)
+    return jax.vmap(joint_covariance)(R, summed(q), T), jnp.concatenate([students, teachers], 1)
 
 
 def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
@@ -234,3 +306,55 @@ def _squared_error_of_kept(
     others = jnp.where(kept[:, :K].T, 0.0, w[:K, None] ** 2) * (1 - keep) / keep
     upper = jnp.zeros((K, K)).at[i, j].set(sure + jnp.sum(others * spread, axis=0))
     return upper + jnp.triu(upper, 1).T
+
+
+def I2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g(a) g(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
+    return _integral("I2", activation, C, 2, 2, quadrature)
+
+
+def J2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) g'(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
+    return _integral("J2", activation, C, 2, 1, quadrature)
+
+
+def I3(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) b g(c)] for jointly Gaussian (a, b, c) with covariance C of shape (..., 3, 3).
+
+    By Stein's lemma C_ab E[g''(a) g(c)] + C_bc E[g'(a) g'(c)].
+    """
+    return _integral("I3", activation, C, 3, 1, quadrature)
+
+
+def I4(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) g'(b) g(c) g(d)] for jointly Gaussian (a, b, c, d) with covariance C of shape (..., 4, 4)."""
+    return _integral("I4", activation, C, 4, 2, quadrature)
+
+
+def _integral(
+    name: str, activation: str | Activation, C: ArrayLike, fields: int, students: int, quadrature: Quadrature | None
+) -> Array:
+    g = as_activation(activation)
+    if name != "I2" and not g.trainable:
+        raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
+    C = jnp.asarray(checks.as_array("C", C))
+    if C.ndim < 2 or C.shape[-2:] != (fields, fields):
+        raise InputError(f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields.")
+    checks.require_gram("C", C)
+    family = averages_for(g, g, students, fields - students, quadrature=quadrature)
+    return _formulas(name, family, C.reshape(-1, fields, fields)).reshape(C.shape[:-2])
+
+
+@eqx.filter_jit
+def _formulas(name: str, family: Averages, C: Float[Array, "count n n"]) -> Float[Array, " count"]:
+    def one(c: Array) -> Array:
+        if name == "I2":
+            return family.outputs(c, None)[0, 1]
+        if name == "J2":
+            return family.slopes(c, None)[0, 1]
+        if name == "I3":
+            return c[0, 1] * family.curvatures(c, None)[0, 2] + c[1, 2] * family.slopes(c, None)[0, 2]
+        both, apart = (family.slopes_squared_error(c, None, jnp.array([0.0, 0.0, 1.0, sign])) for sign in (1.0, -1.0))
+        return (both - apart)[0, 1] / 4
+
+    return jax.vmap(one)(C)

@@ -11,10 +11,10 @@ be silently wrong (the derivative of a jump is zero at every node), so they are 
     dE[f] = E[f s],    dE[delta e_a] = E[delta (e_a s - u_a)].
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial, reduce
-from typing import Any, ClassVar, NamedTuple
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,17 +23,42 @@ import numpy as np
 from jax.scipy.special import erfinv
 from jaxtyping import Float
 
-from tutelage._jump_search import find_jumps
+from tutelage import checks
+from tutelage._jump_search import find_breaks, find_jumps
 from tutelage._types import Array, NumpyOrJax
+from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
-from tutelage.moments.averages import Covariance, Means
-from tutelage.moments.matrices import MeanUpdate, Moments
-from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
-from tutelage.moments.numerics import divide_left, divide_right, factor
+from tutelage.moments.averages import MeanUpdate, Moments, Situation
+from tutelage.moments.nodes import (
+    MANY,
+    NEAR,
+    REACH,
+    SETS,
+    Sampled,
+    divide_left,
+    divide_right,
+    factor,
+    panels,
+    sobol,
+    trapezoid,
+)
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
-from tutelage.rules import Context, Label, Parameters, PerUnit, Rule, Sample, Update, is_affine_in_label
+from tutelage.problem.schedules import is_schedule
+from tutelage.problem.traits import missing_traits
+from tutelage.rules import (
+    Context,
+    Label,
+    Parameters,
+    PerUnit,
+    Reinforce,
+    Rule,
+    Sample,
+    Update,
+    is_affine_in_label,
+    is_proportional,
+)
 
 ENDS = (-REACH, REACH)
 ONE_NODE = np.zeros(1), np.ones(1)
@@ -41,8 +66,9 @@ FAR_AWAY = 1e150  # a boundary that is not met
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
-
-
+MOST_LABEL_JUMPS = 16  # more are not followed one by one
+GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
+FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
 
@@ -68,7 +94,7 @@ class Sums(NamedTuple):
 
 
 class RuleAtState(eqx.Module):
-    """A rule, and all that its averages depend on. mean, L: of the fields, teachers first.
+    """A rule, and all that its averages depend on. mean, L: of the fields, teachers first. noisy: labels vary at given fields.
 
     numbers: what the rule's xi is made from at every node (`PerUnit`); None: the nodes of its law are enumerated at each.
     """
@@ -80,8 +106,9 @@ class RuleAtState(eqx.Module):
     parameters: Parameters
     context: Context
     numbers: Float[NumpyOrJax, "P numbers"] | None = None
+    noisy: bool = eqx.field(static=True, default=False)
 
-    def responses(self, e: Nodes, noisy: bool) -> Response:
+    def responses(self, e: Nodes) -> Response:
         """The mean response at every node, over labels and the rule's own randomness.
 
         Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
@@ -89,7 +116,7 @@ class RuleAtState(eqx.Module):
         M = self.problem.teacher.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho, student = fields[:M], fields[M:]
-        labels, weights = jax.vmap(partial(self.labels, noisy), in_axes=1, out_axes=-1)(rho)
+        labels, weights = jax.vmap(self.labels, in_axes=1, out_axes=-1)(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
         draws, shares = jnp.zeros((1, 0)), jnp.ones(1)  # of xi, which a rule without randomness does not see
@@ -115,10 +142,10 @@ class RuleAtState(eqx.Module):
 
         return _added(lambda at: over_draws(*at), (labels, weights))
 
-    def labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
+    def labels(self, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
         problem, output = self.problem, self.problem.teacher.output(rho)
-        if not noisy:
+        if not self.noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
         affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared
         return problem.labels.outcomes(output, rho, problem.noise, affine)
@@ -137,44 +164,31 @@ def _added(function: Callable[[tuple[Array, ...]], Response], over: tuple[Array,
     return jax.lax.scan(step, total, tuple(x[1:] for x in over))[0]
 
 
-def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy: bool) -> Sums:
-    """Averages over nodes."""
-    if jumps:
-        return _with_scores(at, e, weights, noisy)
-    return _sums(e, weights, at.responses(e, noisy))
+def node_sums(at: RuleAtState, e: Nodes, weights: Weights, each: Response | None = None) -> Sums:
+    """Averages over nodes. each: the responses there, where they are known."""
+    each = at.responses(e) if each is None else each
+    return Sums((each.delta * weights) @ e, *(x @ weights for x in each))
 
 
-def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
-    return Sums(
-        D=(each.delta * weights) @ e,
-        delta=each.delta @ weights,
-        pairs=each.pairs @ weights,
-        readout=each.readout @ weights,
-        loss=each.loss @ weights,
-    )
+# the same, with derivatives from the density
+scored_sums = eqx.filter_custom_jvp(node_sums)
 
 
-@eqx.filter_custom_jvp
-def _with_scores(at: RuleAtState, e: Nodes, weights: Weights, noisy: bool) -> Sums:
-    return _sums(e, weights, at.responses(e, noisy))
-
-
-@_with_scores.def_jvp
+@scored_sums.def_jvp
 def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
-    (at, e, weights, noisy), moves = primals, tangents[0]
-    each = at.responses(e, noisy)
-    value = _sums(e, weights, each)
+    (at, e, weights), moves = primals, tangents[0]
+    each = at.responses(e)
     dL = jnp.zeros_like(at.L) if moves.L is None else moves.L
     d_mean = jnp.zeros_like(at.mean) if moves.mean is None else moves.mean
     u = divide_left(at.L, (d_mean + e @ dL.T).T).T
     score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
-    moved = _sums(e, weights * score, each)
+    value, moved = node_sums(at, e, weights, each), node_sums(at, e, weights * score, each)
     moved = moved._replace(D=moved.D - (each.delta * weights) @ u)
     # what readouts, rates and other numbers do at fixed fields
     still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
     if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
         return value, moved
-    _, direct = eqx.filter_jvp(lambda a: _sums(e, weights, a.responses(e, noisy)), (at,), (still,))
+    _, direct = eqx.filter_jvp(lambda a: node_sums(a, e, weights), (at,), (still,))
     return value, jax.tree.map(lambda a, b: a if b is None else a + b, moved, direct)
 
 
@@ -184,7 +198,6 @@ class ErrorMetric(Rule):
     metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not the label's (ties count half).
     """
 
-    jumps: ClassVar[bool] = True
     metric: str = eqx.field(static=True)
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
@@ -227,17 +240,7 @@ def has_boundary(student: Network) -> bool:
     return student.activation in INVERSES and student.outputs == 1
 
 
-def _largest_readout_last(at: RuleAtState, C: Covariance, mean: Means) -> RuleAtState:
-    """The same state with the student units in another order: the unit with the largest readout outvotes another one."""
-    M, K = at.problem.teacher.hidden, at.problem.student.hidden
-    order = jnp.argsort(jnp.abs(at.parameters.readout))
-    fields = jnp.concatenate([K + jnp.arange(M), order])
-    L, means = factor(C[fields][:, fields]), at.mean if mean is None else mean[fields]
-    parameters = Parameters(at.parameters.readout[order], at.parameters.bias)
-    return RuleAtState(at.problem, at.rule, L, means, parameters, at.context)
-
-
-def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights, noisy: bool) -> Float[Array, ""]:
+def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights) -> Float[Array, ""]:
     """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability.
 
     Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
@@ -245,13 +248,12 @@ def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: W
     """
     M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
     fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
-    labels, shares = jax.vmap(partial(at.labels, noisy), in_axes=1, out_axes=-1)(fields[:M])
+    labels, shares = jax.vmap(at.labels, in_axes=1, out_axes=-1)(fields[:M])
     limit = -(v[:-1] @ g(fields[M:])) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
     inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
-    sign = erf(
-        jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150) * 0.5**0.5
-    )  # of the output, on average
+    beyond = (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150)
+    sign = erf(jnp.sign(v[-1]) * beyond * 0.5**0.5)  # of the output, on average
     return jnp.sum(shares * (1 - sign * jnp.sign(labels)) / 2, axis=0) @ weights
 
 
@@ -286,43 +288,39 @@ class NodeMoments(Moments):
         """Points of a quasi-random set; 0 for a grid."""
         return 0 if self.e is None else self.e.shape[0]
 
-    def matrices(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
-    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        rule, M = self._rule(problem, C, mean, parameters, context), problem.teacher.hidden
-        at = self._at(problem, rule, C, mean, parameters, context)
-        sums = self._sums(at, self.jumps, self.noisy)
-        simple, wider = rule.mean_rule(C, problem.student.hidden)
-        at_mean, of_mean = at, sums
+    def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        rule = at.problem.rule.of_one_sample(lambda rule: self._sums(self._of(rule, at)).loss)
+        own = by_mean = self._of(rule, at)
+        sums = of_mean = self._sums(own)
+        simple, wider = rule.mean_rule(at.C, at.problem.student.hidden)
         if simple is not rule:
-            at_mean = self._at(problem, simple, wider, mean, parameters, context)
-            of_mean = self._sums(at_mean, self.jumps, self.noisy)
-        c = divide_right(of_mean.D, at_mean.L)
-        G = jnp.zeros_like(sums.pairs) if flow else sums.pairs
-        return MeanUpdate(c[:, M:], c[:, :M], sums.readout, of_mean.delta), G
+            by_mean = self._of(simple, replace(at, C=wider))
+            of_mean = self._sums(by_mean)
+        B, A = jnp.split(divide_right(of_mean.D, by_mean.L), [at.problem.teacher.hidden], axis=1)
+        return MeanUpdate(A, B, sums.readout, of_mean.delta), jnp.zeros_like(sums.pairs) if flow else sums.pairs
 
-    def loss(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
-    ) -> Float[Array, ""]:
+    def loss(self, at: Situation) -> Float[Array, ""]:
         """The population training loss; NaN for rules of episodes, which follow none."""
-        if problem.rule.samples > 1:
-            return jnp.full((), jnp.nan)
-        at = self._at(problem, problem.rule, C, mean, parameters, context)
-        return self._sums(at, self.jumps, self.noisy).loss
+        episodes = at.problem.rule.samples > 1
+        return jnp.full((), jnp.nan) if episodes else self._sums(self._of(at.problem.rule, at)).loss
 
-    def error(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
-    ) -> Float[Array, ""]:
+    def error(self, at: Situation) -> Float[Array, ""]:
         """The metric of the labels (`ErrorMetric`)."""
-        if mean is None and signs_agree(problem):
-            return angle(C, jnp.sign(parameters.readout[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
-        metric = problem.labels.metric
-        at = self._at(problem, ErrorMetric(metric), C, mean, parameters, context)
-        random = bool(getattr(problem.labels, "random", False))
-        if metric == "class" and C.shape[0] > 2 and has_boundary(problem.student):
-            at = _largest_readout_last(at, C, mean)
-            return class_error(at, *self._nodes(at, random, without_last=True), random)
-        return self._sums(at, metric == "class" or self.jumps, random).loss
+        problem, C, v = at.problem, at.C, at.parameters.readout
+        units = problem.student, problem.teacher
+        increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
+        if at.mean is None and increasing and problem.labels.kind == "sign":
+            return angle(C, jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
+        judged = replace(self, noisy=bool(getattr(problem.labels, "random", False)))
+        by_class, metric = problem.labels.metric == "class", ErrorMetric(problem.labels.metric)
+        if by_class and C.shape[0] > 2 and has_boundary(problem.student):
+            # the unit with the largest readout, which outvotes another one, stands last
+            order = jnp.argsort(jnp.abs(v))
+            fields = jnp.concatenate([order, jnp.arange(v.size, C.shape[0])])
+            mean, readout = None if at.mean is None else at.mean[fields], Parameters(v[order], at.parameters.bias)
+            turned = judged._of(metric, replace(at, C=C[fields][:, fields], mean=mean, parameters=readout))
+            return _class_error(turned, *judged._nodes(turned, without_last=True))
+        return replace(judged, jumps=by_class or self.jumps)._sums(judged._of(metric, at)).loss
 
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
@@ -334,28 +332,17 @@ class NodeMoments(Moments):
         """The grid that estimates this one's error: 3/2 the nodes."""
         return replace(self, grid=self.grid * 3 // 2)
 
-    def _rule(self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context) -> Rule:
-        """The problem's rule; of episodes, the rule of their average sample."""
+    def _of(self, rule: Rule, at: Situation) -> RuleAtState:
+        first = lambda x: jnp.roll(x, at.problem.teacher.hidden, axis=-1)  # noqa: E731  teachers first
+        L = factor(first(first(at.C).T).T)
+        mean = jnp.zeros(at.C.shape[0]) if at.mean is None else first(at.mean)
+        return RuleAtState(at.problem, rule, L, mean, at.parameters, at.context, self.numbers, self.noisy)
 
-        def mean_loss(rule: Rule) -> Array:
-            return self._sums(self._at(problem, rule, C, mean, parameters, context), self.jumps, self.noisy).loss
-
-        return problem.rule.of_one_sample(mean_loss)
-
-    def _at(
-        self, problem: Problem, rule: Rule, C: Covariance, mean: Means, parameters: Parameters, context: Context
-    ) -> RuleAtState:
-        M = problem.teacher.hidden
-        first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
-        L = factor(first(first(C).T).T)
-        mean = jnp.zeros(C.shape[0]) if mean is None else first(mean)
-        return RuleAtState(problem, rule, L, mean, parameters, context, self.numbers)
-
-    def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
+    def _sums(self, at: RuleAtState) -> Sums:
         # the nodes of a grid move with the jumps: plain derivatives hold
-        return node_sums(at, *self._nodes(at, noisy), jumps=jumps and not self.grid, noisy=noisy)
+        return (scored_sums if self.jumps and not self.grid else node_sums)(at, *self._nodes(at))
 
-    def _nodes(self, at: RuleAtState, noisy: bool, without_last: bool = False) -> tuple[Nodes, Weights]:
+    def _nodes(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
         """The points and their weights, on all axes or on all but the last.
 
         Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
@@ -363,72 +350,60 @@ class NodeMoments(Moments):
         """
         if self.e is not None:
             return self.e[:, : self.e.shape[1] - without_last], np.full(self.points, 1 / self.points)
-        M, n = at.problem.teacher.hidden, at.L.shape[0]
-        split = n == 2 and bool(at.rule.breaks(_some_label(at.problem), at.parameters, at.context))
-        teacher, even = trapezoid(2 * self.grid), trapezoid(2 * self.grid)
+        teacher, n, rho = at.problem.teacher, at.L.shape[0], jnp.ones(at.problem.teacher.hidden)
+        some_label = at.problem.labels.truth(teacher.output(rho), rho)
+        split = n == 2 and bool(at.rule.breaks(some_label, at.parameters, at.context))
+        first = even = trapezoid(2 * self.grid)
         if self.still:
-            teacher = ONE_NODE
-        elif M == 1:
-            teacher = self._teacher_axis(at, noisy, split)
+            first = ONE_NODE
+        elif teacher.hidden == 1:
+            first = self._teacher_axis(at, split)
             even = even if n == 2 else trapezoid(5 * self.grid // 3)
         if split:
-            return self._split_grid(at, noisy, *teacher)
+            return self._split_grid(at, *first)
         if without_last:
             even = trapezoid(5 * self.grid)
-        nodes, weights = zip(teacher, *[even] * (n - 1 - without_last), strict=True)
+        nodes, weights = zip(first, *[even] * (n - 1 - without_last), strict=True)
         e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
         return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)
 
-    def _teacher_axis(self, at: RuleAtState, noisy: bool, split: bool) -> tuple[Array, Array]:
+    def _teacher_axis(self, at: RuleAtState, split: bool) -> tuple[Array, Array]:
         """Panels between the jumps of the label. Late in learning only samples whose field is near a break move the student,
         so the axis is also split before, at and behind them; or where a smooth update hardly varies any more."""
         own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
         scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
         edges = jnp.stack([SMOOTH_RANGE + 6 * own])
         if split:
-            size = jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])) - at.mean[1])
+            size = jnp.abs(_student_breaks(at, jnp.stack([scale, -scale])) - at.mean[1])
             near, middle, far = jnp.maximum(jnp.min(size) - 6 * own, 0.0), jnp.max(size), jnp.max(size) + 6 * own
             edges = jnp.stack([near, middle, far])
         reach = jnp.minimum(edges / jnp.maximum(along, 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
         return panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
 
-    def _split_grid(self, at: RuleAtState, noisy: bool, teacher: NumpyOrJax, outer: NumpyOrJax) -> tuple[Nodes, Weights]:
+    def _split_grid(self, at: RuleAtState, teacher: NumpyOrJax, outer: NumpyOrJax) -> tuple[Nodes, Weights]:
         """Nodes of the teacher's axis times panels of the student's axis between the breaks of the rule."""
         own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
-        breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
+        breaks = _student_breaks(at, at.mean[0] + at.L[0, 0] * teacher)
         student, inner = panels((breaks - (at.mean[1] + at.L[1, 0] * teacher)[:, None]) / own, self.grid, ENDS)
         inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
-    def _breaks(self, at: RuleAtState, noisy: bool, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
-        """Fields of the student at which the update jumps or bends, for each of some teacher fields."""
-        problem = at.problem
 
-        def one(rho: Array) -> Array:
-            output = problem.teacher.output(rho[None])
-            labels = problem.labels.truth(output, rho[None])[None]
-            if noisy:
-                labels = problem.labels.outcomes(output, rho[None], problem.noise, True)[0]
-            few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
-            found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
-            return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
+def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
+    """Fields of the student at which the update jumps or bends, for each of some teacher fields."""
 
-        return jax.vmap(one)(rho)
+    def one(rho: Array) -> Array:
+        problem, output = at.problem, at.problem.teacher.output(rho[None])
+        labels = problem.labels.truth(output, rho[None])[None]
+        if at.noisy:
+            labels = problem.labels.outcomes(output, rho[None], problem.noise, True)[0]
+        few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
+        found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
+        return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
 
-
-def _some_label(problem: Problem) -> Array:
-    """Some label of the problem."""
-    rho = jnp.ones(problem.teacher.hidden)
-    return problem.labels.truth(problem.teacher.output(rho), rho)
-
-
-def signs_agree(problem: Problem) -> bool:
-    """Is the class error the angle between two vectors? One unit and one teacher, both odd and increasing."""
-    units = problem.student, problem.teacher
-    increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
-    return increasing and problem.labels.kind == "sign"
+    return jax.vmap(one)(rho)
 
 
 def angle(C: Float[Array, "2 2"], sign: Float[Array, ""]) -> Float[Array, ""]:
@@ -436,3 +411,105 @@ def angle(C: Float[Array, "2 2"], sign: Float[Array, ""]) -> Float[Array, ""]:
     Q, R, T = C[0, 0], C[0, 1], C[1, 1]
     across = Q * T - R**2
     return jnp.arctan2(jnp.sqrt(jnp.where(across > 0, across, 1.0)) * (across > 0), sign * R)
+
+
+def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem], still: bool = False) -> NodeMoments:
+    """A grid for few fields, else a quasi-random set. still: the field of the only teacher does not vary."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
+    if sampled is None:
+        grid = 0
+        if K == M == 1 and (not jumps or _jumps_are_known(problem, noisy)):
+            grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
+        elif K + M in (3, 3 + still) and not jumps and _suits_few_fields(problem):
+            grid = GRID_OF_THREE
+        if grid:
+            return NodeMoments(None, grid, jumps, noisy, _label_jumps(problem) if M == 1 else (), still=still)
+        sampled = Sampled()
+    law = problem.rule.law(K, 0.0)
+    own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
+    e = sobol(sampled.points, K + M - still, sampled.seed)
+    e = np.pad(e, ((0, 0), (1, 0))) if still else e
+    return NodeMoments(e, 0, jumps, noisy, (), own, still)
+
+
+def is_cheap(problem: Problem) -> bool:
+    """Are the averages made without many draws of xi at each of many points? Then hundreds of them take seconds."""
+    law = problem.rule.law(problem.student.hidden, 0.0)
+    return (
+        not isinstance(law, PerUnit)
+        or len(law.patterns()[1]) == 1
+        or problem.student.hidden * problem.references.hidden == 1
+    )
+
+
+def _suits_few_fields(problem: Problem) -> bool:
+    """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
+    teacher, labels = problem.teacher, problem.labels
+    if problem.rule.moves_fields:
+        return False
+    if problem.loss.breaks(jnp.ones(())) if problem.rule.uses_loss else _rule_breaks(problem):
+        return False
+    if teacher.hidden == 2:
+        return type(labels) is Real and teacher.activation.smooth
+    return teacher.outputs == 1 and (labels.metric != "class" or has_boundary(problem.student))
+
+
+def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
+    """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
+    student, loss = problem.student, problem.loss
+    if not problem.rule.uses_loss:
+        return _rule_breaks(problem)
+    if problem.rule.moves_fields:
+        return False
+    if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
+        return False
+    if loss.jumps and noisy and isinstance(problem.labels, Real):
+        return False  # a jump for every value of the noise
+    return len(student.activation.breaks) <= MANY
+
+
+def _rule_breaks(problem: Problem) -> bool:
+    """Does the rule list fields at which its update jumps or bends?"""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
+    context = Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
+    return bool(problem.rule.breaks(jnp.ones(()), Parameters(jnp.asarray(problem.student.readout)), context))
+
+
+def _is_noisy(problem: Problem) -> bool:
+    """Does the label vary at given fields?"""
+    if is_schedule(problem.noise):
+        return True
+    law = problem.labels.law(problem.noise)
+    if isinstance(problem.labels, Real) and not callable(problem.noise):
+        return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
+    return law is not None
+
+
+def _label_jumps(problem: Problem) -> tuple[float, ...]:
+    """Where the noiseless label jumps or bends, as a function of the single teacher's field."""
+    teacher, labels = problem.teacher, problem.labels
+    g = teacher.activation
+    if type(labels) is Sign and g.parity == -1 and g.increasing:
+        return (0.0,)
+    if type(labels) in (Real, Logistic) and g.smooth:
+        return ()
+    if checks.is_traced(labels, teacher):
+        return ()
+    return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
+
+
+@lru_cache(maxsize=32)
+def _found_jumps(
+    kind: Callable[..., Labels], function: Callable | None, activation: Activation, readout: float
+) -> tuple[float, ...]:
+    """The same by search; labels of one kind and function have their jumps in one place."""
+    labels = kind() if function is None else kind(function, random=False)
+
+    def label(x: Array) -> Array:
+        return labels.truth(readout * activation(x[None])[0], x[None])
+
+    many = jax.jit(jax.vmap(label))
+    places = find_breaks(lambda x: np.asarray(many(jnp.asarray(x))), REACH)
+    return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

@@ -1,4 +1,4 @@
-"""Point sets for standard normal numbers, and how finely a user wants them (`Quadrature`, `Sampled`).
+"""Point sets for standard normal numbers, how finely a user wants them (`Quadrature`, `Sampled`), and factors of covariances.
 
 A rule on nodes serves wherever an average has no closed form. Even nodes (`trapezoid`) suit smooth functions, `panels` suit
 functions that break at known places, and quasi-random sets suit many fields at once.
@@ -11,11 +11,13 @@ from types import ModuleType
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array
 from tutelage.errors import InputError
+from tutelage.moments.averages import safe_ratio, safe_sqrt
 from tutelage.problem.activation import Activation
 
 REACH = 7.0  # standard deviations that a rule covers
@@ -23,6 +25,7 @@ TAIL = 9.0  # those that `hermite_transform` covers: high degrees reach farther 
 BALL = 5.5  # radius of the held axes at the usual number of points: 3e-7 lies outside
 NEAR, MANY = 12.0, 12  # kinks farther out are left to the smooth rule of G; more kinks than that are not followed one by one
 MOST_HERMITE = 280  # nodes of a Gauss-Hermite rule: NumPy's weights overflow beyond
+LOST = 1e-15  # relative variance below which a field is a combination of the fields before it
 SETS = 8  # independent scramblings of a sampled set: their spread estimates its error
 Rule1D = tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]  # nodes and weights
 
@@ -184,3 +187,28 @@ def nearest_breaks(activation: Activation) -> tuple[float, ...]:
     places = sorted(activation.breaks, key=abs)
     within = sum(abs(x) < NEAR for x in places)
     return tuple(sorted(places[: max(MANY, within)]))
+
+
+def factor(C: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Lower triangular L with L L^T = C. A field that the fields before it determine has an empty column."""
+    n = C.shape[0]
+    L = jnp.zeros_like(C)
+    for column in range(n):
+        rest = C[:, column] - L @ L[column]
+        pivot = jnp.where(rest[column] > LOST * C[column, column], rest[column], 0.0)
+        values = safe_ratio(rest, safe_sqrt(pivot))
+        L = L.at[:, column].set(jnp.where(jnp.arange(n) < column, 0.0, values))
+    return L
+
+
+def divide_right(D: Float[Array, "K n"], L: Float[Array, "n n"]) -> Float[Array, "K n"]:
+    """c with c L = D, zero where L has an empty column."""
+    empty = jnp.diagonal(L) == 0
+    full = jnp.where(empty, jnp.eye(L.shape[0]), L)
+    return solve_triangular(full, jnp.where(empty, 0.0, D).T, lower=True, trans=1).T
+
+
+def divide_left(L: Float[Array, "n n"], right: Float[Array, "n P"]) -> Float[Array, "n P"]:
+    """L^-1 right; rows of fields without variance of their own are zero."""
+    empty = (jnp.diagonal(L) == 0)[:, None]
+    return solve_triangular(jnp.where(empty, jnp.eye(L.shape[0]), L), jnp.where(empty, 0.0, right), lower=True)

@@ -21,8 +21,8 @@ Derivatives of pairs of smooth functions are again such averages (Price's theore
 so nothing is differentiated through a square root: derivatives of any order hold also where one of the fields vanishes.
 """
 
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,31 +30,42 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array
-from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage._types import Array, ArrayLike
+from tutelage.moments.averages import ROOM, Averages, Covariance, Means, in_turn, safe_ratio, safe_sqrt
 from tutelage.moments.nodes import (
     MANY,
     MOST_HERMITE,
     NEAR,
     Quadrature,
     disc,
+    factor,
     hermite_rule,
     hermite_transform,
+    hermites,
     nearest_breaks,
     panels,
     sobol,
 )
-from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
-from tutelage.problem.activation import Function, breaks_of, elementwise_derivative
+from tutelage.problem.activation import Activation, Function, breaks_of, elementwise_derivative
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 LOST = 1e-13  # relative variance below which a conditional field has none
 BEYOND = 1.01  # correlations that rounding, or a step that is tried, has pushed farther are cut
 FEW_FIELDS = 8  # up to so many a sum over pairs of fields is written out, which XLA joins into one loop
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated
+WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
+ENOUGH = (1e-8, 1e-3)  # what a chosen rule aims at: (pairs, G)
+TRUTH, EDGE = 3000, 9.0  # nodes and reach of the rule that stands for the truth
+Functions = tuple[Function, Function]  # each field's own function: (of the students, of the teachers)
 
-# Each field's own function: (of the students, of the teachers).
-Functions = tuple[Function, Function]
+
+def quadrature_averages(
+    student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None
+) -> "QuadratureAverages":
+    """Averages of any two activations. rule: None for one that resolves them."""
+    rule = chosen_rule(student, teacher) if rule is None else rule
+    breaks = nearest_breaks(student) or nearest_breaks(teacher)
+    return (BrokenAverages if breaks else QuadratureAverages)(student, teacher, K, M, rule)
 
 
 def apply(functions: Functions, fields: Array, K: int, axis: int) -> Array:
@@ -67,6 +78,16 @@ def hermite_coefficients(nodes: int, functions: Functions, K: int, C: Array, mea
     """f_k of each field's own function; `C` may be the block of the first fields alone."""
     z, weighted = hermite_transform(nodes)
     return apply(functions, mean[:, None] + safe_sqrt(jnp.diagonal(C))[:, None] * z, K, axis=0) @ weighted
+
+
+def powers(x: Float[Array, "..."], count: int) -> Float[Array, "... count"]:
+    """x^0 to x^(count - 1) on a new last axis, from squares of squares: a loop that is vectorized, unlike `pow`."""
+    exponents, square = np.arange(count), x[..., None]
+    found = jnp.ones((*x.shape, count))
+    for bit in range(max(count - 1, 0).bit_length()):
+        found = found * jnp.where(exponents >> bit & 1, square, 1.0)
+        square = square**2
+    return found
 
 
 def mehler_sums(first: Float[Array, "rows k"], second: Float[Array, "n k"], C: Array) -> Float[Array, "rows n"]:
@@ -101,7 +122,8 @@ def _price_derivative(
     def average(f: Functions, h: Functions) -> Array:
         return pair_averages(nodes, K, rows, f, h, C, mean)
 
-    slopes, curvatures = (_derivatives(first), _derivatives(second)), (_twice(first), _twice(second))
+    slopes = _derivatives(first), _derivatives(second)
+    curvatures = _derivatives(slopes[0]), _derivatives(slopes[1])
     total = jnp.zeros((rows, C.shape[0]))
     if not _is_zero(dC):
         d_own = jnp.diagonal(dC)
@@ -120,10 +142,6 @@ def _derivatives(functions: Functions) -> Functions:
     return elementwise_derivative(functions[0]), elementwise_derivative(functions[1])
 
 
-def _twice(functions: Functions) -> Functions:
-    return _derivatives(_derivatives(functions))
-
-
 def _known(mean: Means, C: Covariance) -> Array:
     return jnp.zeros(C.shape[0]) if mean is None else mean
 
@@ -140,10 +158,6 @@ class QuadratureAverages(Averages):
         return any(breaks_of(function, order) for function in functions for order in (0, 1))
 
     @property
-    def _smooth(self) -> bool:
-        return self.student.smooth and self.teacher.smooth
-
-    @property
     def _activations(self) -> Functions:
         return self.student, self.teacher
 
@@ -152,7 +166,8 @@ class QuadratureAverages(Averages):
         return self.student.slope, self.teacher.slope
 
     def _average(self, rows: int, first: Functions, second: Functions, C: Covariance, mean: Means) -> Array:
-        averages = pair_averages if self._smooth else plain_pair_averages
+        """E[f_i h_a] for the first `rows` fields i and all fields a, (rows, n)."""
+        averages = pair_averages if self.student.smooth and self.teacher.smooth else plain_pair_averages
         return averages(self.rule.nodes, self.K, rows, first, second, C, _known(mean, C))
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
@@ -164,9 +179,8 @@ class QuadratureAverages(Averages):
         return self._average(self.K, slopes, slopes, C, mean)
 
     def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        if self._smooth:
-            curvature = self.student.curvature, self.teacher.curvature
-            return self._average(self.K, curvature, self._activations, C, mean)
+        if self.student.smooth:
+            return self._average(self.K, (self.student.curvature, self.teacher.curvature), self._activations, C, mean)
         # by Stein's lemma the coefficients of g'' are sqrt(k + 1) / s times those of g'
         K, nodes, mean = self.K, self.rule.nodes, _known(mean, C)
         slopes = hermite_coefficients(nodes, self._slopes, K, C[:K, :K], mean[:K])
@@ -263,33 +277,23 @@ class BrokenAverages(QuadratureAverages):
         count = max(map(len, each))
         return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each])
 
-    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
-        pairs = _Pairs(self, C, mean, self.K + self.M)
-        return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
+    def _average(self, rows: int, first: Functions, second: Functions, C: Covariance, mean: Means) -> Array:
+        return _Pairs(self, C, mean, rows).average(first, second)
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        return self._slopes_of(_Pairs(self, C, mean, self.K))
-
-    def _slopes_of(self, pairs: "_Pairs") -> Array:
-        first = self.student.slope(pairs.first)
         if self.teacher.trainable:
-            return pairs.average(first, apply(self._slopes, pairs.second, self.K, axis=1))
-        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
+            return super().slopes(C, mean)
         # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
-        jumps = self.teacher(teachers) * jnp.broadcast_to(pairs.y, pairs.second.shape)[:, self.K :]
-        average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
-        return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
+        K, pairs = self.K, _Pairs(self, C, mean, self.K)
+        average = pairs.average(self._slopes, (self.student.slope, lambda x: self.teacher(x) * pairs.y[:, K:]))
+        return jnp.where(np.arange(K + self.M) < K, average, safe_ratio(average, pairs.across))
 
     def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        pairs = _Pairs(self, C, mean, self.K)
         if self.student.smooth:
-            return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
-        moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
-        return safe_ratio(moment - pairs.along * self._slopes_of(pairs), pairs.s)
-
-    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
+            return super().curvatures(C, mean)
         pairs = _Pairs(self, C, mean, self.K)
-        return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
+        moment = pairs.average((lambda x: pairs.z * self.student.slope(x), self.teacher), self._activations)
+        return safe_ratio(moment - pairs.along * self.slopes(C, mean), pairs.s)
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         if np.all(np.abs(self.kinks) >= NEAR):
@@ -305,10 +309,6 @@ class BrokenAverages(QuadratureAverages):
         L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
         return mean + sobol(points, self.K + M, seed=0, sets=1) @ jnp.roll(L, -M, 0).T
 
-    def _each(self, fields: Array) -> Array:
-        """Each field's own activation; fields (rows, n, ...)."""
-        return apply(self._activations, fields, self.K, axis=1)
-
 
 class _Pairs:
     """A rule for every pair (i, a) of a student field (or any, with `rows` = n) and a field, where functions break.
@@ -317,7 +317,7 @@ class _Pairs:
     """
 
     def __init__(self, averages: BrokenAverages, C: Covariance, mean: Means, rows: int):
-        kinks, nodes = averages.kinks, averages.rule.nodes
+        self.K, kinks, nodes = averages.K, averages.kinks, averages.rule.nodes
         mean = _known(mean, C)
         variance = jnp.diagonal(C)
         self.s = safe_sqrt(variance)[:rows, None]
@@ -348,7 +348,114 @@ class _Pairs:
         self.first = (fields[:rows] + mean[:rows, None])[:, None]
         self.second = jnp.broadcast_to((fields + mean[:, None])[..., None], self.y.shape)
 
-    def average(self, first: Array | np.ndarray, second: Array) -> Array:
-        """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
-        given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
-        return jnp.sum(first * self.weights * given, axis=-1)
+    def average(self, first: Functions, second: Functions) -> Float[Array, "rows n"]:
+        """E[f_i h_a] over both normals."""
+        f, h = apply(first, self.first, self.K, axis=0), apply(second, self.second, self.K, axis=1)
+        given = h @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(h * self.inner, axis=-1)
+        return jnp.sum(f * self.weights * given, axis=-1)
+
+
+@lru_cache(maxsize=256)
+def chosen_rule(student: Activation, teacher: Activation) -> Quadrature:
+    """The usual rule, made finer where it does not resolve the functions and a finer one does better."""
+    usual = Quadrature()
+
+    def first_enough(index: int, rules: list[Quadrature]) -> Quadrature:
+        errors = []
+        for rule in rules:
+            errors.append(shortfall(student, teacher, rule, WIDTH, WIDTH)[index])
+            if errors[-1] <= ENOUGH[index]:
+                return rule
+        best = int(np.argmin(errors))
+        return rules[best] if errors[best] < 0.1 * errors[0] else rules[0]
+
+    nodes = first_enough(0, [Quadrature(nodes=n) for n in (usual.nodes, 96, 144, 216, 324)]).nodes
+    most = 1 if any(_sampled(student, teacher)) else 3  # random points gain too little from more of them
+    return first_enough(1, [Quadrature(nodes, points) for points in (usual.points, 2**17, 2**19)[:most]])
+
+
+def shortfall(
+    student: Activation, teacher: Activation, rule: Quadrature, s_student: float, s_teacher: float
+) -> tuple[float, float]:
+    """Relative errors of a rule for (pairs, G) in one dimension, where the truth costs nothing, at these deviations.
+
+    A pair of fields that coincide, and four of them, are averages over one normal:
+        pairs  E[g^2], E[g'^2], E[g'' g];    G  E[g'^2], E[(g' g)^2] on a held axis, E[g^2] = sum_k f_k^2 on the other.
+    Fast functions (sin 5x) and those that grow fast fail here as they fail there.
+    """
+    pairs_sampled, spread_sampled = _sampled(student, teacher)
+    own, other = _errors(student, rule, s_student), _errors(teacher, rule, s_teacher)
+    if pairs_sampled:
+        return max(own.sampled_outputs, other.sampled_outputs), own.sampled_spread
+    spread = own.sampled_spread if spread_sampled else max(own.spread, own.hermite, other.hermite)
+    return max(own.pairs, other.outputs), spread
+
+
+def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
+    """Are (pairs, G) averaged over random points?"""
+    places = [nearest_breaks(student), nearest_breaks(teacher)]
+    return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
+
+
+class Errors(NamedTuple):
+    """Relative errors of the averages of one function on one normal."""
+
+    outputs: float  # E[g^2]
+    pairs: float  # the worst of E[g^2], E[g'^2] and, of a smooth function, E[g'' g]
+    spread: float  # the worst of E[g'^2] and E[(g' g)^2] on a held axis
+    hermite: float  # what is wrong with, and missing from, sum_k f_k^2 = E[g^2]
+    sampled_outputs: float  # E[g^2] over random points: the standard error
+    sampled_spread: float  # E[(g' g)^2] over random points
+
+
+@lru_cache(maxsize=512)
+def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
+    """The errors of a rule at standard deviation s of the field."""
+    kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
+    z, weights = map(np.asarray, panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE), np))
+    pairs_rule = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
+    plain, plain_weights = map(np.asarray, pairs_rule)
+    held, held_weights = disc(rule.held, rule.reach, 1)
+    given, inner = hermite_rule(rule.given)
+    grids = [z, plain, held[:, 0], given]
+    x = s * np.concatenate(grids)
+    with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):  # padded: compiled for few shapes
+        values = np.asarray(_values(activation, np.pad(x, (0, -x.size % 2**13))))[:, : x.size]
+    true, by_rule, on_held, on_given = np.split(values, np.cumsum([grid.size for grid in grids])[:-1], axis=1)
+
+    def found(f: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """E[f h] of a field paired with itself: by panels, or the sum of products of Hermite coefficients."""
+        return plain_weights @ (f * h) if kinks.size else (f @ plain_weights) @ (h @ plain_weights)
+
+    g, slope, _ = true
+    products = [(0, 0), (1, 1), (2, 0)][: 3 if activation.smooth else 2]  # E[g^2], E[g'^2], E[g'' g]
+    means = [weights @ (true[i] * true[j]) for i, j in products]
+    gaps = [found(by_rule[i], by_rule[j]) - mean for (i, j), mean in zip(products, means, strict=True)]
+    size = 1e-3 * np.max(np.abs(means))
+    squares = [weights @ slope**2, weights @ (slope * g) ** 2]
+    held_squares = [held_weights @ on_held[1] ** 2, held_weights @ (on_held[1] * on_held[0]) ** 2]
+    coefficients = (weights * g) @ hermites(z, rule.given)
+    wrong = np.sum(np.abs((on_given[0] @ inner) ** 2 - coefficients**2)) + means[0] - coefficients @ coefficients
+
+    def of_sampling(f: np.ndarray) -> float:
+        mean = weights @ f
+        return _share(np.sqrt(max(weights @ f**2 - mean**2, 0.0) / (4 * rule.points)), mean)
+
+    return Errors(
+        outputs=_share(gaps[0], means[0]),
+        pairs=max(_share(gap, max(abs(mean), size)) for gap, mean in zip(gaps, means, strict=True)),
+        spread=max(_share(a - b, b) for a, b in zip(held_squares, squares, strict=True)),
+        hermite=_share(wrong, means[0]),
+        sampled_outputs=of_sampling(g**2),
+        sampled_spread=of_sampling((g * slope) ** 2),
+    )
+
+
+def _share(part: ArrayLike, whole: ArrayLike) -> float:
+    share = np.abs(part) / np.maximum(np.abs(whole), 1e-300)
+    return float(share) if np.isfinite(share) else np.inf
+
+
+@partial(jax.jit, static_argnums=0)
+def _values(activation: Activation, x: ArrayLike) -> Array:
+    return jnp.stack([activation(x), activation.slope(x), activation.curvature(x)])

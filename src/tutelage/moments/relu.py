@@ -7,20 +7,18 @@ With c the correlation of fields a and b and theta their angle (cos theta = c):
 Four points, F = E[th_1 th_2 z3+ z4+] (th: step, z+: positive part): scale the covariances between {1,2} and {3,4} by t.
 By Price's theorem dF/dt = sum_{i in 12, j in 34} C_ij E[delta(z_i) th_k th_j z_l+] at C(t), where k and l are the partners
 of i and j; F(0) factorizes. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
-two of the four fields are one and the same the dimension drops, and a closed form takes over. Of few fields each quadruple
-gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
+two of the four fields are one and the same the dimension drops, and a closed form takes over.
 """
 
+from functools import partial
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from tutelage._types import Array, ArrayLike
-from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.moments.numerics import ROOM, safe_arcsin, safe_ratio, safe_sqrt
+from tutelage._types import Array
+from tutelage.moments.averages import Averages, Covariance, Means, in_turn, safe_arcsin, safe_ratio, safe_sqrt
 
 NODES = 48
 ROUNDING = 4 * float(np.finfo(float).eps)  # a difference no larger than this share is none; its root would be 1e-8
@@ -55,66 +53,31 @@ class ReluAverages(Averages):
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         s = safe_sqrt(jnp.diagonal(C))
-        r = jnp.clip(safe_ratio(C, s[:, None] * s), -1.0, 1.0)
+        r, weight = jnp.clip(safe_ratio(C, s[:, None] * s), -1.0, 1.0), w * s
         K, n = self.K, self.K + self.M
-        few = (K * n) ** 2 * NODES <= 4 * ROOM  # a quarter of the quadruples are different
-        total = (_at_once if few else _pair_by_pair)(r, w * s, K)
-        return total + jnp.triu(total, 1).T
+        own, pairs = np.arange(K)[:, None], np.stack(np.triu_indices(K, 1), axis=1)
+        first = lambda held: np.array([[*each, *np.delete(np.arange(n), each)] for each in held])  # noqa: E731
+        total = jnp.diag(in_turn(partial(_over_fields, r, weight, 0), first(own), size=n**2))
+        if K == 1:
+            return total
+        apart = in_turn(partial(_over_fields, r, weight, 1), first(pairs), size=2 * NODES * n**2)
+        upper = jnp.zeros((K, K)).at[tuple(pairs.T)].set(apart)
+        return total + upper + upper.T
 
 
-def _at_once(r: Array, weight: Array, K: int) -> Array:
-    """The sum over a and b for i <= j, (K, K): each quadruple by its own formula."""
-    total = jnp.zeros((K, K))
-    for form, (i, j, a, b) in _index_sets(K, weight.size):
-        if i.size:
-            values = form(r, i, j, a, b) * weight[a] * weight[b] * np.where(a == b, 1.0, 2.0)
-            total = total.at[i, j].add(values)
-    return total
-
-
-def _pair_by_pair(r: Array, weight: Array, K: int) -> Array:
-    """The same in memory of order n^2: each quadruple by all formulas."""
-    a, b = np.triu_indices(weight.size)
-    weights = weight[a] * weight[b] * np.where(a == b, 1.0, 2.0)
-
-    @jax.checkpoint
-    def one(students: tuple[Array, Array]) -> Array:
-        i, j = students
-        three = (i == j) | (a == i) | (a == j) | (b == i) | (b == j)
-        special = three | (a == b)
-        apart = jnp.where(special, 0.0, 1.0)  # no derivative passes through a formula that is not used
-        generic = step_step_relu_relu(*(apart * x for x in (r[i, j], r[i, a], r[i, b], r[j, a], r[j, b], r[a, b])))
-        square = _square(r * jnp.where(i == j, 0.0, 1.0), i, j, a, b)
-        values = jnp.where(three, _step_once(r, i, j, a, b), jnp.where(a == b, square, generic))
-        return values @ weights
-
-    i, j = np.triu_indices(K)
-    return jnp.zeros((K, K)).at[i, j].set(jax.lax.map(one, (i, j)))
-
-
-def _index_sets(K: int, n: int):
-    """The quadruples i <= j < K, a <= b < n, sorted by which fields coincide, with the formula for each sort."""
-    i, j, a, b = (x.ravel() for x in np.meshgrid(range(K), range(K), range(n), range(n), indexing="ij"))
-    once = (i <= j) & (a <= b)
-    i, j, a, b = i[once], j[once], a[once], b[once]
-    three = (i == j) | (a == i) | (a == j) | (b == i) | (b == j)
-    square = ~three & (a == b)
-    generic = ~three & ~square
-    return [(form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))]
-
-
-def _step_once(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
-    """One step function remains: the other is the same, or is absorbed by a positive part of the same field."""
-    step = jnp.where((a == i) | (b == i), j, i)
-    return step_relu_relu(r[step, a], r[step, b], jnp.where(a == b, 1.0, r[a, b]))
-
-
-def _square(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
-    return step_step_square(r[i, j], r[i, a], r[j, a])
-
-
-def _generic(r: Array, i: np.ndarray, j: np.ndarray, a: np.ndarray, b: np.ndarray) -> Array:
-    return step_step_relu_relu(r[i, j], r[i, a], r[i, b], r[j, a], r[j, b], r[a, b])
+def _over_fields(r: Array, weight: Array, j: int, order: Int[Array, " n"]) -> Float[Array, ""]:
+    """sum_ab E[th_0 th_j z_a+ z_b+] of all fields in an order in which the students come first; j is 0 or 1."""
+    r, weight, (a, b) = r[order][:, order], weight[order], np.triu_indices(order.size)
+    counts, once = weight[a] * weight[b] * np.where(a == b, 1.0, 2.0), (a <= 1) | (j == 0)
+    # one step function remains: the other is the same, or is absorbed by a positive part of the same field
+    step, c, d = np.where(a == 0, j, 0)[once], a[once], b[once]
+    total = counts[once] @ step_relu_relu(r[step, c], r[step, d], jnp.where(c == d, 1.0, r[c, d]))
+    if j == 0 or order.size == 2:
+        return total
+    others = np.arange(2, order.size)
+    total = total + counts[~once & (a == b)] @ step_step_square(r[0, 1], r[0, others], r[1, others])
+    c, d, apart = a[~once & (a < b)], b[~once & (a < b)], counts[~once & (a < b)]
+    return total + apart @ step_step_relu_relu(r[0, 1], r[0, c], r[0, d], r[1, c], r[1, d], r[c, d])
 
 
 def step_relu_relu(rab: Array, rac: Array, rbc: Array) -> Array:
