@@ -6,7 +6,7 @@ of any result: its words, then a table of its fields with their values and meani
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from html import escape
 from inspect import cleandoc
@@ -20,14 +20,35 @@ FEW_NUMBERS = 6  # of an array, shown one by one
 CURVES, POINTS = 12, 120  # of a small curve
 WIDTH, HEIGHT, EDGE = 220, 56, 3  # of a small curve, in pixels
 DECADES = 1.5  # a small curve that spans more than this is logarithmic
-SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}$", re.MULTILINE)
+SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}$", re.MULTILINE)  # of a NumPy docstring,
+ENTRY = re.compile(r"^(\w.*)\n((?:[ ]+.*\n?)+)", re.MULTILINE)  # and a name in it
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A table of texts; the first column is to the left, numbers to the right."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead>{_body(rows)}</table></div>'
+
+
+def properties(rows: Iterable[tuple[str, ...]]) -> str:
+    """A table without a head: a name, its value and, where there is one, its meaning; all to the left."""
+    cut = [tuple(map(_cut, row)) for row in rows]
+    return "<table>" + _body(cut, ' style="text-align: left; vertical-align: top"') + "</table>"
+
+
+def matrix(name: str, values: Any) -> str:
+    """A small matrix as a table of numbers below its name; larger arrays as shape and range."""
+    array = np.atleast_2d(np.asarray(values))
+    if array.ndim > 2 or max(array.shape) > LARGEST_MATRIX:
+        return f"<div>{escape(name)}: {escape(in_one_line(values))}</div>"
+    body = _body([tuple(f"{x:.4g}" for x in row) for row in array])
+    place = 'style="display: inline-block; margin-right: 1.5em; vertical-align: top"'
+    return f"<div {place}><div>{escape(name)}</div><table>{body}</table></div>"
+
+
+def _body(rows: Iterable[tuple[str, ...]], look: str = "") -> str:
+    cells = ["".join(f"<td{look}>{escape(cell)}</td>" for cell in row) for row in rows]
+    return "<tbody>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</tbody>"
 
 
 def bullets(lines: Iterable[str]) -> str:
@@ -39,23 +60,6 @@ def card(title: str, *parts: str, words: str = "") -> str:
     """The representation of one object. title: its class and size. words: what it says in plain text. parts: HTML."""
     text = f'<div style="white-space: pre-wrap">{escape(_cut(words, LONGEST_TEXT))}</div>' if words else ""
     return f'<div class="tutelage"><div><b>{escape(title)}</b></div>{text}{"".join(parts)}</div>'
-
-
-def properties(rows: Iterable[tuple[str, ...]]) -> str:
-    """A table without a head: a name, its value and, where there is one, its meaning; all to the left."""
-    left = '<td style="text-align: left; vertical-align: top">'
-    body = "".join("<tr>" + "".join(f"{left}{escape(_cut(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tbody>{body}</tbody></table>"
-
-
-def matrix(name: str, values: Any) -> str:
-    """A small matrix as a table of numbers below its name; larger arrays as shape and range."""
-    array = np.atleast_2d(np.asarray(values))
-    if array.ndim > 2 or max(array.shape) > LARGEST_MATRIX:
-        return f"<div>{escape(name)}: {escape(in_one_line(values))}</div>"
-    body = "".join("<tr>" + "".join(f"<td>{x:.4g}</td>" for x in row) + "</tr>" for row in array)
-    place = 'style="display: inline-block; margin-right: 1.5em; vertical-align: top"'
-    return f"<div {place}><div>{escape(name)}</div><table><tbody>{body}</tbody></table></div>"
 
 
 def sparkline(times: Any, curves: Any, label: str = "error") -> str:
@@ -71,21 +75,15 @@ def sparkline(times: Any, curves: Any, label: str = "error") -> str:
     low, high = np.nanmin(height), np.nanmax(height)
     across = EDGE + (WIDTH - 2 * EDGE) * (x - x[0]) / max(x[-1] - x[0], 1e-300)
     down = HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (height - low) / max(high - low, 1e-300)
-    lines = []
-    for curve in down:
-        points = " ".join(f"{across[i]:.1f},{curve[i]:.1f}" for i in picked if np.isfinite(curve[i]))
-        lines.append(f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.3" opacity="0.8"/>')
-    first, last = (f"{_mean(y[:, i]):.3g}" for i in (0, -1))
+    points = [" ".join(f"{across[i]:.1f},{row[i]:.1f}" for i in picked if np.isfinite(row[i])) for row in down]
+    look = 'fill="none" stroke="currentColor" stroke-width="1.3" opacity="0.8"'
+    lines = "".join(f'<polyline points="{each}" {look}/>' for each in points)
+    ends = [y[np.isfinite(y[:, i]), i] for i in (0, -1)]
+    first, last = (f"{end.mean() if end.size else np.nan:.3g}" for end in ends)
     words = f"{label}: {first} to {last} at time {x[-1]:.4g}{', logarithmic' if log else ''}"
-    return (
-        f'<div><svg role="img" aria-label="{escape(words)}" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'style="vertical-align: middle">{"".join(lines)}</svg> <span>{escape(words)}</span></div>'
-    )
-
-
-def _mean(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else np.nan
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" style="vertical-align: middle"'
+    svg = f'<svg role="img" aria-label="{escape(words)}" {size}>{lines}</svg>'
+    return f"<div>{svg} <span>{escape(words)}</span></div>"
 
 
 def in_one_line(value: Any) -> str:
@@ -136,28 +134,16 @@ def meanings_of(kind: type) -> dict[str, str]:
     Both ways of writing are read: a section of names and indented lines, and "name: meaning." within a paragraph.
     """
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-    found: dict[str, str] = {}
-    for each in kind.__mro__:
-        text = cleandoc(each.__doc__ or "").split("\n>>>")[0]
-        if is_dataclass(each):
-            found = _from_sections(text) | _from_paragraphs(text, names) | found
-    return {name: _first_sentence(found[name]) for name in names if name in found}
-
-
-def _from_sections(text: str) -> dict[str, str]:
-    """The entries of the sections of a NumPy docstring."""
-    found: dict[str, str] = {}
-    for section in SECTION.split(text)[2::2]:
-        for head, lines in re.findall(r"^(\w.*)\n((?:[ ]+.*\n?)+)", section, re.MULTILINE):
-            found |= dict.fromkeys(head.split(" :")[0].split(", "), lines)
-    return found
-
-
-def _from_paragraphs(text: str, names: Sequence[str]) -> dict[str, str]:
     one = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "(?!)"
     heads = rf"(?<![\w.])((?:{one})(?:, (?:{one}))*):\s"
-    parts = re.split(heads, SECTION.split(text)[0])
-    return {name: words for head, words in zip(parts[1::2], parts[2::2], strict=True) for name in head.split(", ")}
+    found: dict[str, str] = {}
+    for each in filter(is_dataclass, kind.__mro__):
+        prose, *sections = SECTION.split(cleandoc(each.__doc__ or "").split("\n>>>")[0])
+        entries = [entry for section in sections[1::2] for entry in ENTRY.findall(section)]
+        _, *parts = re.split(heads, prose)
+        entries += zip(parts[::2], parts[1::2], strict=True)
+        found = {name: words for head, words in entries for name in head.split(" :")[0].split(", ")} | found
+    return {name: _first_sentence(found[name]) for name in names if name in found}
 
 
 def _first_sentence(text: str) -> str:

@@ -241,7 +241,7 @@ class Trajectory(eqx.Module):
 
         Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
         """
-        return _function_of("tutelage.page.standalone:trajectory_widget")(self)
+        return _function_of("tutelage.page.document:trajectory_widget")(self)
 
     def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
         """Error, overlaps and trained readouts against time as a Matplotlib figure (see `plot.plot_trajectory`).

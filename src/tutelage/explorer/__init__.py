@@ -51,8 +51,9 @@ def explore(
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> tu.explore(problem, times=200.0)                       # doctest: +SKIP
     """
-    if _in_notebook():
-        from tutelage.page.standalone import standalone
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):  # as that of Jupyter
+        from tutelage.page.document import standalone
 
         return standalone(problem, start, times)
     from tutelage.page.settings import Settings
@@ -61,28 +62,6 @@ def explore(
     with suppress(KeyboardInterrupt):  # Ctrl-C ends the server, and the script goes on
         serve(initial=begun)
     return None
-
-
-def _in_notebook() -> bool:
-    """Does a kernel, as that of Jupyter, run this code?"""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
-
-
-def listen(port: int | None) -> socket.socket:
-    """A socket on this port, or on a free one."""
-    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        here.bind((HOST, port or 0))
-        here.listen()  # from now on a request waits rather than fails
-    except (OSError, OverflowError) as error:
-        here.close()
-        reason = getattr(error, "strerror", None) or "there is no such port"
-        raise InputError(
-            f"--port {port} cannot be used ({reason}); leave it out for a free one, or give another from 1024 to 65535."
-        ) from None
-    return here
 
 
 def serve(port: int | None = None, browser: bool = True, as_json: bool = False, initial: "Settings | None" = None) -> None:
@@ -95,16 +74,21 @@ def serve(port: int | None = None, browser: bool = True, as_json: bool = False, 
     except ImportError as error:
         missing = f"tutelage explore needs {error.name}, which is not installed"
         raise InputError(f'{missing}; install it by: pip install "tutelage[explore]".') from None
-    here = listen(port)
+    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        here.bind((HOST, port or 0))
+        here.listen()  # from now on a request waits rather than fails
+    except (OSError, OverflowError) as error:
+        here.close()
+        reason = getattr(error, "strerror", None) or "there is no such port"
+        raise InputError(
+            f"--port {port} cannot be used ({reason}); leave it out for a free one, or give another from 1024 to 65535."
+        ) from None
     free = int(here.getsockname()[1])
     address = f"http://{HOST}:{free}/"
-    config = uvicorn.Config(
-        build_app(free, initial),
-        log_level="warning",
-        ws="websockets-sansio",
-        ws_max_size=MOST_TEXT,
-        timeout_graceful_shutdown=1,
-    )
+    options = {"log_level": "warning", "ws": "websockets-sansio", "ws_max_size": MOST_TEXT, "timeout_graceful_shutdown": 1}
+    config = uvicorn.Config(build_app(free, initial), **options)
     print(json.dumps({"address": address}) if as_json else f"tutelage explorer: {address}  (Ctrl-C ends it)", flush=True)
     if browser:
         webbrowser.open(address)

@@ -14,8 +14,10 @@ to keep: the curve as NetCDF, and the page itself. A file is the last of what it
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,8 @@ import numpy as np
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
-from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import CLUSTERS, XOR, Settings
-from tutelage.page.standalone import standalone
+from tutelage.page.document import Content, numbers, page_of, standalone, trajectory_content
+from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
@@ -83,16 +84,15 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
 
 def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
-    K, M, levels = settings["students"], settings["teachers"], settings["levels"]
-    structured = settings["spectrum"] == "power law"
     if settings["tasks"] == "two" or settings.toml:  # a stretch would begin its schedule anew
         return False
+    size, inputs, activation = settings["students"] * settings["teachers"], settings["spectrum"], settings["activation"]
     return (
-        K * M > 25
-        or (settings["spectrum"] == XOR and settings["activation"] not in QUICK)
-        or (not settings.closed_form and K * M > 4 and settings["spectrum"] not in (CLUSTERS, XOR))
-        or (structured and (levels > 32 or K * M > 9))
-        or (settings["activation"] in SLOW and K * M > 4)
+        size > 25
+        or (inputs == XOR and activation not in QUICK)
+        or (not settings.closed_form and size > 4 and inputs not in (CLUSTERS, XOR))
+        or (inputs == DECAYING and (settings["levels"] > 32 or size > 9))
+        or (activation in SLOW and size > 4)
         or settings["lr"] * settings["end"] > 5000
     )
 
@@ -104,19 +104,17 @@ def _solved(
     if not is_long(settings):
         yield tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
         return
-    whole = None
+    whole, begin = None, start
     size = -(-(times.size - 1) // STRETCHES)
     for first in range(0, times.size - 1, size):
         stretch = times[first : first + size + 1]
-        begin = start
-        if whole is not None:
-            R, Q = (whole["r"], whole["q"]) if "r" in whole.variables else (whole.R, whole.Q)
-            begin = tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=whole.readout[-1], dim=start.dim)
         part = tu.solve(problem, begin, stretch - stretch[0], rtol=rtol, keep="blocks", max_steps=MAX_SOLVER_STEPS)
         whole = part if whole is None else _joined(whole, part, stretch[0])
         yield whole
         if not whole.finished:
             return
+        R, Q = (whole["r"], whole["q"]) if "r" in whole.variables else (whole.R, whole.Q)
+        begin = tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=whole.readout[-1], dim=start.dim)
 
 
 def _up_to_divergence(problem: tu.Problem, start: tu.Start, theory: Trajectory) -> Trajectory:
@@ -172,44 +170,34 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
     """The best schedule of `what`, "lr" or "tasks", for the smallest final error, and its curve."""
     yield {"part": "doing", "words": "searching for the best schedule", "share": None}
     problem, times = settings.problem(), settings.times()
-    start, end = settings.first(problem), float(times[-1])
-    bounds = (0.0, _highest_rate(problem, times)) if what == "lr" else (0.0, 1.0)
+    start, end, highest = settings.first(problem), float(times[-1]), 1.0
+    if what == "lr":  # search up to twice the present rate, or to the critical one
+        highest = 2.0 * float(np.max([np.max(rate_at(problem.sgd.lr, t)) for t in times]))
+        with suppress(InputError):
+            highest = max(highest, float(tu.analysis.critical_learning_rate(problem)))
     try:
         found = tu.schedules.optimize(
-            problem, start, end, {what: bounds}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
+            problem, start, end, {what: (0.0, highest)}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
         )
     except InputError as error:
         yield {"part": "protocol", "note": str(error)}
         return
     yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
-    before, after = (np.mean(tu.solve(p, start, times, rtol=DRAWN).error[-1]) for p in (problem, found.problem))
-    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
+    before, after = (tu.solve(p, start, times, rtol=DRAWN) for p in (problem, found.problem))
+    content, gain = trajectory_content(after), float(np.mean(before.error[-1]) / np.mean(after.error[-1]))
     course = found.schedule.shares if what == "tasks" else found.schedule
     at = np.linspace(0.0, end, 10 * SEGMENTS + 1)
+    smaller = f"{gain:.0f}" if gain > 100 else f"{gain:.3g}"
+    best = f"{found.gain:.3g} times smaller than at" if found.gain > 1.01 else "about the same as at"
     yield {
         "part": "protocol",
         "what": what,
         "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
         "times": content["times"],
-        "errors": [task["error"] for task in content["tasks"]] if "tasks" in content else [content["error"]],
-        "words": _gain_in_words(float(before / after), found.gain),
+        "errors": [task["error"] for task in content.get("tasks", [content])],
+        "words": f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value.",
         "toml": found.problem.to_toml(),
     }
-
-
-def _gain_in_words(gain: float, over_constant: float) -> str:
-    best = f"{over_constant:.3g} times smaller than at" if over_constant > 1.01 else "about the same as at"
-    smaller = f"{gain:.0f}" if gain > 100 else f"{gain:.3g}"
-    return f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value."
-
-
-def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:
-    """Up to which learning rate to search: twice the present one, or the critical one."""
-    present = 2.0 * float(np.max([np.max(rate_at(problem.sgd.lr, t)) for t in times]))
-    try:
-        return max(present, float(tu.analysis.critical_learning_rate(problem)))
-    except InputError:
-        return present
 
 
 def theory_of(settings: Settings) -> Trajectory:
@@ -225,20 +213,14 @@ def netcdf(settings: Settings) -> Iterator[bytes]:
         yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
 
 
-def explorer_file(settings: Settings) -> Iterator[bytes]:
-    """The explorer itself, at these settings, as a page that needs no server."""
-    yield standalone(**settings.values).encode()
-
-
 def frozen_page(settings: Settings) -> Iterator[bytes]:
     """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
     content: Content = {}
-    for part in curve(settings):
-        content = part["content"]
-        yield b""
-    for part in details(settings):
+    for part in chain(curve(settings), details(settings)):
         name = part["part"]
-        if name == "runs" and "errors" in part:
+        if name == "curve":
+            content = part["content"]
+        elif name == "runs" and "errors" in part:
             content["runs"] += part["errors"]
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
@@ -255,5 +237,5 @@ STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {
 FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
     "curve.nc": netcdf,
     "page.html": frozen_page,
-    "explorer.html": explorer_file,
+    "explorer.html": lambda settings: iter([standalone(**settings.values).encode()]),
 }

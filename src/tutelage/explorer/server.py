@@ -7,10 +7,11 @@ read. Work for a page or a download that has been closed is ended.
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -20,49 +21,44 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tutelage.errors import InputError
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import explorer_page
-from tutelage.page.settings import Settings, Values, controls_as_data, presets_as_data
+from tutelage.page.settings import Settings, controls_as_data, presets_as_data
 
 HTML = "text/html; charset=utf-8"
 MEDIA = {"curve.nc": "application/x-netcdf", "page.html": HTML, "explorer.html": HTML}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
-OUR_SITE = ("same-origin", "none")  # none: an address that was typed
 QUIET = 0.4  # seconds without a newer request after which a page is told more than the curve
 
 
-class OnlyFromHere:
-    """Refuse requests for another host, or from another origin or site.
+def only_from_here(app: ASGIApp, port: int) -> ASGIApp:
+    """The application without requests for another host, or from another origin or site.
 
     A browser says with every request which site asks (Sec-Fetch-Site). Another site may open the page by a link, as a
     document of its own. It cannot ask for files, which take long to compute, nor show the page inside its own.
     """
+    ours = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
-    def __init__(self, app: ASGIApp, port: int):
-        self.app = app
-        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and not self._is_ours(scope):
-            return await self._refuse(scope, receive, send)
-        return await self.app(scope, receive, send)
-
-    def _is_ours(self, scope: Scope) -> bool:
+    def is_ours(scope: Scope) -> bool:
         headers = Headers(scope=scope)
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        hosts, sites = headers.getlist("host"), headers.getlist("sec-fetch-site")
         link = scope["path"] == "/" and headers.getlist("sec-fetch-dest") == ["document"]
         return (
             len(hosts) == 1
-            and hosts[0] in self.hosts
-            and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
-            and (link or all(site in OUR_SITE for site in headers.getlist("sec-fetch-site")))
+            and hosts[0] in ours
+            and all(origin in {f"http://{host}" for host in ours} for origin in headers.getlist("origin"))
+            and (link or all(site in ("same-origin", "none") for site in sites))  # none: an address that was typed
         )
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or is_ours(scope):
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "another origin"})
         else:
             sentence = "This server responds only to its page on this machine.\n"
             await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
+
+    return guarded
 
 
 def build_app(port: int, initial: Settings | None = None) -> Starlette:
@@ -78,9 +74,7 @@ def build_app(port: int, initial: Settings | None = None) -> Starlette:
         explorer.details.close()
 
     routes = [Route("/", explorer.page), Route("/file/{name}", explorer.file), WebSocketRoute("/live", explorer.live)]
-    app = Starlette(routes=routes, lifespan=lifespan)
-    app.add_middleware(OnlyFromHere, port=port)
-    return app
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(only_from_here, port=port)])
 
 
 class Explorer:
@@ -99,9 +93,8 @@ class Explorer:
         """The page; it reads its settings from its own address."""
         first = self.initial.changed() | ({"toml": self.initial.toml, "file": "problem.toml"} if self.initial.toml else {})
         table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": first, "tables": None}
-        return HTMLResponse(
-            explorer_page(table, local=False), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
-        )
+        headers = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+        return HTMLResponse(explorer_page(table, local=False), headers=headers)
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
@@ -121,8 +114,12 @@ class Explorer:
     async def _computed(self, request: Request, name: str, settings: Settings) -> bytes | str:
         """The file, or a message as JSON; empty as soon as nobody waits for it any more."""
         answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
-        page = object()
-        gone = asyncio.create_task(_until_closed(request))
+
+        async def closed() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        page, gone = object(), asyncio.create_task(closed())
         self.details.ask(page, name, settings.as_data(), lambda last, message: answer.set_result(message))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -140,10 +137,9 @@ class Explorer:
         page = OpenPage(self.curves, self.details)
         sender = asyncio.create_task(page.send_all(socket))
         try:
-            while True:
-                page.take(await socket.receive_text())
-        except (WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
-            pass
+            with suppress(WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
+                while True:
+                    page.take(await socket.receive_text())
         finally:
             self.pages -= 1
             page.leave()
@@ -166,21 +162,23 @@ class OpenPage:
             values = Settings.read(given).as_data()
         except InputError as error:
             return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
-        if optimized is not None:
-            kind = f"optimize {optimized}"
-            return self.details.ask(self, kind, values, lambda last, part: self._put(number, part))
-        self.stop()
 
-        def curve(last: bool, part: str) -> None:
+        def put(last: bool, part: str) -> None:
+            self._put(number, part)
+
+        def put_curve(last: bool, part: str) -> None:
             self._put(number, part)
             if last and json.loads(part)["part"] != "error":
-                self.later = asyncio.get_running_loop().call_later(QUIET, self._ask_details, number, values)
+                self.later = asyncio.get_running_loop().call_later(QUIET, ask_details)
 
-        return self.curves.ask(self, "curve", values, curve)
+        def ask_details() -> None:
+            self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
+            self.details.ask(self, "details", values, put)
 
-    def _ask_details(self, number: int, values: Values) -> None:
-        self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
-        self.details.ask(self, "details", values, lambda last, part: self._put(number, part))
+        if optimized is not None:
+            return self.details.ask(self, f"optimize {optimized}", values, put)
+        self.stop()
+        return self.curves.ask(self, "curve", values, put_curve)
 
     def stop(self) -> None:
         """Forget what was asked."""
@@ -206,23 +204,15 @@ class OpenPage:
             await socket.send_text(await self.out.get())
 
 
-async def _until_closed(request: Request) -> None:
-    """Until the connection of a request is closed."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def _understand(text: str) -> tuple[int, object, str | None]:
     """A request: its number, its settings, and what is to be optimized, or None for the curve."""
     try:
         if len(text) > MOST_TEXT:
             raise ValueError
         request = json.loads(text)
-        number = request["id"]
-        if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**53:
+        number, optimized = request["id"], request.get("optimize")
+        if type(number) is not int or abs(number) >= 2**53 or optimized not in (None, "lr", "tasks"):
             raise ValueError
-        if request.get("optimize") not in (None, "lr", "tasks"):
-            raise ValueError
-        return number, request["settings"], request.get("optimize")
+        return number, request["settings"], optimized
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError('a request must be JSON such as {"id": 1, "settings": {"lr": 0.5}}.') from None

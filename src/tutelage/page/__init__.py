@@ -7,11 +7,10 @@
 `template.html`, `page.css` and `page.js`, which show them, into one text. The script does not depend on where its data come
 from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
 `settings.py` is the table of the explorer's controls. `explorer.js` (with `aside.html` and `explorer.css`) builds them and
-asks for the curve: the server of `tutelage explore`, or on a page of `standalone.py` `local.js`, which calls `theory.js`.
+asks for the curve: the server of `tutelage explore`, or on a page of `standalone` `local.js`, which calls `theory.js`.
 `formulas.js` sets the equations of the settings as mathematics.
 """
 
-from tutelage.page.document import save_page, trajectory_page
-from tutelage.page.standalone import save_standalone, standalone
+from tutelage.page.document import save_page, save_standalone, standalone, trajectory_page
 
 __all__ = ["save_page", "save_standalone", "standalone", "trajectory_page"]

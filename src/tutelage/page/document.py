@@ -27,6 +27,7 @@ computing.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._types import Numbers
@@ -42,17 +44,29 @@ from tutelage._version import __version__
 from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
+from tutelage.integrate import dormand_prince
+from tutelage.page.settings import (
+    LOCAL_CONTROLS,
+    NOT_LOCAL,
+    Settings,
+    Value,
+    controls_as_data,
+    digit_spectrum,
+    is_local,
+    presets_as_data,
+)
 from tutelage.plot.labels import capital, columns_of_R, settings_in_words, title_and_conditions
-from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, document, is_log_spaced, wants_log, write_text
-from tutelage.problem import Problem, Tasks
+from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, color_at, document, is_log_spaced, wants_log, write_text
+from tutelage.problem import Problem, Start, Tasks
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
 MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
-COLUMNS = {"readout": ("v", "readouts"), "bias": ("b", "biases")}
+GIVEN = "as given"  # the start whose overlaps the page carries
 Content = dict[str, Any]  # of this schema
+Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
 Nested = list["float | Nested | None"]
 
 
@@ -87,12 +101,9 @@ def trajectory_page(
     if over is not None or isinstance(trajectory, list | tuple):
         return page_of(family_content(trajectory, over, title))
     content = trajectory_content(trajectory, title, run)
-    problem = getattr(trajectory, "problem", None)
-    try:
-        if problem is not None:
-            content["code"] = [{"name": "TOML", "text": problem.to_toml(), "file": "problem.toml"}]
-    except InputError:  # a file cannot hold it
-        pass
+    if trajectory.problem is not None:
+        with suppress(InputError):  # a file cannot hold it
+            content["code"] = [{"name": "TOML", "text": trajectory.problem.to_toml(), "file": "problem.toml"}]
     return page_of(content)
 
 
@@ -104,24 +115,15 @@ def save_page(
     *,
     over: Mapping[str, Numbers] | None = None,
 ) -> Path:
-    """Write `trajectory_page` as a file, complete or not there at all; returns the path.
-
-    >>> import tutelage as tu
-    >>> import tempfile, pathlib
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tu.page.save_page(theory, pathlib.Path(folder) / "theory.html").name
-    'theory.html'
-    """
+    """Write `trajectory_page` as a file, complete or not there at all; returns the path."""
     return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
 def page_of(content: Content) -> Page:
     """The page that shows data of the schema above."""
     parts = [f"{p['name']} from {p['start']:.4g} to {p['end']:.4g}" for p in content["phases"]]
-    body, script = _template(capital("; ".join(parts)) + "."), _part("page.js") + BEGIN
-    return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
+    body = _template(capital("; ".join(parts)) + ".")
+    return _page(content["title"], body, ["page.css"], content, ["page.js"], POLICY, BEGIN)
 
 
 def explorer_page(table: Content, local: bool) -> Page:
@@ -131,23 +133,23 @@ def explorer_page(table: Content, local: bool) -> Page:
     """
     body = f'<div class="beside">{_part("aside.html")}<div>{_template("")}</div></div>'
     scripts = ["page.js", "formulas.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
-    css, js = _part("page.css") + _part("explorer.css"), "\n".join(map(_part, scripts))
-    return _document(
-        "tutelage explorer", body, css, _inside_script(table), js, POLICY if local else f"{POLICY}; connect-src 'self'"
-    )
+    policy = POLICY if local else f"{POLICY}; connect-src 'self'"
+    return _page("tutelage explorer", body, ["page.css", "explorer.css"], table, scripts, policy)
 
 
 def _template(without_scripts: str) -> str:
     return _part("template.html").replace("{{without-scripts}}", escape(without_scripts)).replace("{{version}}", __version__)
 
 
-def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> Page:
-    scripts = [
+def _page(title: str, body: str, styles: list[str], data: Content, scripts: list[str], policy: str, begin: str = "") -> Page:
+    """One text of these parts. The data are JSON in which nothing can end the script element."""
+    inside = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    end = [
         f"<script>{_part('vendor/plotly-cartesian.min.js')}</script>",
-        f'<script id="data" type="application/json">{data}</script>',
-        f"<script>{script}</script>",
+        f'<script id="data" type="application/json">{inside}</script>',
+        "<script>" + "\n".join(map(_part, scripts)) + f"{begin}</script>",
     ]
-    return Page(document(title, [body, *scripts], style, head(policy)))
+    return Page(document(title, [body, *end], "".join(map(_part, styles)), head(policy)))
 
 
 def head(policy: str) -> str:
@@ -157,11 +159,6 @@ def head(policy: str) -> str:
 
 def _part(name: str) -> str:
     return files("tutelage.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _inside_script(content: Content) -> str:
-    """JSON in which nothing can end the script element."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def trajectory_content(trajectory: object, title: str | None = None, run: int | None = None) -> Content:
@@ -174,15 +171,14 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         )
     curve, error, order, colored = (_phased if trajectory.tasks is None else _scheduled)(trajectory, run)
     who, how = title_and_conditions(trajectory)
-    which = [] if run is None else [f"run {run}"]
-    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
+    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory))]
+    conditions += [] if run is None else [f"run {run}"]
     reordered = not np.array_equal(order, np.arange(order.size))
     maps, log_time = _maps(curve.variables, order, trajectory.problem), is_log_spaced(curve.times)
     shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
     frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
     tasks = [
-        {"name": f"task {s + 1}", "error": numbers(each), "color": COLORS[s % len(COLORS)]}
-        for s, each in enumerate(error[frames].T)
+        {"name": f"task {s + 1}", "error": numbers(each), "color": color_at(s)} for s, each in enumerate(error[frames].T)
     ]
     ended = f"The {'run' if trajectory.kind == 'simulation' else 'solve'} {trajectory.status}"
     return {
@@ -196,7 +192,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         "times": numbers(curve.times[frames]),
         "error": tasks[0]["error"],
         **({} if trajectory.tasks is None else {"tasks": tasks}),
-        "phases": colored,
+        "phases": [{"name": name, "start": start, "end": end, "color": color} for name, start, end, color in colored],
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "frames": frames.tolist(),
         "runs": [],
@@ -206,7 +202,8 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
     }
 
 
-Shown = tuple[Curve, np.ndarray, np.ndarray, list[Content]]  # a curve; errors (time, task); the order of units; phases
+Phase = tuple[str, float, float, str]  # name, start, end, color
+Shown = tuple[Curve, np.ndarray, np.ndarray, list[Phase]]  # a curve; errors (time, task); the order of units; phases
 
 
 def _phased(trajectory: Trajectory, run: int | None) -> Shown:
@@ -216,21 +213,30 @@ def _phased(trajectory: Trajectory, run: int | None) -> Shown:
     if found.specialization is not None:
         own = found.specialization.permutation
         order = np.argsort(np.where(own < 0, order.size + own.max(), own), kind="stable")
-    colored = [{"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found]
+    colored = [(p.name, p.start, p.end, PHASE_COLORS.get(p.name, FAINT)) for p in found]
     return found.curve, found.curve.error[:, None], order, colored
 
 
 def _scheduled(trajectory: Trajectory, run: int | None) -> Shown:
-    """The curves of several tasks, with the phases of their schedule."""
+    """The curves of several tasks. Between two switches a phase is the task that the schedule shows, or the mixture."""
     problem = trajectory.problem
     if problem is None or not isinstance(problem.teacher, Tasks):
         raise InputError("the trajectory has no problem; the page of several tasks needs it.")
-    error = np.asarray(trajectory.error, dtype=float)
+    error, tasks = np.asarray(trajectory.error, dtype=float), problem.teacher
     variables = trajectory.variables | {"errors": error}
     together = replace(trajectory, error=error.mean(axis=-1), variables=variables, problem=None)
     curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))  # pyright: ignore[reportArgumentType]
-    order = np.arange(problem.student.hidden)
-    return curve, curve.variables["errors"], order, _task_phases(problem.teacher, float(curve.times[-1]))
+    end = float(curve.times[-1])
+    known = tasks.switches(end)
+    times = np.unique([0.0] if known is None else np.append(np.asarray(known, dtype=float), 0.0)).tolist()
+    colored = []
+    for begin, stop in pairwise([*(time for time in times if time < end), end]):
+        p = np.asarray(tasks.probabilities((begin + stop) / 2))
+        main = int(np.argmax(p))
+        mixture = " + ".join(f"{x:.0%} task {s + 1}" for s, x in enumerate(p) if x > 0)
+        name = f"task {main + 1}" if p[main] > 1 - 1e-9 else mixture
+        colored.append((name, begin, stop, color_at(main) if p[main] > 0.5 + 1e-9 else FAINT))
+    return curve, curve.variables["errors"], np.arange(problem.student.hidden), colored
 
 
 def _one_of(found: Any) -> Any:
@@ -238,25 +244,6 @@ def _one_of(found: Any) -> Any:
     if isinstance(found, RunResults):
         raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
     return found
-
-
-def _task_phases(tasks: Tasks, end: float) -> list[Content]:
-    """What the schedule shows between its switches: the task, or the mixture."""
-    known = tasks.switches(end)
-    times = np.unique([0.0] if known is None else np.append(np.asarray(known, dtype=float), 0.0))
-    edges = [*times[times < end], end]
-    phases = []
-    for begin, stop in pairwise(edges):
-        p = np.asarray(tasks.probabilities((begin + stop) / 2))
-        main = int(np.argmax(p))
-        name = (
-            f"task {main + 1}"
-            if p[main] > 1 - 1e-9
-            else " + ".join(f"{x:.0%} task {s + 1}" for s, x in enumerate(p) if x > 0)
-        )
-        color = COLORS[main % len(COLORS)] if p[main] > 0.5 + 1e-9 else FAINT
-        phases.append({"name": name, "start": float(begin), "end": float(stop), "color": color})
-    return phases
 
 
 def family_content(
@@ -287,32 +274,31 @@ def family_content(
 
 def _maps(variables: dict[str, np.ndarray], order: np.ndarray, problem: Problem | None) -> list[Content]:
     """R and Q, and what else of the student units is trained."""
-    R, Q, students = variables["R"], variables["Q"], _axis("student", order + 1)
+    R, Q, students = variables["R"], variables["Q"], ("student", order + 1)
     kind, columns = columns_of_R(problem, R.shape[2])
     words = {"mean": "student units and means", "": "student units with teacher units and means"}
     maps = [
-        _map("R", words.get(kind, "student and teacher units"), students, _axis(kind, columns), R[:, order]),
+        _map("R", words.get(kind, "student and teacher units"), students, (kind, columns), R[:, order]),
         _map("Q", "student units", students, students, Q[:, order][:, :, order]),
     ]
-    for name, (letter, title) in COLUMNS.items():
+    for name, letter, title in (("readout", "v", "readouts"), ("bias", "b", "biases")):
         values = variables.get(name)
         if values is None or np.ptp(values, axis=0).max() == 0:
             continue
-        heads = _axis("", [letter])
+        heads = ("", [letter])
         if values.ndim == 3:  # heads of tasks, or several outputs
-            heads = _axis("task" if kind.startswith("task") else "output", range(1, values.shape[1] + 1))
+            heads = ("task" if kind.startswith("task") else "output", range(1, values.shape[1] + 1))
         by_unit = values[:, :, None] if values.ndim == 2 else np.swapaxes(values, 1, 2)
         maps.append(_map(letter, title, students, heads, by_unit[:, order]))
     return maps
 
 
-def _axis(name: str, labels: Iterable[object]) -> Content:
-    return {"name": name, "labels": [str(label) for label in labels]}
-
-
-def _map(name: str, words: str, rows: Content, columns: Content, values: np.ndarray) -> Content:
+def _map(name: str, words: str, rows: Axis, columns: Axis, values: np.ndarray) -> Content:
     bound = float(f"{np.max(np.abs(values)):.3g}") or 1.0
-    return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values, "bound": bound}
+    axes = {
+        side: {"name": n, "labels": list(map(str, labels))} for side, (n, labels) in (("rows", rows), ("columns", columns))
+    }
+    return {"name": name, "title": f"{name}: {words}", **axes, "values": values, "bound": bound}
 
 
 def _frames(count: int, entries: int) -> np.ndarray:
@@ -334,3 +320,86 @@ def numbers(values: np.ndarray) -> Nested:
     rounded = (np.round(np.where(finite, values, 0.0) * power) / power).astype(object)
     rounded[~finite] = None
     return rounded.tolist()
+
+
+# The explorer: its controls move a theory that is solved in the browser (theory.js)
+
+
+def standalone(
+    problem: Problem | None = None, start: Start | str | None = None, times: ArrayLike | None = None, **settings: Value
+) -> Page:
+    """The explorer as one HTML page that solves by itself: it needs no server, no network and no installation.
+
+    The page covers erf, linear and quadratic networks with up to 6 units each, squared loss, one or two tasks, and isotropic
+    or power-law inputs with up to 16 levels. Put it on a website, or show it inside another page: `<iframe src="...">`.
+
+    Parameters
+    ----------
+    problem, start, times : Problem, Start, array_like, optional
+        What the page shows first, as `solve` takes them. Without a problem the page begins with the default settings. A
+        start may also be a word of the control: "random weights" or "asymmetric".
+    **settings
+        Values of controls to begin with, such as `lr=0.3, students=2`; the defaults are those of `tutelage explore`.
+
+    Returns
+    -------
+    Page
+        The page as text. A notebook shows it inline; `save_standalone` writes it as a file.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> page = tu.page.standalone(students=2, teachers=2, lr=1.0)
+    >>> len(page) < 2_500_000
+    True
+    """
+    if isinstance(start, str):
+        start, settings = None, settings | {"start": start}
+    if problem is None and (start is not None or times is not None):
+        raise InputError("start or times is given without a problem; give the problem first, or settings such as lr=0.3.")
+    begun = Settings.read({}) if problem is None else Settings.of(problem, start, times)
+    given = None if "start" in settings else begun.given
+    chosen = replace(Settings.read(begun.values | settings), toml=begun.toml, given=given)
+    if not is_local(chosen):
+        raise InputError(
+            "a page without a server solves erf, linear and quadratic networks of up to 6 units with squared loss and up to 16 "
+            f"levels; {'these settings need' if problem is None else 'this problem needs'} more. Use `tutelage explore`"
+            f"{'' if problem is None else ' and drop a file with problem.to_toml() onto its page'}."
+        )
+    names = ("nodes", "stages", "errors", "weights")
+    method = {name: getattr(dormand_prince, name.upper()).tolist() for name in names}
+    spectrum = digit_spectrum()
+    digits = {"lam": spectrum.eigenvalues.tolist(), "fractions": spectrum.fractions.tolist()}
+    controls, initial = controls_as_data(LOCAL_CONTROLS), chosen.changed()
+    if chosen.given is not None:  # one more start: the overlaps that were given
+        initial["start"] = GIVEN
+        (control,) = (control for control in controls if control["name"] == "start")
+        control |= {"options": [GIVEN, *control["options"]], "only": {}}
+    table = {
+        "controls": controls,
+        "presets": presets_as_data(local=True),
+        "initial": {name: value for name, value in initial.items() if name not in NOT_LOCAL},
+        "tables": {"method": method, "phaseColors": PHASE_COLORS, "colors": COLORS, "faint": FAINT, "digits": digits}
+        | {"given": chosen.given},
+    }
+    return explorer_page(table, local=True)
+
+
+def trajectory_widget(trajectory: Trajectory) -> Page:
+    """The explorer at the problem, start and times of a solve; where it cannot solve in the browser, the page of the curve."""
+    problem, start = trajectory.problem, trajectory.start
+    if trajectory.kind == "theory" and problem is not None and np.ndim(trajectory.times) == 1:
+        with suppress(InputError):
+            return standalone(problem, start, trajectory.times)
+    return trajectory_page(trajectory)
+
+
+def save_standalone(
+    path: str | Path,
+    problem: Problem | None = None,
+    start: Start | str | None = None,
+    times: ArrayLike | None = None,
+    **settings: Value,
+) -> Path:
+    """Write `standalone` as a file, complete or not there at all; returns the path."""
+    return write_text(path, standalone(problem, start, times, **settings))

@@ -66,12 +66,13 @@ LOSSES = ("squared", "huber", "absolute", "logistic", "hinge")
 LABELS = ("real", "sign", "logistic")
 GRADIENT, FEEDBACK, DROPOUT = RULES = ("gradient", "feedback alignment", "dropout")
 INPUTS = ISOTROPIC, DECAYING, DIGITS, CLUSTERS, XOR = ("isotropic", "power law", "digits", "two clusters", "XOR")
-DIGIT_LEVELS = 16  # of the spectrum of the handwritten digits
+STARTS = ("random weights", "asymmetric")
 POWER_LAW = {"spectrum": DECAYING}
+MEANS = {"spectrum": (CLUSTERS, XOR)}
 TAUGHT = {"spectrum": (ISOTROPIC, DECAYING, DIGITS)}  # a teacher labels the samples; clusters have labels of their own
-RANDOM = {"start": "random weights", "tasks": "one"}
-TWO_TASKS = {"tasks": "two"}
-REAL = {"labels": "real"}
+ONE_TASK, TWO_TASKS = {"tasks": "one"}, {"tasks": "two"}  # two tasks start from the asymmetric overlaps
+RANDOM = {"start": "random weights"} | ONE_TASK
+FIRST = "Inputs and start"
 
 CONTROLS = (
     Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Main"),
@@ -83,30 +84,20 @@ CONTROLS = (
     Control("tasks", "tasks", "choice", "one", options=("one", "two"), group="Tasks", only=TAUGHT),
     Control("switch", "switch at α", "number", 100.0, 1, 1e5, log=True, group="Tasks", only=TWO_TASKS | TAUGHT),
     Control("similarity", "similarity of the teachers", "number", 0.0, -1, 1, group="Tasks", only=TWO_TASKS | TAUGHT),
-    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only=REAL | TAUGHT),
+    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only={"labels": "real"} | TAUGHT),
     Control("batch", "batch", "count", 1, 1, 1000, log=True, group="Learning"),
     Control("decay", "weight decay", "number", 0.0, 0, 1, group="Learning"),
     Control("labels", "labels", "choice", "real", options=LABELS, group="Learning", only=TAUGHT),
     Control("loss", "loss", "choice", "squared", options=LOSSES, group="Learning"),
     Control("rule", "rule", "choice", GRADIENT, options=RULES, group="Learning"),
     Control("keep", "kept units, share", "number", 0.8, 0.1, 1, group="Learning", only={"rule": DROPOUT}),
-    Control("spectrum", "inputs", "choice", ISOTROPIC, options=INPUTS, group="Inputs and start"),
-    Control(
-        "distance", "norm of the means", "number", 2.0, 0.1, 5, group="Inputs and start", only={"spectrum": (CLUSTERS, XOR)}
-    ),
-    Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
-    Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
-    Control(
-        "start",
-        "start",
-        "choice",
-        "random weights",
-        options=("random weights", "asymmetric"),
-        group="Inputs and start",
-        only={"tasks": "one"},  # two tasks start from the asymmetric one
-    ),
-    Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
-    Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),
+    Control("spectrum", "inputs", "choice", ISOTROPIC, options=INPUTS, group=FIRST),
+    Control("distance", "norm of the means", "number", 2.0, 0.1, 5, group=FIRST, only=MEANS),
+    Control("beta", "exponent β", "number", 1.0, 0.05, 3, group=FIRST, only=POWER_LAW),
+    Control("levels", "levels L", "count", 16, 2, 512, log=True, group=FIRST, only=POWER_LAW),
+    Control("start", "start", "choice", "random weights", options=STARTS, group=FIRST, only=ONE_TASK),
+    Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group=FIRST, only=RANDOM),
+    Control("seed", "seed", "count", 0, 0, 999, group=FIRST, only=RANDOM),
     Control("dim", "input dimension N", "count", 1000, 10, 1_000_000, log=True, group="Finite networks"),
     Control("runs", "simulated runs", "count", 3, 0, 20, group="Finite networks"),
     Control("band", "band of single networks", "flag", True, group="Finite networks"),
@@ -114,6 +105,7 @@ CONTROLS = (
     Control("log_time", "logarithmic times", "flag", False, group="Time"),
 )
 BY_NAME = {control.name: control for control in CONTROLS}
+READERS = {"choice": str, "flag": lambda text: {"true": True, "false": False}.get(text, text), "count": int, "number": float}
 
 
 @dataclass(frozen=True)
@@ -183,14 +175,10 @@ class Settings:
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> "Settings":
         """Settings from the words of an address."""
-        values: dict[str, Value] = dict(query)
+        values: dict[str, Any] = dict(query)
         for name in set(query) & set(BY_NAME):
-            kind, text = BY_NAME[name].kind, query[name]
-            if kind == "flag":
-                values[name] = {"true": True, "false": False}.get(text, text)
-            elif kind != "choice":
-                with suppress(ValueError):
-                    values[name] = int(text) if kind == "count" else float(text)
+            with suppress(ValueError):
+                values[name] = READERS[BY_NAME[name].kind](query[name])
         return cls.read(values)
 
     def as_data(self) -> Values:
@@ -234,7 +222,7 @@ class Settings:
                     raise
                 raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
         s = self.values
-        signs = np.resize([1.0, -1.0], s["students"]) if s["spectrum"] == XOR else np.ones(s["students"])  # XOR needs both
+        signs = np.resize([1.0, -1.0] if s["spectrum"] == XOR else [1.0], s["students"])  # XOR needs both
         readout = s["readout"] * signs if s["train_readout"] else signs if s["spectrum"] == XOR else None
         teacher = tu.Network(s["teachers"], s["activation"])
         if s["spectrum"] in (CLUSTERS, XOR):
@@ -318,7 +306,7 @@ def _controls_of(data: Values) -> Values:
 def digit_spectrum() -> tu.Spectrum:
     """The spectrum of the handwritten digits, in few levels."""
     pixels = tu.digits().reshape(-1, 64)
-    return tu.Spectrum.from_covariance(np.cov(pixels.T), DIGIT_LEVELS).without_basis()
+    return tu.Spectrum.from_covariance(np.cov(pixels.T), 16).without_basis()
 
 
 # What theory.js covers: controls that it does without, and smaller ranges.
@@ -337,15 +325,11 @@ LOCAL_CONTROLS = tuple(replace(c, **LOCAL_RANGE.get(c.name, {})) for c in CONTRO
 
 def is_local(settings: Settings) -> bool:
     """Does the solver in the browser cover these settings?"""
-    changed = settings.changed()
-    if settings.toml or "labels" in changed or "loss" in changed:
-        return False
-    try:
+    with suppress(InputError):
         for control in LOCAL_CONTROLS:
             control.check(settings[control.name])
-    except InputError:
-        return False
-    return True
+        return not settings.toml and not {"labels", "loss"} & settings.changed().keys()
+    return False
 
 
 @dataclass(frozen=True)
@@ -448,7 +432,5 @@ def presets_as_data(local: bool = False) -> list[Values]:
     """The presets for the page; local: those that the solver in the browser covers, for its controls."""
     chosen = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
     left_out = NOT_LOCAL if local else ()
-    return [
-        {"name": p.name, "words": p.words, "settings": {n: v for n, v in p.settings.items() if n not in left_out}}
-        for p in chosen
-    ]
+    shown = [{n: v for n, v in preset.settings.items() if n not in left_out} for preset in chosen]
+    return [{"name": p.name, "words": p.words, "settings": own} for p, own in zip(chosen, shown, strict=True)]

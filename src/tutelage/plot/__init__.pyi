@@ -1,5 +1,4 @@
 from .analyses import (
-    draw_phases,
     plot_best_replay,
     plot_decay_rates,
     plot_early_stopping,
@@ -23,6 +22,7 @@ from .analyses import (
 )
 from .axes import (
     column,
+    draw_phases,
     figure_of,
     fill_band,
     finish,

@@ -6,7 +6,6 @@ A curve is anything with times, error, variables, kind and problem; every result
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from tutelage.plot import labels as text
 from tutelage.plot.axes import (
     Figure,
     column,
+    draw_phases,
     figure_of,
     fill_band,
     finish,
@@ -30,36 +31,13 @@ from tutelage.plot.axes import (
     shade,
     spread_marks,
 )
-from tutelage.plot.labels import (
-    ERROR_IN_TWO_LINES,
-    TIME,
-    capital,
-    error_label,
-    parameter_label,
-    problem_in_words,
-    time_label,
-    title_and_conditions,
-)
-from tutelage.plot.style import (
-    ALARM,
-    COLORS,
-    DASHES,
-    FAINT,
-    INK,
-    MARKERS,
-    PHASE_COLORS,
-    Look,
-    color_at,
-    is_log_spaced,
-    line_look,
-    stroke,
-)
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, color_at, line_look, stroke
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_lines, draw_overlaps, heat_map, mark_switches, panels_of
 
 if TYPE_CHECKING:
     from tutelage.problem import Problem
 
-CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
+CURVE_HEIGHT = 2.5
 ESCAPE_WIDTH = 7.2
 DOTTED = (0, (2, 2))
 BARS = 24  # permutations drawn one by one
@@ -71,19 +49,22 @@ WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^")) 
 # Plateaus, phases, specialization, early stopping
 
 
-def _begin(curve: Any, panels: int, title: str | None, ax: Axes | None = None) -> list[Axes]:
-    """The learning curve, and empty panels below it."""
-    grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
+def _begin(curve: Any, panels: int, title: str | None, ax: Axes | None = None, overlaps: bool = False) -> list[Axes]:
+    """The learning curve, empty panels below it, and the overlaps R in a last one, where there are any."""
+    drawn = list(panels_of(curve).items())[:1] if overlaps else []
+    grid = column([CURVE_HEIGHT, *[1.8] * (panels + len(drawn))], title, ax=ax)
+    for label, lines in drawn:
+        draw_lines(grid[-1], curve.times, lines, label)
     grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
-    scale_error(grid[0], curve.error, error_label(curve))
+    scale_error(grid[0], curve.error, text.error_label(curve))
     return grid
 
 
 def _finish(grid: list[Axes], curve: Any, title: str | None, outcome: str) -> Figure:
     scale_time(grid[0], curve.times)
-    if is_log_spaced(curve.times):
+    if grid[0].get_xscale() == "log":
         grid[0].set_xlim(left=curve.times[curve.times > 0][0])
-    return finish(grid, time_label(curve), title, *title_and_conditions(curve), capital(outcome))
+    return finish(grid, text.time_label(curve), title, *text.title_and_conditions(curve), text.capital(outcome))
 
 
 @figure_of("what plateaus returned", "found", "curve", "share")
@@ -93,9 +74,8 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
     Shaded: where the error is within its share of the height. In the middle panel, what grows during the escape from a
     plateau, on a logarithmic axis, with the fitted exponential over the times of the fit.
     """
-    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
-    growing = [p for p in result.found if p.departure is not None]
-    grid = _begin(curve, bool(growing) + len(panels), title)
+    curve, growing = result.curve, [p for p in result.found if p.departure is not None]
+    grid = _begin(curve, int(bool(growing)), title, overlaps=True)
     for i, plateau in enumerate(result.found):
         label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
         for axes in grid:
@@ -111,31 +91,15 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
         name = rf"rate {plateau.growth_rate:.4g}"
         grid[1].plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
         grid[1].set(yscale="log", ylabel="departure from\nthe plateau, $u$")
-    for label, lines in panels:
-        draw_lines(grid[-1], curve.times, lines, label)
     return _finish(grid, curve, title, "; ".join(str(result).split("\n")[:2]))
 
 
 @figure_of("what phases returned", "intervals", "curve")
 def plot_phases(result: Any, *, title: str | None = None) -> Figure:
     """Draw learning curve and overlaps, shaded by phase, with the names in the legend."""
-    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
-    grid = _begin(curve, len(panels), title)
+    grid = _begin(result.curve, 0, title, overlaps=True)
     draw_phases(grid, result.intervals)
-    for label, lines in panels:
-        draw_lines(grid[-1], curve.times, lines, label)
-    return _finish(grid, curve, title, ", ".join(phase.name for phase in result.intervals))
-
-
-def draw_phases(grid: Iterable[Axes], intervals: Iterable[Any]) -> None:
-    """Shade every axes by phase, an interval with name, start and end; the first one names them."""
-    seen: set[str] = set()
-    for phase in intervals:
-        color = PHASE_COLORS.get(phase.name, FAINT)
-        for i, axes in enumerate(grid):
-            shade(axes, phase.start, phase.end, color, phase.name if i == 0 and phase.name not in seen else None, 0.2)
-            axes.axvline(phase.start, color=INK, linewidth=0.6, alpha=0.5)
-        seen.add(phase.name)
+    return _finish(grid, result.curve, title, ", ".join(phase.name for phase in result.intervals))
 
 
 @figure_of("what specialization returned", "index", "own", "permutation")
@@ -187,7 +151,7 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
         if marks:
             look = plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
             axes.plot(*zip(*marks, strict=True), **look, zorder=3, label=name)
-    scale_error(axes, np.concatenate([curve.error for curve in curves]), error_label(curves[0]))
+    scale_error(axes, np.concatenate([curve.error for curve in curves]), text.error_label(curves[0]))
     return _finish([axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
 
 
@@ -264,7 +228,7 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     upper.plot(times, errors, color=COLORS[0], linewidth=2.0, label="predicted")
     upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
     upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
-    scale_error(upper, errors, ERROR_IN_TWO_LINES)
+    scale_error(upper, errors, text.ERROR_IN_TWO_LINES)
     line = escape.amplitude * np.exp(escape.rate * times)  # what the asymmetry becomes on the plateau
     label = f"amplitude\n× exp({escape.rate:.3g} α)"
     lower.plot(times, line, color=INK, linewidth=1.0, linestyle=DASHES[1], label=label)
@@ -274,8 +238,8 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     lower.set(yscale="log", ylabel="asymmetry of\nthe overlaps")
     for axes in (upper, lower):
         axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
-    small = ", ".join([*problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
-    return finish([upper, lower], TIME, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
+    small = ", ".join([*text.problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
+    return finish([upper, lower], text.TIME, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
 
 
 @figure_of("what escape_distribution returned", "times", "cdf", "permutations")
@@ -291,7 +255,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
     upper.set_ylabel("density of\nescape times")
     middle.plot(times, law.cdf(times), color=COLORS[0], linewidth=1.8, drawstyle="steps-post", label="networks")
-    middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
+    middle.set(ylim=(0.0, 1.02), xlabel=text.TIME, ylabel="share that\nhas escaped")
     for axes in (upper, middle):
         if law.theory is not None:
             label = "theory for this\ninitial condition"
@@ -307,7 +271,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
     xlabel = f"teacher units, counted from 1, of the units 1, 2, ...{rest}"
     how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
-    small = ", ".join([*problem_in_words(law.problem), how])
+    small = ", ".join([*text.problem_in_words(law.problem), how])
     return finish([upper, middle, lower], xlabel, title, "When networks escape, and where to", small)
 
 
@@ -333,7 +297,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
         for (other, one), look in zip(found.baselines.items(), looks, strict=False):
             if name in one.controls and values.ndim == 1:
                 axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
-        axes.set_ylabel(parameter_label(name))
+        axes.set_ylabel(text.parameter_label(name))
         axes.set_ylim(bottom=min(0.0, values.min()))
     below, seen = panels[-1], []
     curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}
@@ -343,10 +307,10 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
             below.plot(curve.times, error, color=COLORS[0], linewidth=0.7)
         seen.append(error if error.ndim == 1 else error.mean(axis=1))
         below.plot(curve.times, seen[-1], label=name, **look)
-    scale_error(below, np.concatenate(seen), ERROR_IN_TWO_LINES)
+    scale_error(below, np.concatenate(seen), text.ERROR_IN_TWO_LINES)
     outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
-    who, small = problem_in_words(found.problem)[0], str(found).splitlines()[0]
-    return finish(panels, TIME, title, who, small, capital(outcome))
+    who, small = text.problem_in_words(found.problem)[0], str(found).splitlines()[0]
+    return finish(panels, text.TIME, title, who, small, text.capital(outcome))
 
 
 def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
@@ -391,10 +355,10 @@ def plot_forgetting(result: Any, *, ax: Axes | None = None, title: str | None = 
             axes.annotate("", (end, learned), (end, result.final[task]), arrowprops=arrow)
             outcome.append(f"Forgetting of task {task + 1}: {result.amount[task]:.4g}")
     mark_switches(axes, result.trajectory)
-    axes.set_ylabel(ERROR_IN_TWO_LINES)
+    axes.set_ylabel(text.ERROR_IN_TWO_LINES)
     axes.set_ylim(bottom=0.0)
-    head = title_and_conditions(result.trajectory)
-    return finish([axes], TIME, title, *head, ", ".join(outcome or ["No task is left"]))
+    head = text.title_and_conditions(result.trajectory)
+    return finish([axes], text.TIME, title, *head, ", ".join(outcome or ["No task is left"]))
 
 
 @figure_of("what transfer returned", "after", "scratch", "theory", "alone")
@@ -432,9 +396,9 @@ def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: 
             axes.plot([time], [result.target], MARKERS[i], color=COLORS[i], markersize=6)
     axes.axhline(result.target, color=FAINT, linewidth=0.9, linestyle=DASHES[2], label=f"target {result.target:.3g}")
     axes.set_xlim(0.0, min(end, 3 * last) if last > 0 else end)
-    scale_error(axes, np.concatenate([y for _, _, y, _ in pairs]), ERROR_IN_TWO_LINES)
+    scale_error(axes, np.concatenate([y for _, _, y, _ in pairs]), text.ERROR_IN_TWO_LINES)
     time = r"time $\alpha$ since the task began"
-    return finish([axes], time, title, *title_and_conditions(trajectory), capital(str(result)))
+    return finish([axes], time, title, *text.title_and_conditions(trajectory), text.capital(str(result)))
 
 
 @figure_of("what interference returned", "similarity", "forgetting", "left")
@@ -451,8 +415,8 @@ def plot_interference(result: Any, *, title: str | None = None) -> Figure:
     above.set_ylabel(r"forgetting, $\Delta\epsilon_g$")
     above.axhline(0.0, color=FAINT, linewidth=0.8)
     scale_error(below, result.final, "final error")
-    lines = [capital(line) for line in str(result).splitlines()[1:]]
-    head = problem_in_words(result.problem, without=("similarity",))
+    lines = [text.capital(line) for line in str(result).splitlines()[1:]]
+    head = text.problem_in_words(result.problem, without=("similarity",))
     return finish([above, below], "similarity $V$ of the tasks", title, *head, lines)
 
 
@@ -465,9 +429,9 @@ def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None =
     axes.plot(result.fractions, result.values, color=INK, linewidth=1.4, linestyle=DASHES[3], label="mean")
     axes.plot([result.fraction], [result.value], "o", color=INK, markersize=6, label="best")
     scale_error(axes, np.concatenate([result.final.ravel(), result.values]), "final error")
-    who, how = problem_in_words(result.problem)
+    who, how = text.problem_in_words(result.problem)
     given = f" with replay {float(result.problem.teacher.schedule.fraction):g}"
-    return finish([axes], "replay fraction", title, who, how.replace(given, ""), capital(str(result)))
+    return finish([axes], "replay fraction", title, who, how.replace(given, ""), text.capital(str(result)))
 
 
 @figure_of("what node_reuse returned", "importance", "shares", "reuse", "times")
@@ -512,7 +476,7 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     if more > 0:
         faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
         axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
-    who, how = problem_in_words(point.problem)
+    who, how = text.problem_in_words(point.problem)
     small = f"{how}{', gradient flow' if point.gradient_flow else ''}, $\\epsilon_g$ = {point.error:.6g}"
     default, alarm = f"A fixed point: {who[0].lower()}{who[1:]}", bool(point.unstable)
     return finish([top], "", title, default, small, point.stability, alarm=alarm, line=112)
@@ -601,7 +565,7 @@ def _finish_rates(
         x, y, name = point
         marker = "o" if name == "this problem" else "D"
         axes.plot([x], [y], marker, color=INK, markersize=6.5, zorder=4, label=f"{name}: {x:.4g}")
-    small = ", ".join(problem_in_words(problem, without=("learning rate",)))
+    small = ", ".join(text.problem_in_words(problem, without=("learning rate",)))
     return finish([axes], r"constant learning rate $\eta$", title, default, small)
 
 
@@ -642,6 +606,6 @@ def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None 
     handles = [Line2D([], [], color=c, marker=marker, linestyle="none", label=name) for name, c, marker in marks]
     legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
-    who, _ = problem_in_words(landscape.problem)
+    who, _ = text.problem_in_words(landscape.problem)
     small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
     return finish([axes], xlabel, title, what, small, line=80)

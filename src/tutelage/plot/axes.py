@@ -5,7 +5,7 @@ and returns `finish`, which adds names, legends and title.
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from io import BytesIO
 from typing import Any, TypeVar, cast
@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import SymmetricalLogLocator
 
 from tutelage.errors import InputError, kind_of, require_fields
-from tutelage.plot.style import ALARM, FAINT, Look, color_at, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, FAINT, INK, PHASE_COLORS, Look, color_at, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
 GRID_HEAD = 0.6
@@ -98,14 +98,7 @@ def figure_around(axes: Axes) -> Any:
 
 
 def panel_grid(
-    rows: int,
-    columns: int,
-    title: str,
-    small: str = "",
-    *,
-    height: float = 2.6,
-    width: float = 9.0,
-    **grid: Any,
+    rows: int, columns: int, title: str, small: str = "", *, height: float = 2.6, width: float = 9.0, **grid: Any
 ) -> tuple[Figure, np.ndarray]:
     """A figure of rows x columns panels below a title and a line of small print, and its axes as a 2-d array.
 
@@ -231,19 +224,14 @@ def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> l
 
 
 def fill_band(
-    axes: Axes,
-    x: np.ndarray,
-    middle: np.ndarray,
-    half: np.ndarray,
-    color: str,
-    *,
-    alpha: float = 0.25,
-    label: str | None = None,
-    positive: bool = False,
+    axes: Axes, x: np.ndarray, middle: np.ndarray, half: np.ndarray, color: str, *, positive: bool = False, **look: Any
 ) -> None:
-    """Color what is within `half` of the middle. positive: stay above zero, so that a logarithmic axis shows all of it."""
+    """Color what is within `half` of the middle. positive: stay above zero, so that a logarithmic axis shows all of it.
+
+    look: for Axes.fill_between, such as label and alpha (0.25).
+    """
     low = np.maximum(middle - half, 1e-3 * middle) if positive else middle - half
-    axes.fill_between(x, low, middle + half, color=color, alpha=alpha, linewidth=0, label=label)
+    axes.fill_between(x, low, middle + half, **{"color": color, "alpha": 0.25, "linewidth": 0} | look)
 
 
 def shade(axes: Axes, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
@@ -254,3 +242,14 @@ def shade(axes: Axes, start: float, end: float, color: str, label: str | None = 
 def mark_time(axes: Axes, time: float, label: str | None = None) -> None:
     """A dashed vertical line at this time."""
     axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label, zorder=0.5)
+
+
+def draw_phases(grid: Iterable[Axes], intervals: Iterable[Any]) -> None:
+    """Shade every axes by phase, an interval with name, start and end; the first one names them."""
+    seen: set[str] = set()
+    for phase in intervals:
+        color = PHASE_COLORS.get(phase.name, FAINT)
+        for i, axes in enumerate(grid):
+            shade(axes, phase.start, phase.end, color, phase.name if i == 0 and phase.name not in seen else None, 0.2)
+            axes.axvline(phase.start, color=INK, linewidth=0.6, alpha=0.5)
+        seen.add(phase.name)

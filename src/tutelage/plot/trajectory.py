@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
 from tutelage.errors import InputError
+from tutelage.plot import labels as text
 from tutelage.plot.axes import (
     Figure,
     column,
@@ -30,17 +31,6 @@ from tutelage.plot.axes import (
     shade,
     shown_times,
     spread_marks,
-)
-from tutelage.plot.labels import (
-    TIME,
-    capital,
-    columns_of_R,
-    error_label,
-    problem_in_words,
-    quantity_label,
-    settings_in_words,
-    time_label,
-    title_and_conditions,
 )
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, color_at, line_look, stroke
 
@@ -108,11 +98,11 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
         for end in np.unique(trajectory.end_time) if outcome else ():
             axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
     scale_time(grid[0], times)
-    who, how = title_and_conditions(trajectory)
+    who, how = text.title_and_conditions(trajectory)
     if trajectory.problem is None:
         how = f"variables {', '.join(trajectory.variables)}"
-    small = ", ".join([how, *settings_in_words(trajectory)])
-    return finish(grid, time_label(trajectory), title, who, small, outcome, alarm=True)
+    small = ", ".join([how, *text.settings_in_words(trajectory)])
+    return finish(grid, text.time_label(trajectory), title, who, small, outcome, alarm=True)
 
 
 def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
@@ -126,7 +116,7 @@ def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory, shown: np.nd
     for task, mean in enumerate(errors.mean(axis=1)):
         look = {"color": color_at(task + others), "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
         axes.plot(t, mean, label=f"task {task + 1}" if len(errors) > 1 else None, **look)
-    scale_error(axes, errors, error_label(trajectory))
+    scale_error(axes, errors, text.error_label(trajectory))
 
 
 def mark_switches(axes: Axes, trajectory: Any) -> None:
@@ -150,7 +140,7 @@ def panels_of(curve: Any) -> dict[str, list[Line]]:
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
     if known and curve.kind != "equations":
         shown = [n for n in known if n in ("R", "Q") or np.ptp(runs[n], axis=1).max() > 1e-12]
-        return {quantity_label(n, curve.problem): lines_of(n, runs[n], curve.problem) for n in shown}
+        return {text.quantity_label(n, curve.problem): lines_of(n, runs[n], curve.problem) for n in shown}
     scalars = [Line(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
     others = {n: lines_of(n, v) for n, v in runs.items() if v.ndim > 2}
     return ({", ".join(line.label for line in scalars): scalars} if scalars else {}) | others
@@ -170,7 +160,7 @@ def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> l
         values = np.swapaxes(values, 2, 3)  # (run, time, unit, task)
         columns = [f", task {task + 1}" for task in range(values.shape[3])]
     elif name == "R":
-        kind, labels = columns_of_R(problem, len(columns))
+        kind, labels = text.columns_of_R(problem, len(columns))
         if kind not in ("teacher", "mean"):
             columns = [f", {'task ' if kind else ''}{label}" for label in labels]
 
@@ -243,7 +233,7 @@ def plot_overlaps(trajectory: Trajectory, time: float | None = None, *, run: int
         R, Q = R[run], Q[run]
     times = np.asarray(trajectory.times, dtype=float)
     place = times.size - 1 if time is None else int(np.argmin(np.abs(times - float(time))))
-    who, how = title_and_conditions(trajectory)
+    who, how = text.title_and_conditions(trajectory)
     K, M = R.shape[1:]
     small = "" if title == "" else ", ".join(part for part in (how, rf"at $\alpha={times[place]:g}$") if part)
     heading = who if title is None else title
@@ -256,12 +246,12 @@ def plot_overlaps(trajectory: Trajectory, time: float | None = None, *, run: int
 def draw_overlaps(panels: Sequence[Axes], R: np.ndarray, Q: np.ndarray, problem: Problem | None) -> AxesImage:
     """Heat maps of R and Q in two panels, with one range of colors and a line between the units of two tasks."""
     bound = max(float(np.max(np.abs(R))), float(np.max(np.abs(Q))), 1e-12)
-    kind, columns = columns_of_R(problem, R.shape[1])
+    kind, columns = text.columns_of_R(problem, R.shape[1])
     students = [str(k + 1) for k in range(len(Q))]
     heat_map(panels[0], R, students, columns, -bound)
     image = heat_map(panels[1], Q, students, students, -bound)
     for axes, name in zip(panels, "RQ", strict=True):
-        label_panel(axes, quantity_label(name, problem).replace("\n", " "))
+        label_panel(axes, text.quantity_label(name, problem).replace("\n", " "))
     panels[0].set(xlabel="teacher unit" if kind == "teacher" else kind, ylabel="student unit")
     panels[1].set_xlabel("student unit")
     own = [label.split(".")[0] for label in columns] if kind.startswith("task") else []
@@ -285,8 +275,8 @@ def heat_map(axes: Axes, values: np.ndarray, rows: list[str], columns: list[str]
     axes.spines[:].set_visible(False)
     for (i, j), value in np.ndenumerate(values) if max(values.shape) <= NUMBERED else ():
         color = "white" if abs(value) > 0.6 * high else INK  # on a dark cell
-        text = f"{np.round(value, 3) + 0.0:.3f}" if low < 0 else f"{value:.2f}"
-        axes.text(j, i, text, ha="center", va="center", color=color, fontsize=8.0)
+        number = f"{np.round(value, 3) + 0.0:.3f}" if low < 0 else f"{value:.2f}"
+        axes.text(j, i, number, ha="center", va="center", color=color, fontsize=8.0)
     return image
 
 
@@ -316,11 +306,11 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     for axes in grid[: 1 + len(names)]:
         mark_switches(axes, theory)
     scale_time(grid[0], times)
-    who, how = title_and_conditions(theory)
+    who, how = text.title_and_conditions(theory)
     size = f"{runs} of N = {comparison.dim}" if comparison.dim is not None else runs
     small, outcome = ", ".join(part for part in (how, size) if part), comparison.verdict.outcome
     alarm = outcome.startswith("differ")
-    return finish(grid, time_label(theory), title, who, small, f"Theory and {runs}: {outcome}", alarm=alarm)
+    return finish(grid, text.time_label(theory), title, who, small, f"Theory and {runs}: {outcome}", alarm=alarm)
 
 
 def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
@@ -342,7 +332,7 @@ def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarra
         axes.plot(t, theory, color=color_at(task), linewidth=1.8, label=line)
         every = spread_marks(t, task, len(curves[0]), 2 * MARKS)
         axes.plot(t, mean, **plain_dots(place, 4.2), markevery=every, zorder=3, label=marks)
-    scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown], error_label(comparison.theory))
+    scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown], text.error_label(comparison.theory))
     escape = comparison.escape
     if escape is not None and escape.by_noise:
         at = np.full(escape.escaped.size, escape.threshold)
@@ -364,7 +354,7 @@ def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, sho
         marks |= {"markersize": 3.8, "markevery": spread_marks(t, i, len(theory), MARKS), "zorder": 3}
         axes.plot(t, mean, color=look["color"], linestyle="none", **marks)
         axes.plot(t, line.values[0], label=label, **look)
-    scale_overlaps(axes, gap.theory, quantity_label(name, problem))
+    scale_overlaps(axes, gap.theory, text.quantity_label(name, problem))
 
 
 def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
@@ -395,7 +385,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
     fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=0.22, label="± 2 std. deviations", positive=True)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
-    scale_error(grid[0], error, error_label(theory))
+    scale_error(grid[0], error, text.error_label(theory))
     for axes, name in zip(grid[1:], names, strict=False):
         values = np.asarray(theory[name])[shown]
         lines, widths = lines_of(name, values[None]), lines_of(name, result.sd(name)[None, shown])
@@ -403,20 +393,22 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
         for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
             fill_band(axes, t, line.values[0], 2 * width.values[0], look["color"], alpha=pale)
             axes.plot(t, line.values[0], label=label, **look)
-        scale_overlaps(axes, values, quantity_label(name))
+        scale_overlaps(axes, values, text.quantity_label(name))
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
     scale_time(grid[0], times)
-    who, how = problem_in_words(theory.problem)
+    who, how = text.problem_in_words(theory.problem)
     small = f"{how}; scatter of single networks with $N={result.dim}$"
-    return finish(grid, time_label(theory), title, who, small, [capital(doubt) for doubt in result.doubts()], alarm=True)
+    return finish(
+        grid, text.time_label(theory), title, who, small, [text.capital(doubt) for doubt in result.doubts()], alarm=True
+    )
 
 
 @figure_of("what step_moments returned", "drift", "diffusion", "names")
 def plot_step_moments(result: Any, *, title: str | None = None) -> Figure:
     """Draw what `step_moments` measured against theory: on the diagonal, theory and network agree."""
-    who, how = problem_in_words(result.problem)
+    who, how = text.problem_in_words(result.problem)
     step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"
     heading = title or f"{who}: network and theory {'agree' if result.agrees else 'differ'}"
     figure, ((left, right),) = panel_grid(1, 2, heading, f"{how}; {step}; bars: 2 std. errors", height=3.8)
@@ -456,7 +448,7 @@ def plot_data(result: Any, *, title: str | None = None) -> Figure:
         panels[1].plot(ranks, np.cumsum(mean) / result.dim, color=COLORS[0], linestyle=DASHES[1], label="variance")
         panels[1].set(xscale="log", ylabel="share up to this direction", ylim=(0.0, 1.05))
     size, outcome = str(result).splitlines()[:2]
-    return finish(panels, "direction, by variance", title, "What the theory uses of these data", size, capital(outcome))
+    return finish(panels, "direction, by variance", title, "What the theory uses of these data", size, text.capital(outcome))
 
 
 @figure_of("what Data.compare returned", "theory", "error", "causes", "data")
@@ -476,7 +468,7 @@ def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     below.plot(times, gap, color=INK, linewidth=2.0, label="gap, their sum")
     below.axhline(0.0, color=FAINT, linewidth=0.8)
     below.set_ylabel("part of the gap")
-    scale_error(above, np.concatenate([theory, result.error["samples"].mean(axis=0)]), error_label(result.theory))
+    scale_error(above, np.concatenate([theory, result.error["samples"].mean(axis=0)]), text.error_label(result.theory))
     scale_time(below, times)
     outcome = f"Gap at the end: {gap[-1]:.3g} ± {gap_error[-1]:.1g}, or {gap[-1] / theory[-1]:.0%} of the theory"
-    return finish([above, below], TIME, title, *problem_in_words(result.theory.problem), outcome)
+    return finish([above, below], text.TIME, title, *text.problem_in_words(result.theory.problem), outcome)
