@@ -36,7 +36,7 @@ def sample_increments(system, t, state, key, count):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.diffusion import increments
+    from tutelage.dynamics.linearized import shares
     from tutelage.moments.matrices import joint_covariance
     from tutelage.problem.sample import normals_needed
 
@@ -45,7 +45,7 @@ def sample_increments(system, t, state, key, count):
     roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
     key, other = jax.random.split(key)
     parts = jnp.einsum("lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2])))
-    return increments(system, t, state, parts, jax.random.normal(other, (count, normals_needed(system.problem))))
+    return shares(system, t, state, parts, jax.random.normal(other, (count, normals_needed(system.problem))))
 
 
 def jacobian(system, t, state):

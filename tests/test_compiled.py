@@ -1,4 +1,4 @@
-"""The kernel of small committees (integrate/compiled.py): the same curves, steps and messages as the JAX program."""
+"""The kernel of small committees (dynamics/committee_kernel.py): the same curves, steps and messages as the JAX program."""
 
 import jax
 import numpy as np
@@ -9,8 +9,8 @@ from tutelage._solve import prepare
 from tutelage.dynamics import committee_kernel
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import Status
-from tutelage.integrate import compiled, program
-from tutelage.integrate.program import Options, anonymous, first_times, padded, tolerances
+from tutelage.integrate import program
+from tutelage.integrate.program import Options, first_times, padded, tolerances
 from tutelage.moments import moments_for
 
 TIMES = np.linspace(0.0, 60.0, 31)
@@ -25,15 +25,13 @@ def problem(K=2, M=2, *, student=None, teacher=None, noise=0.0, inputs=None, **s
 def by_kernel(one, start, times=TIMES, flow=False, max_steps=10_000):
     options = Options(flow, "explicit", True, max_steps=max_steps)
     moments = moments_for(one)
-    assert compiled.covers(one, moments, options)
-    return compiled.integrate(one, moments, start, start.blocks(one), times, tolerances(), options)
+    assert program.has_machine_code(one, moments, options)
+    return program.run_committee(one, moments, start, start.blocks(one), times, tolerances(), options)
 
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=10_000):
     options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
-    raw = program.integrate(
-        as_arrays(one), moments, as_arrays(anonymous(start)), padded(times, moments), tolerances(), options
-    )
+    raw = program.integrate(as_arrays(one), moments, as_arrays(start), padded(times, moments), tolerances(), options)
     return first_times(raw, times.size)
 
 
@@ -115,7 +113,7 @@ def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
     few = by_kernel(one, start, max_steps=5)
     assert few.status_code == Status.MAX_STEPS
     assert np.isnan(few.error[-1])
-    monkeypatch.setattr(compiled, "BOUND", 0.6)  # so that overlaps above 1.2 count as diverged
+    monkeypatch.setattr(program, "BOUND", 0.6)  # so that overlaps above 1.2 count as diverged
     cut = by_kernel(one, start)
     assert cut.status_code == Status.DIVERGED
     assert 0 < cut.end_time < TIMES[-1]
@@ -157,16 +155,16 @@ def test_random_problems():
     ],
 )
 def test_other_problems_take_the_jax_program(one):
-    assert not compiled.covers(one, moments_for(one), Options(False, "explicit", True))
+    assert not program.has_machine_code(one, moments_for(one), Options(False, "explicit", True))
 
 
 def test_traced_numbers_and_other_solvers_take_the_jax_program():
     one = problem()
-    assert not compiled.covers(one, moments_for(one), Options(False, "stiff", True))
+    assert not program.has_machine_code(one, moments_for(one), Options(False, "stiff", True))
     seen = []
 
     def final(lr):
-        seen.append(compiled.covers(one.replace(lr=lr), moments_for(one), Options(False, "explicit", True)))
+        seen.append(program.has_machine_code(one.replace(lr=lr), moments_for(one), Options(False, "explicit", True)))
         return lr
 
     jax.make_jaxpr(final)(0.5)

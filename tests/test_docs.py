@@ -249,7 +249,7 @@ def test_the_map_names_what_exists():
         ("`tu.solve`", "`tu.solver`"),
         ("`make test-papers`", "`make test-paper`"),
         ("`explorer/`", "`explore/`"),
-        ("`population_error` (`dynamics/error.py`)", "`population_error` (`dynamics/overlaps.py`)"),
+        ("`population_error` (`dynamics/order_parameters.py`)", "`population_error` (`dynamics/overlaps.py`)"),
     ],
 )
 def test_a_wrong_name_on_the_map_is_found(right, wrong):

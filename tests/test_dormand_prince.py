@@ -10,7 +10,7 @@ import tutelage as tu
 from tests.problems import pair
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.integrate import dormand_prince as dp
-from tutelage.integrate.program import Options, anonymous, integrate, padded, tolerances
+from tutelage.integrate.program import Options, integrate, padded, tolerances
 from tutelage.moments import moments_for
 
 
@@ -200,7 +200,7 @@ def test_the_same_curve_as_by_diffrax(name):
         gradient: integrate(
             as_arrays(problem),
             moments,
-            as_arrays(anonymous(start)),
+            as_arrays(start),
             padded(times, moments),
             tolerances(),
             Options(False, "explicit", True, gradient),

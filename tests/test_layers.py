@@ -39,7 +39,6 @@ LAYERS = (
     ("trajectory",),
     ("accuracy",),
     ("_solve",),
-    ("_solve_batch",),
     ("validity",),
     ("simulation",),
     ("plot",),

@@ -13,9 +13,8 @@ from tests.problems import generic_overlaps, jacobian, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.order_parameters import flatten, unflatten
-from tutelage.dynamics.resolvent import Levels, resolvent
+from tutelage.integrate.diffrax_solvers import Levels, Rodas5P, resolvent
 from tutelage.integrate.program import choose
-from tutelage.integrate.stiff import Rodas5P
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
 BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))

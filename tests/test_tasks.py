@@ -99,7 +99,7 @@ def test_general_averages_equal_closed_forms(heads):
         state, t = initial_overlaps(mixed, start)
         system = OrderParameters(mixed, t)
         seen = system.observe(state)
-        return system.drift(time, state), system.error(seen), system.loss(seen)
+        return system.drift(time, state), system.error_and_loss(seen)
 
     by_formulas, by_nodes = (jax.jit(partial(everything, problem)) for problem in (closed, general))
     for time in (1.0, 3.0):

@@ -53,7 +53,7 @@ GROUPS = {
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
 SHARED |= {"protocols": "schedules", "greedy_rates": "schedules"}
-THEORY = ("dynamics", "_solve", "_solve_batch")
+THEORY = ("dynamics", "_solve")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.sweep.Sweep"),

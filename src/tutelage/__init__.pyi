@@ -1,7 +1,6 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import analysis, errors, labels, losses, moments, page, papers, plot, rules, schedules
-from ._solve import solve
-from ._solve_batch import solve_batch
+from ._solve import solve, solve_batch
 from ._version import __version__
 from .comparison import compare
 from .data import from_data

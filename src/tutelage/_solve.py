@@ -1,37 +1,44 @@
-"""Theory as a curve: integrate a closed system and return a `Trajectory`.
+"""Theory as a curve: integrate a closed system, or many problems of one shape together, and return a `Trajectory`.
 
 `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
+A batch is one program too: its members take their steps side by side, each with its own step size, until the slowest has
+finished. On a CPU a few members at a time fit into the cache and end at about the same step, and threads keep every core
+busy with chunks of them (compiled programs hold no lock); on a GPU as many as its memory allows run at once.
 """
 
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from tutelage import checks
-from tutelage._types import ArrayLike
+from tutelage._pool import cores
+from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics import ClosedSystem
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
-from tutelage.integrate import compiled
 from tutelage.integrate.program import (
+    AT_ONCE,
     MAX_STEPS,
     SOLVERS,
     Options,
     Raw,
-    anonymous,
     by_nodes,
     by_quadrature,
     choose,
+    eager,
     first_times,
     integrate,
     padded,
+    run,
     tolerances,
 )
 from tutelage.labels import Logistic, Real
@@ -41,7 +48,7 @@ from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, rando
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import Blocks, require_start
 from tutelage.times import check_times
-from tutelage.trajectory import Trajectory, eager
+from tutelage.trajectory import Trajectory
 
 System: TypeAlias = Problem | ClosedSystem
 Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
@@ -51,6 +58,16 @@ LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a war
 STAIRS = 8.0  # times 1/points: relative tolerance where a sampled update jumps; its own error is larger
 LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
+SHAPES = (
+    *("hidden", "activation", "outputs", "levels", "student", "teacher", "inputs", "sgd"),
+    *("loss", "labels", "rule", "function", "metric", "teachers", "schedule", "drift"),
+)
+FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps", "heads", "order")
+MEMBERS = "members"  # the name of the batch axis inside the program
+ON_CPU = 32  # members that step together
+IN_MEMORY = 2**30  # numbers that averages over points may hold on a GPU: 8 GiB
+ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
+FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 
 def solve(
@@ -138,21 +155,28 @@ def solve(
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    if compiled.covers(problem, averages, options) and not checks.is_traced(start):
-        raw = compiled.integrate(problem, averages, start, blocks, times, steps, options)
-    else:
-        raw = integrate(as_arrays(problem), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
-    raw = _observed(raw, observe)
-    raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
+    raw = run(problem, averages, start, blocks, times, steps, options)
+    if observe:
+        seen = raw.variables["R"], raw.variables["Q"], raw.variables["readout"]
+        more = {name: jax.vmap(f)(*seen) for name, f in observe.items()}
+        raw = raw._replace(variables=raw.variables | (more if checks.is_traced(more) else eager(more)))
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if isinstance(quadrature, Quadrature):
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
     nodes = by_nodes(averages)
     if nodes is not None and nodes.points:
         settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
+    trajectory = assemble(raw, times, problem, start, settings)
     if checks.is_traced(raw):
-        return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings, averages)
+        return trajectory
+    if by_quadrature(averages):
+        from tutelage.accuracy import quadrature_warning
+
+        if sentence := quadrature_warning(trajectory, averages):
+            warnings.warn(sentence, ValidityWarning, stacklevel=2)
+    if raw.status_code != Status.FINISHED:
+        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=2)
+    return trajectory
 
 
 def _require_variance(problem: Problem) -> None:
@@ -219,13 +243,6 @@ def require_observers(problem: System, observe: Observers) -> None:
             ) from None
 
 
-def _observed(raw: Raw, observe: Observers) -> Raw:
-    """What was recorded, with what the user wants to record besides."""
-    seen = raw.variables
-    more = {name: jax.vmap(f)(seen["R"], seen["Q"], seen["readout"]) for name, f in (observe or {}).items()}
-    return raw._replace(variables=seen | more)
-
-
 def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, Blocks | None]:
     """The start, and r, q, t per level, after problem and start were checked; warns where the result needs a caution."""
     if isinstance(problem, ClosedSystem):
@@ -289,10 +306,9 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
 
 def largest_rate(problem: Problem) -> float:
     """eta lam_max at time zero, a fixed momentum included."""
-    sgd = problem.sgd
-    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
-    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
-    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+    lr, momentum = problem.sgd.lr, problem.sgd.momentum
+    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1.0 - float(momentum)
+    return float(lr(jnp.zeros(())) if callable(lr) else lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
@@ -310,6 +326,10 @@ def _may_be_differentiated(problem: System, start: PyTree) -> bool:
 
 
 def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
+    """A trajectory of what was integrated, cut where it ended early; a batch is not cut, because other members go on."""
+    if not checks.is_traced(raw) and np.ndim(raw.status_code) == 0 and raw.status_code != Status.FINISHED:
+        end = int(np.searchsorted(times, raw.end_time, side="right"))
+        raw, times = first_times(raw, end), times[:end]
     known = isinstance(problem, Problem)
     return Trajectory(
         times=times,
@@ -321,24 +341,6 @@ def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settin
     )
 
 
-def _finish(
-    raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings, averages: Moments | None
-) -> Trajectory:
-    """Outside JAX transformations: cut at a divergence, and say so."""
-    end = int(np.searchsorted(times, raw.end_time, side="right"))
-    if raw.status_code != Status.FINISHED:
-        raw, times = first_times(raw, end), times[:end]
-    trajectory = assemble(raw, times, problem, start, settings)
-    if averages is not None and by_quadrature(averages):
-        from tutelage.accuracy import quadrature_warning
-
-        if sentence := quadrature_warning(trajectory, averages):
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
-    if not trajectory.finished:
-        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
-    return trajectory
-
-
 def keeps_blocks(problem: System, keep: str | None) -> bool:
     """Are r and q kept per level? Always of a mixture, whose error needs them."""
     if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
@@ -346,3 +348,171 @@ def keeps_blocks(problem: System, keep: str | None) -> bool:
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS
+
+
+def solve_batch(
+    problem: Problem,
+    over: Mapping[str, Numbers],
+    start: Start | Sequence[Start] | None = None,
+    times: ArrayLike | Sequence[float] = 100.0,
+    *,
+    gradient_flow: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    solver: str = "auto",
+    quadrature: Quadrature | None = None,
+    keep: str = "fields",
+    max_steps: int = MAX_STEPS,
+    chunk: int | None = None,
+    workers: int | None = None,
+) -> Trajectory:
+    """Solve many problems that differ in numbers: one `Trajectory` with a leading axis `batch`.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that all members share.
+    over : dict of lists
+        What differs, by the names of `Problem.replace`, with one entry per member: {"lr": rates, "noise": sigmas}. All
+        lists have one length; make combinations with np.meshgrid.
+    start : Start or list of Start, optional
+        One initial condition for all members, or one each.
+    times, gradient_flow, rtol, atol, solver, quadrature, max_steps
+        As in `solve`.
+    keep : str
+        "blocks" also records r and q per level.
+    chunk : int, optional
+        Members that step together. Default: 32 on a CPU, as many as fit on a GPU.
+    workers : int, optional
+        Threads. Default: the cores.
+
+    Returns
+    -------
+    Trajectory
+        Each member equals the result of `solve`, to the tolerance. A member that diverges is NaN from there on;
+        `status_code` marks it.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> rates = [0.1, 0.2, 0.5]
+    >>> curves = tu.solve_batch(problem, {"lr": rates}, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> curves.error.shape, curves.error[:, -1].round(4)
+    ((3, 11), array([0.028 , 0.0163, 0.0145]))
+    """
+    solver = checks.known("solver", solver, ("auto", *SOLVERS))
+    values, count = _values(problem, over)
+    largest = problem.replace(**{n: x[-1] if _are_probabilities(n) else x.max(axis=0) for n, x in values.items()})
+    times, start = check_times(times), random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
+    starts = list(start) if isinstance(start, Sequence) else [start]
+    if isinstance(start, Sequence) and len(starts) != count:
+        raise InputError(
+            f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one for each."
+        )
+    for i in (0, -1):
+        prepare(problem.replace(**{name: value[i] for name, value in values.items()}), starts[i], times)
+    options = Options(
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
+        solver=choose(largest, times) if solver == "auto" else solver,
+        keep=keeps_blocks(problem, keep),
+        max_steps=checks.as_count("max_steps", max_steps),
+    )
+    problems = eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values)
+    problems = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, problems)
+    # one start is shared, not copied
+    begin = jax.tree.map(lambda *x: np.stack(x), *map(as_arrays, starts))
+    begin = jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), begin)
+    averages = moments_for(problem, quadrature, others=[largest])
+    size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
+    size = -(-count // -(-count // size))  # chunks of equal size
+    workers = cores() if workers is None else checks.as_count("workers", workers)
+    steps = tolerances(rtol, atol)
+    raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
+    trajectory = assemble(raw, times, problems, begin, settings)
+    if not trajectory.finished:
+        warnings.warn(f"of these problems {trajectory.status}", DivergenceWarning, stacklevel=2)
+    return trajectory
+
+
+def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np.ndarray], int]:
+    """What differs, as arrays with a leading axis of members; the extremes of each are tried on the problem."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is {kind_of(problem)}; solve_batch takes a tutelage Problem.")
+    if not isinstance(over, Mapping) or not over:
+        raise InputError(f"over is {checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
+    for name in over:
+        if str(name).rpartition(".")[2] in SHAPES + FLAGS:
+            raise InputError(
+                f"over has {name!r}, which changes shapes, functions or flags; call solve_batch once for each, or use sweep."
+            )
+    values = {name: _entries(name, value) for name, value in over.items()}
+    lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise InputError(f"over has lists of lengths {lengths}; give one entry per problem to each, and at least one.")
+    for name, value in values.items():
+        for extreme in value if _are_probabilities(name) else (value.min(axis=0), value.max(axis=0)):
+            problem.replace(**{name: extreme})
+    return values, next(iter(lengths.values()))
+
+
+def _are_probabilities(name: str) -> bool:
+    """Do the numbers of each member sum to one? Then the largest of all members are no member."""
+    return str(name).endswith("schedule.shares")
+
+
+def _entries(name: str, value: Numbers) -> np.ndarray:
+    """One list of `over` as an array of floats; sizes of batches as whole numbers."""
+    array = np.asarray(checks.as_array(name, value), dtype=float)
+    if str(name).rpartition(".")[2] != "batch" or not np.all(np.isfinite(array)):
+        return array
+    sizes = [checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]
+    return np.array(sizes).reshape(array.shape)
+
+
+def _fitting(problem: Problem, times: np.ndarray, moments: Moments) -> int:
+    """Members that step together on this device."""
+    if jax.default_backend() == "cpu":
+        return ON_CPU
+    K, M, L = problem.student.hidden, problem.references.hidden, problem.inputs.levels
+    nodes, fitting = by_nodes(moments), ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M)))
+    if nodes is not None and nodes.points:  # fields, updates and their products at all points
+        fitting = min(fitting, IN_MEMORY // (max(nodes.points, AT_ONCE) * (2 * K + M + K**2)))
+    return max(1, fitting)
+
+
+def side_by_side(
+    problems: PyTree,
+    moments: Moments,
+    starts: PyTree,
+    times: np.ndarray,
+    tolerances: np.ndarray,
+    options: Options,
+    *,
+    size: int,
+    workers: int,
+) -> Raw:
+    """All members, `size` at a time; the last chunk repeats its last member, so that one program serves all.
+
+    problems, starts: one of each, with a leading axis of members on every number. tolerances: rtol, atol.
+    """
+    numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
+    count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
+    shared = padded(times, moments) if on_cpu else times, tolerances, options
+
+    def some(first: int) -> Raw:
+        which = np.minimum(np.arange(first, first + size), count - 1)
+        raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), moments, *shared)
+        return eager(jax.vmap(lambda each: first_times(each, times.size))(raw))  # the padding stays on the device
+
+    with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
+        parts = list(pool.map(some, range(0, count, size)))
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+@eqx.filter_jit
+def _together(members: PyTree, moments: Moments, times: NumpyOrJax, tolerances: NumpyOrJax, options: Options) -> Raw:
+    options = options._replace(axis=MEMBERS)
+    one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
+    return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)

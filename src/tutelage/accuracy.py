@@ -11,7 +11,7 @@ import numpy as np
 
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
-from tutelage.integrate.program import Options, anonymous, by_quadrature, integrate, tolerances
+from tutelage.integrate.program import Options, by_quadrature, eager, integrate, tolerances
 from tutelage.moments import (
     ClosedMoments,
     MixtureMoments,
@@ -24,7 +24,7 @@ from tutelage.moments import (
 )
 from tutelage.moments.quadrature import QuadratureAverages, shortfall
 from tutelage.problem import Problem
-from tutelage.trajectory import Trajectory, eager
+from tutelage.trajectory import Trajectory
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 QUADRATURE = "quadrature"
@@ -147,7 +147,7 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     parts: Sequence[Moments] = whole.scramblings()
     options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
-    arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
+    arrays, start, times = as_arrays(problem), as_arrays(trajectory.start), np.asarray(trajectory.times)
     each = [eager(integrate(arrays, part, start, times, steps, options)) for part in parts]
     curves = [raw.variables | {"error": raw.error} for raw in each]
     return {name: confidence([np.asarray(curve[name]) for curve in curves]) for name in curves[0]}

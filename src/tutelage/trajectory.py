@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Tree = TypeVar("Tree")
 CLASS_ERRORS = "tutelage.simulation.recorded_error:class_errors"
 FIGURE, VALIDITY_LINES = "tutelage.plot:plot_trajectory", "tutelage.validity:known_lines"
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
@@ -313,8 +311,3 @@ def load(path: str | Path) -> Trajectory:
     True
     """
     return Trajectory.from_dataset(storage.read(path))
-
-
-def eager(tree: Tree) -> Tree:
-    """The same tree with NumPy arrays: fetched once, sliced freely."""
-    return jax.tree.map(np.asarray, jax.device_get(tree))

@@ -6,7 +6,6 @@ What each line means is in docs/notation.md, "What the limit drops".
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
@@ -128,7 +127,7 @@ def assess(trajectory: Trajectory) -> Validity:
     notes: list[str] = []
     mixture = isinstance(problem.inputs, Mixture)
     largest = largest_rate(problem)
-    small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= LARGEST_STATE
+    small = flatten(state).size <= LARGEST_STATE
     noise_dim = _escape_noise(system, trajectory, state, notes) if small and not (gradient_flow or mixture) else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
     critical = critical_rate(problem, t) if usual and small else None
@@ -160,7 +159,7 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     if "r" not in seen or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None  # also where the levels were not kept
     bias = None if like.bias is None else seen["bias"]
-    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), np.asarray(trajectory.times)
+    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias), np.asarray(trajectory.times)
     local, vectors = LocalDynamics(system, like), np.asarray(flatten(states))
     drifts = local.drifts(vectors, times)
     speed = np.linalg.norm(drifts, axis=1)

@@ -7,10 +7,8 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tutelage.comparison.expected import _beyond_limit
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.committee import is_committee
-from tutelage.dynamics.diffusion import point_sets
-from tutelage.dynamics.linearized import LocalDynamics
-from tutelage.dynamics.order_parameters import flatten, unflatten
+from tutelage.dynamics.linearized import LocalDynamics, point_sets
+from tutelage.dynamics.order_parameters import flatten, is_committee, unflatten
 from tutelage.moments import moments_for
 
 LEVELS = tu.Spectrum([1.7, 0.6, 0.2], [0.4, 0.35, 0.25])

@@ -9,8 +9,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair, sample_increments
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import point_sets
-from tutelage.dynamics.linearized import LocalDynamics
+from tutelage.dynamics.linearized import LocalDynamics, point_sets
 from tutelage.dynamics.order_parameters import flatten
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])

@@ -20,11 +20,11 @@ SIGNS = {
 }
 PROGRAM = """
 import inspect, json, sys, textwrap
-from tutelage.integrate import compiled
+from tutelage.integrate import program
 from tutelage.moments import erf
 from tutelage.papers import replicas
 
-compiled.covers = lambda *_: False  # the machine code has this formula, too (tests/test_compiled.py)
+program.has_machine_code = lambda *_: False  # the machine code has this formula, too (tests/test_compiled.py)
 old, new = json.loads(sys.argv[1])
 source = textwrap.dedent(inspect.getsource(erf.ErfAverages.slopes_squared_error))
 assert old in source

@@ -11,7 +11,7 @@ from scipy import stats
 import tutelage as tu
 from tests.rules.test_feedback_alignment import START, TIMES, assert_within_sampling, largest_z, matrices, numpy_sgd
 from tutelage.cli.app import main
-from tutelage.dynamics.error import averages_of
+from tutelage.dynamics.order_parameters import averages_of
 from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
 
 TEACHER = tu.Network(2, "erf")

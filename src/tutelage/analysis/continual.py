@@ -13,11 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._solve import solve
-from tutelage._solve_batch import solve_batch
+from tutelage._solve import solve, solve_batch
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult, curve_of
-from tutelage.dynamics.error import generalization_error
+from tutelage.dynamics.order_parameters import generalization_error
 from tutelage.errors import InputError, require_fields
 from tutelage.problem import Problem, Replay, Start, Tasks, random_start
 from tutelage.problem.problem import require_problem

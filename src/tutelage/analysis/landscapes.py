@@ -30,7 +30,7 @@ from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.error import Point, averages_of, field_means, population_error, shared_parity
+from tutelage.dynamics.order_parameters import Point, averages_of, field_means, population_error, shared_parity
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update

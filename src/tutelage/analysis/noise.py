@@ -2,7 +2,7 @@
 
 u_N = u + N^(-1/2) du. To leading order du is Gaussian with mean zero, and its covariance Sig obeys
     dSig/dalpha = J Sig + Sig J^T + D,   Sig(0) = 0 (all networks start at the same overlaps),
-J the Jacobian of the drift along the solved curve, D = N^2 Cov(one step) (dynamics/diffusion.py). So
+J the Jacobian of the drift along the solved curve, D = N^2 Cov(one step) (dynamics/linearized.py). So
     Cov(u_N) = Sig / N,    sd(e_g) = sqrt(grad^T Sig grad / N).
 It holds as long as fluctuations stay small: not through an escape that noise decides (docs/how-to/error-bars.md).
 
@@ -26,8 +26,7 @@ from tutelage._solve import solve
 from tutelage._types import ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import point_dims, point_sets
-from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics
+from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics, point_dims, point_sets
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start

@@ -35,7 +35,7 @@ from tutelage._types import Array, Table
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
-from tutelage.integrate.program import Options, anonymous, integrate, tolerances
+from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real, Sign
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
@@ -343,7 +343,7 @@ def new_search(
     weights: Any = simpson(np.eye(times.size), x=times)
     search = Search(
         problem=as_arrays(controlled),
-        start=as_arrays(anonymous(start)),
+        start=as_arrays(start),
         moments=moments,
         steps=tolerances(sampled_rtol(moments)),
         level=np.array(level),

@@ -28,10 +28,8 @@ from tutelage import checks
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import point_dims, point_sets, shares
-from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.linearized import LocalDynamics
-from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.dynamics.linearized import LocalDynamics, point_dims, point_sets, shares
+from tutelage.dynamics.order_parameters import Overlaps, averages_of, field_means, flatten
 from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start

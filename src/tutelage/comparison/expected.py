@@ -26,7 +26,7 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds
-from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics, exponentials
+from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
@@ -184,7 +184,9 @@ def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> n
     blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
     blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
     b = [np.zeros(size)]
-    for step in exponentials(blocks * np.diff(times)[:, None, None]):
+    from scipy.linalg import expm  # takes long to import
+
+    for step in expm(blocks * np.diff(times)[:, None, None]):
         b.append(step[:size, :size] @ b[-1] + step[:size, size])
     return np.array(b)
 

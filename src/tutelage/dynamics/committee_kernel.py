@@ -1,11 +1,11 @@
-"""The solve of small committees as machine code: the twin of dormand_prince.py and of the closed forms of squared loss.
+"""Committees of erf units as machine code: the twin of dormand_prince.py and of the closed forms of squared loss.
 
 The state is one vector y: of every student k its overlaps with all n = K + M units on all L levels, (K, n, L), students
 before teachers; then the readout v (K), and e_g in the unit 1/fine, which guides the steps (program.py). The letters and
-equations are those of order_parameters.py, matrices.py, erf.py and polynomial.py; tests/test_compiled.py compares the two.
+equations are those of order_parameters.py, matrices.py and erf.py; tests/test_compiled.py compares the two.
 
-Machine code is made when first needed and cached on disk, for all K, M and L at once. Short loops and few functions keep
-that to seconds.
+Nothing is traced or compiled for a new problem: machine code is made when first needed and cached on disk, for all K, M and
+L at once. Short loops and few functions keep that to seconds.
 """
 
 import math
@@ -15,8 +15,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._numba import compiler
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
 from tutelage.errors import Status
+from tutelage.moments import ClosedMoments
 from tutelage.moments.averages import COEFFICIENTS
+from tutelage.moments.erf import ErfAverages
+from tutelage.problem import Problem
 
 STEP, ALL = 12, 17  # these as in dormand_prince.py
 SAFETY, SLOWEST, FASTEST, ALMOST, FIRST = 0.9, 0.2, 10.0, 1.0001, 1e-3
@@ -54,55 +58,98 @@ class Committee(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays to work in. C: covariance. w: Delta = sum_a w_a g_a. both: A beside B. first, second: the students of a pair.
+    """Arrays to work in. C: covariance. w: Delta = sum_a w_a g_a. first, second: the students of a pair.
 
-    overlaps: of all units with all units, on all levels.
+    overlaps: of all units with all units, on all levels. both: A beside B.
     """
 
     C: Float[np.ndarray, "n n"]
     w: Float[np.ndarray, " n"]
+    first: Int[np.ndarray, " pairs"]
+    second: Int[np.ndarray, " pairs"]
+    overlaps: Float[np.ndarray, "n n_and_levels"]
     both: Float[np.ndarray, "K n"]
     slopes: Float[np.ndarray, "K n"]
     G: Float[np.ndarray, "K K"]
     c: Float[np.ndarray, "n n"]
     d: Float[np.ndarray, " n"]
     root: Float[np.ndarray, " n"]
-    first: Int[np.ndarray, " pairs"]
-    second: Int[np.ndarray, " pairs"]
     total: Float[np.ndarray, " pairs"]
     x: Float[np.ndarray, "n pairs"]
     y: Float[np.ndarray, "n pairs"]
     s: Float[np.ndarray, "n pairs"]
     sines: Float[np.ndarray, "pairs_of_fields pairs"]
-    overlaps: Float[np.ndarray, "n n_and_levels"]
 
 
 def room_for(one: Committee) -> Room:
     """Made outside of the machine code, which is sooner compiled without it."""
     K, n = one.K, one.K + one.M
-    first, second = np.triu_indices(K)
-    pairs, overlaps = first.size, np.zeros((n, n * one.L))
-    overlaps[K:, K * one.L :] = one.t
-    C = np.zeros((n, n))
-    C[K:, K:] = one.T
-    return Room(
-        C=C,
-        w=np.concatenate([np.zeros(K), one.v_teacher]),
-        both=np.zeros((K, n)),
-        slopes=np.zeros((K, n)),
-        G=np.zeros((K, K)),
-        c=np.zeros((n, n)),
-        d=np.zeros(n),
-        root=np.zeros(n),
-        first=first,
-        second=second,
-        total=np.zeros(pairs),
-        x=np.zeros((n, pairs)),
-        y=np.zeros((n, pairs)),
-        s=np.zeros((n, pairs)),
-        sines=np.zeros((n * (n + 1) // 2, pairs)),
-        overlaps=overlaps,
+    C, overlaps, (first, second) = np.zeros((n, n)), np.zeros((n, n * one.L)), np.triu_indices(K)
+    C[K:, K:], overlaps[K:, K * one.L :] = one.T, one.t
+    P, fields = first.size, n * (n + 1) // 2
+    work = map(np.zeros, ((K, n), (K, n), (K, K), (n, n), n, n, P, (n, P), (n, P), (n, P), (fields, P)))
+    return Room(C, np.concatenate([np.zeros(K), one.v_teacher]), first, second, overlaps, *work)
+
+
+def committee_of(
+    problem: Problem, moments: ClosedMoments, t: Float[np.ndarray, "L M M"], gradient_flow: bool, fine: float = 1.0
+) -> Committee:
+    """The numbers of a problem for which `order_parameters.is_committee` holds."""
+    inputs, sgd, averages = problem.inputs, problem.sgd, moments.averages
+    assert isinstance(averages, ErfAverages)
+    weights, gain, unseen = np.array(inputs.weights, float), 1.0 - float(sgd.momentum), problem.unseen
+    (L, M, _), K, T, eta = t.shape, problem.student.hidden, np.tensordot(weights, t, 1), float(sgd.lr) / gain
+    return Committee(
+        K=K,
+        M=M,
+        L=L,
+        softness=np.array(averages.softness),
+        lam=np.tile(np.asarray(inputs.eigenvalues, float), K + M),
+        weights=weights,
+        t=np.moveaxis(t, 0, -1).reshape(M, M * L).copy(),
+        T=T if unseen is None else T + np.asarray(unseen, float),
+        v_teacher=np.array(problem.teacher.readout, float),
+        eta=eta,
+        eta_v=eta if sgd.readout_lr is None else float(sgd.readout_lr) / gain,
+        pull=eta * float(sgd.weight_decay),
+        eta_2=0.0 if gradient_flow else eta**2 / problem.samples_per_step,
+        sigma_2=float(problem.noise) ** 2,
+        train_readout=bool(problem.student.train_readout),
+        fine=fine,
     )
+
+
+class CommitteeDynamics:
+    """The drift of a committee at flat vectors (linearized.py), and G."""
+
+    def __init__(self, system: OrderParameters, like: Overlaps):
+        assert isinstance(system.moments, ClosedMoments)
+        self.one = committee_of(system.problem, system.moments, np.asarray(system.t, float), system.gradient_flow)
+        numbered = unflatten(np.arange(flatten(like).size), like)  # where each entry of a state is from
+        overlaps = np.moveaxis(np.concatenate([numbered.q, numbered.r], 2), 0, -1)
+        self.source = np.concatenate([overlaps.ravel(), numbered.readout])
+        self.place = np.unique(self.source, return_index=True)[1]
+
+    def drifts(self, vectors: Float[np.ndarray, "moments size"]) -> Float[np.ndarray, "moments size"]:
+        """d vector / d alpha at each of the vectors."""
+        states = np.zeros((len(vectors), self.source.size + 1))  # the last entry is the error, which moves nothing
+        states[:, :-1] = vectors[:, self.source]
+        found, room = np.empty_like(states), room_for(self.one)
+        for state, out in zip(states, found, strict=True):
+            drift(self.one, room, state, out)
+        return found[:, self.place]
+
+    def update_covariances(
+        self, C: Float[np.ndarray, "count n n"], v: Float[np.ndarray, "count K"]
+    ) -> Float[np.ndarray, "count K K"]:
+        """G at covariances of the fields, those of the teachers included."""
+        one, found = self.one._replace(eta_2=1.0), np.empty((len(C), self.one.K, self.one.K))
+        room = room_for(one)
+        for i in range(len(C)):
+            room.C[:], room.w[: one.K] = C[i], -v[i]
+            matrices(one, room)
+            found[i] = room.G
+        return found
 
 
 @compiled
@@ -234,47 +281,6 @@ def drift(one, room, y, out):
             out[K * line + k] = one.eta_v * h
             slope -= one.eta_v * h * h
     out[K * line + K] = one.fine * slope
-
-
-@compiled
-def shares(one, v, fractions, gains, points, deltas, out):
-    """What samples add to the overlaps (diffusion.py): delta_k, and their shares (sample, size) in flat coordinates.
-
-    points: normal numbers (sample, n + 1), the last one for the label noise. gains: of the fields by level, (L, n, n).
-    """
-    K, M, L, n = one.K, one.M, one.L, one.K + one.M
-    parts, fields, g, sigma = np.empty((L, n)), np.empty(n), np.empty(n), math.sqrt(one.sigma_2)
-    for c in range(points.shape[0]):
-        error = sigma * points[c, n]
-        for a in range(n):
-            fields[a] = 0.0
-            for level in range(L):
-                value = 0.0
-                for b in range(n):
-                    value += gains[level, a, b] * points[c, b]
-                parts[level, a] = value
-                fields[a] += value
-            g[a] = math.erf(fields[a] / math.sqrt(2.0)) if one.softness[a] > 0.0 else np.sign(fields[a])
-            error += g[a] * (-v[a] if a < K else one.v_teacher[a - K])
-        for i in range(K):
-            deltas[c, i] = error * v[i] * math.sqrt(TWO_OVER_PI) * math.exp(-0.5 * fields[i] * fields[i])
-        at = 0
-        for level in range(L):
-            rate = one.eta / fractions[level]
-            for i in range(K):
-                for m in range(M):
-                    out[c, at] = rate * deltas[c, i] * parts[level, K + m]
-                    at += 1
-        for level in range(L):
-            rate, kick = one.eta / fractions[level], one.eta_2 * one.lam[level]
-            for i in range(K):
-                for j in range(i, K):
-                    both = deltas[c, i] * parts[level, j] + deltas[c, j] * parts[level, i]
-                    out[c, at] = rate * both + kick * deltas[c, i] * deltas[c, j]
-                    at += 1
-        for i in range(K):
-            out[c, at] = one.eta_v * error * g[i] if one.train_readout else 0.0
-            at += 1
 
 
 @compiled

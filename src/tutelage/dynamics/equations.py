@@ -7,7 +7,8 @@ system subclasses `ClosedSystem`.
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -17,7 +18,7 @@ from jaxtyping import Float, PyTree
 
 from tutelage._types import Array, ArrayLike
 from tutelage.checks import as_array, require_finite
-from tutelage.errors import InputError, kind_of
+from tutelage.errors import InputError, cause, kind_of
 
 State: TypeAlias = PyTree[Array]  # any tree of arrays
 
@@ -60,6 +61,11 @@ class ClosedSystem(eqx.Module):
     def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
         """The error of one observation, a single number."""
 
+    def error_and_loss(self, observed: dict[str, Array], t: ArrayLike) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The error, and the population training loss at time t: NaN where there is none."""
+        error = self.error(observed)
+        return error, jnp.full_like(error, jnp.nan)
+
     def initial_state(self, start: PyTree) -> State:
         """The initial values as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
@@ -84,19 +90,15 @@ class ClosedSystem(eqx.Module):
         except InputError:
             raise
         except Exception as problem:
-            first = str(problem).split("\n")[0]
-            raise InputError(f"the equations fail on their initial values ({type(problem).__name__}: {first}).") from None
+            raise InputError(f"the equations fail on their initial values ({cause(problem)}).") from None
         if jax.tree.structure(drift) != jax.tree.structure(state):
             raise InputError("the drift has another structure than the state; return one derivative for each part of it.")
         for (path, have), want in zip(jax.tree_util.tree_leaves_with_path(drift), jax.tree.leaves(state), strict=True):
             if have.shape != want.shape:
-                name = self._name_of(path)
+                name = jax.tree_util.keystr(path, simple=True, separator=".") or "the state"
                 raise InputError(f"the drift of {name} has shape {have.shape}; the variable has shape {want.shape}.")
         if error.shape != ():
             raise InputError(f"the error of a state has shape {error.shape}; it must be one number.")
-
-    def _name_of(self, path: jax.tree_util.KeyPath) -> str:
-        return jax.tree_util.keystr(path, simple=True, separator=".") or "the state"
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` at which the drift jumps, or changes so quickly that the solver must not step across."""
@@ -134,7 +136,7 @@ class Equations(ClosedSystem):
                 raise InputError(f"{what} is {function!r}; it must be a function.")
         self.names, self.user_drift, self.user_error = tuple(names), drift, error
 
-    def initial_state(self, start: PyTree) -> tuple[Array, ...]:
+    def initial_state(self, start: PyTree) -> State:
         """The initial values, given by name or in order, as a state; and a first call of both functions to check them."""
         if start is None:
             raise InputError(
@@ -147,23 +149,23 @@ class Equations(ClosedSystem):
             raise InputError(f"start gives {given}; the equations need {list(self.names)}.")
         for name, value in zip(self.names, values, strict=True):
             require_finite(name, as_array(name, value))
-        return super().initial_state(tuple(as_array(n, v) for n, v in zip(self.names, values, strict=True)))
-
-    def _name_of(self, path: jax.tree_util.KeyPath) -> str:
-        return self.names[path[0].idx]
-
-    def _named(self, state: Sequence[Array]) -> tuple[Array, ...]:
-        return namedtuple("State", self.names)(*state)
+        return super().initial_state(_state_of(self.names)(*map(as_array, self.names, values)))
 
     def drift(self, t: ArrayLike, state: State) -> State:
-        out = self.user_drift(jnp.asarray(t), self._named(state))
-        out = tuple(out[n] for n in self.names) if isinstance(out, dict) else tuple(out)
+        out = self.user_drift(jnp.asarray(t), state)
+        out = [out[n] for n in self.names] if isinstance(out, dict) else list(out)
         if len(out) != len(self.names):
             raise InputError(f"drift returned {len(out)} derivatives; the equations have {len(self.names)} variables.")
-        return tuple(jnp.asarray(d, float) for d in out)
+        return _state_of(self.names)(*(jnp.asarray(d, float) for d in out))
 
     def observe(self, state: State) -> dict[str, Array]:
-        return dict(zip(self.names, state, strict=True))
+        return state._asdict()
 
     def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
-        return jnp.asarray(self.user_error(self._named([observed[n] for n in self.names])), float)
+        return jnp.asarray(self.user_error(_state_of(self.names)(**observed)), float)
+
+
+@cache
+def _state_of(names: tuple[str, ...]) -> Callable[..., Any]:
+    """The tuple with these names: one type for all solves, so that equal equations share a program."""
+    return namedtuple("State", names)

@@ -1,4 +1,4 @@
-"""The state of the overlaps and its dynamics, for any activation and any spectrum (moments/matrices.py has A, B, G).
+"""The state of the overlaps, its dynamics and its error, for any activation and any spectrum (moments/matrices.py: A, B, G).
 
 Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - kappa w):
     dr_l = F . w*           = eta (lam_l (A r_l + B t_l) - kappa r_l)
@@ -9,9 +9,15 @@ slow momentum puts a velocity between force and weights; a fixed momentum beta d
 A mixture (moments/matrices.py) has A, B, G of its own for every level, with lam_l = 1 here.
 A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) adds to T in A, B and G, not to t_l.
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
+
+e_g = (1/2) sum_ab w_a w_b E[g_a g_b] is a difference of numbers of order one: below about 1e-10 rounding takes over.
+When every student has come close to a teacher, the same number is computed as a path integral instead: from the state in
+which each student *is* its nearest teacher (where e_g is exact: only the mismatch of readouts remains) to the actual one,
+    e_g(C) = e_g(C0) - int_0^1 [ tr(A(C_s) (Q - Q0)) / 2 + tr(B(C_s)^T (R - R0)) ] ds,   C_s = C0 + s (C - C0),
+whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
 """
 
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
 import jax
@@ -20,9 +26,9 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
+from tutelage.checks import array_module
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import Point, field_means, population_error, shared_parity
 from tutelage.errors import InputError
 from tutelage.moments import (
     ClosedMoments,
@@ -34,16 +40,28 @@ from tutelage.moments import (
     single_moments,
 )
 from tutelage.moments.averages import Averages, MeanUpdate, Situation
-from tutelage.moments.matrices import joint_covariance, mean_update, mixed, summed_levels
+from tutelage.moments.erf import ErfAverages
+from tutelage.moments.matrices import (
+    averages_for,
+    error_weights,
+    joint_covariance,
+    mean_update,
+    mixed,
+    summed_levels,
+    vector_update,
+)
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, SlowMomentum, Start, Tasks
+from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
+from tutelage.problem.traits import CLASSIC, TASKS, require_traits
 from tutelage.rules import Context, Parameters
 
 SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
+NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral is used
+PATH = np.polynomial.legendre.leggauss(5)
 
 
-class Overlaps(eqx.Module):
+class Overlaps(NamedTuple):
     """Overlaps r and q, and what else learns; velocity: None without slow momentum.
 
     JAX arrays inside of compiled programs, NumPy arrays elsewhere; several states may be stacked along leading axes.
@@ -52,11 +70,11 @@ class Overlaps(eqx.Module):
     r: Float[Any, "*lead L K M"]
     q: Float[Any, "*lead L K K"]
     readout: Float[Any, "*lead_outputs_K"]
-    bias: Float[Any, "*lead K"] | None
-    velocity: "Velocity | None"
+    bias: Float[Any, "*lead K"] | None = None
+    velocity: "Velocity | None" = None
 
 
-class Velocity(eqx.Module):
+class Velocity(NamedTuple):
     """Overlaps of the momentum vectors Om per level: with teachers, students and themselves.
 
     teacher: Om P_l W*^T / (N p_l); student: W P_l Om^T / (N p_l), first index the student; own: Om P_l Om^T / (N p_l).
@@ -148,10 +166,10 @@ class OrderParameters(ClosedSystem):
 
     def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[MeanUpdate, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
+        at = self.situation(*self.covariances(state), state.readout, state.bias, t)
         if isinstance(self.moments, MixtureMoments):
-            at = self.situation(*self.covariances(state), state.readout, state.bias, t)
             return self.moments.of_levels(at, (state.r, state.q, self.t), self.gradient_flow)
-        return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
+        return self.moments.matrices(at, self.gradient_flow)
 
     def matrices_at(
         self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
@@ -171,29 +189,22 @@ class OrderParameters(ClosedSystem):
     def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
         return self._drift(t, state, *self.matrices(state, t))
 
-    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
-        if isinstance(self.moments, TaskMoments):
-            return self._drift_and_error_rates(t, state, self.moments)
-        p, G = self.matrices(state, t)
-        d = self._drift(t, state, p, G)
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Float[Array, "*tasks"]]:
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         if not self.closed:
-            return d, jnp.zeros(())
-        return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
-
-    def _drift_and_error_rates(self, t: ArrayLike, state: Overlaps, moments: TaskMoments) -> tuple[Overlaps, Array]:
-        """The drift, and the change of the error of each task (task,)."""
+            return self.drift(t, state), jnp.zeros(())
+        if not isinstance(self.moments, TaskMoments):
+            p, G = self.matrices(state, t)
+            d = self._drift(t, state, p, G)
+            return d, self._error_rate(p, state, d)
         at = self.situation(*self.covariances(state), state.readout, state.bias, t)
-        each = moments.of_tasks(at, self.gradient_flow)
+        each = self.moments.of_tasks(at, self.gradient_flow)
         d = self._drift(t, state, *mixed(at.problem, each, at.context))
-        if not self.closed:
-            return d, jnp.zeros(())
-        slopes = []
-        for s, (p, _) in enumerate(each):
-            one = self.task(s)
-            p = p if one.problem.classic else one.error_derivatives(self.task_part(state, s))
-            slopes.append(one.error_slope(p, self.task_part(d, s)))
-        return d, jnp.stack(slopes)
+        parts = [(p, self.task_part(state, s), self.task_part(d, s)) for s, (p, _) in enumerate(each)]
+        return d, jnp.stack([self.task(s)._error_rate(*part) for s, part in enumerate(parts)])
+
+    def _error_rate(self, p: MeanUpdate, state: Overlaps, d: Overlaps) -> Float[Array, ""]:
+        return self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
 
     def task(self, task: int) -> "OrderParameters":
         """The closed system of one task alone."""
@@ -204,7 +215,7 @@ class OrderParameters(ClosedSystem):
     def task_part(self, state: Overlaps, task: int) -> Overlaps:
         """What a state, or a change of it, is to one task: the overlaps with its teacher, and its head."""
         tasks = self.problem.teacher
-        return Overlaps(state.r[..., tasks.units(task)], state.q, tasks.head(state.readout, task), state.bias, None)
+        return Overlaps(state.r[..., tasks.units(task)], state.q, tasks.head(state.readout, task), state.bias)
 
     def _of_tasks(self, observed: dict[str, Array]) -> list[tuple["OrderParameters", dict[str, Array]]]:
         """For each task its system and what it sees of an observation."""
@@ -274,13 +285,13 @@ class OrderParameters(ClosedSystem):
         return dr, fq, noise
 
     def onto_sphere(
-        self, state: Overlaps, dr: Float[Array, "L K M"], dq: Float[Array, "L K K"]
-    ) -> tuple[Float[Array, "L K M"], Float[Array, "L K K"]]:
+        self, state: Overlaps, dr: Float[Any, "*lead L K M"], dq: Float[Any, "*lead L K K"]
+    ) -> tuple[Float[Any, "*lead L K M"], Float[Any, "*lead L K K"]]:
         """Subtract from each student vector its change of length: mu_k = d|w_k|^2 / (2 |w_k|^2)."""
-        fractions = jnp.asarray(self.problem.inputs.fractions)
-        length, change = (jnp.einsum("l,lkk->k", fractions, x) for x in (state.q, dq))
-        mu = (change / (2 * length))[:, None]
-        return dr - mu * state.r, dq - (mu + mu.T) * state.q
+        fractions, xp = self.problem.inputs.fractions, array_module(dq)
+        length, change = (xp.einsum("l,...lkk->...k", xp.asarray(fractions), x) for x in (state.q, dq))
+        mu = (change / (2 * length))[..., None, :, None]
+        return dr - mu * state.r, dq - (mu + xp.swapaxes(mu, -1, -2)) * state.q
 
     def _slow(
         self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, momentum: SlowMomentum
@@ -314,27 +325,26 @@ class OrderParameters(ClosedSystem):
         return seen
 
     def error(self, observed: dict[str, Array]) -> Float[Array, "*tasks"]:
-        """The error of one observation: a number, or one for each task."""
+        return self.error_and_loss(observed)[0]
+
+    def error_and_loss(
+        self, observed: dict[str, Array], t: ArrayLike = 0.0
+    ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         problem = self.problem
         if isinstance(problem.teacher, Tasks):
-            return jnp.stack([one.error(seen) for one, seen in self._of_tasks(observed)])
+            errors, losses = zip(*(one.error_and_loss(seen, t) for one, seen in self._of_tasks(observed)), strict=True)
+            return jnp.stack(errors), jnp.stack(losses)
         if isinstance(self.moments, MixtureMoments):
-            return jnp.asarray(problem.inputs.probabilities) @ self.class_errors(observed)[0]
+            errors, losses = self.class_errors(observed, t)
+            probabilities = jnp.asarray(problem.inputs.probabilities)
+            return probabilities @ errors, probabilities @ losses
+        R, Q, v, bias = observed["R"], observed["Q"], observed["readout"], observed.get("bias")
         if isinstance(self.moments, NodeMoments):
-            return self.moments.error(self._seen(observed))
-        readouts = observed["readout"], jnp.asarray(problem.teacher.readout)
-        at = Point(observed["R"], observed["Q"], self.teacher_covariance, *readouts)
-        return population_error(self.averages, at, field_means(problem, observed.get("bias")), shared_parity(problem))
-
-    def loss(self, observed: dict[str, Array], t: ArrayLike = 0.0) -> Float[Array, "*tasks"]:
-        """The population training loss: what training labels, noise at time t included, cost on average; of each task."""
-        if isinstance(self.problem.teacher, Tasks):
-            return jnp.stack([one.loss(seen, t) for one, seen in self._of_tasks(observed)])
-        if isinstance(self.moments, MixtureMoments):
-            return jnp.asarray(self.problem.inputs.probabilities) @ self.class_errors(observed, t)[1]
-        if isinstance(self.moments, NodeMoments):
-            return self.moments.loss(self._seen(observed, t))
-        return self.error(observed) + jnp.asarray(self.problem.labeled_at(t).noise) ** 2 / 2
+            at = self.situation(R, Q, self.teacher_covariance, v, bias, t)
+            return self.moments.error(at), self.moments.loss(at)
+        point = Point(R, Q, self.teacher_covariance, v, jnp.asarray(problem.teacher.readout))
+        error = population_error(self.averages, point, field_means(problem, bias), shared_parity(problem))
+        return error, error + jnp.asarray(problem.labeled_at(t).noise) ** 2 / 2
 
     def class_errors(
         self, observed: dict[str, Array], t: ArrayLike = 0.0
@@ -344,10 +354,6 @@ class OrderParameters(ClosedSystem):
         blocks = observed["r"], observed["q"], self.t
         at = self.situation(*map(self._summed, blocks), observed["readout"], observed.get("bias"), t)
         return self.moments.errors(at, blocks)
-
-    def _seen(self, observed: dict[str, Array], t: ArrayLike = 0.0) -> Situation:
-        R, Q, readout, bias = (observed.get(name) for name in ("R", "Q", "readout", "bias"))
-        return self.situation(R, Q, self.teacher_covariance, readout, bias, t)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:
@@ -367,10 +373,27 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[An
     return Overlaps(r, q, readout, None if bias is None else as_array(bias), velocity), t
 
 
+def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]:
+    """Squared loss with one teacher, erf (or sign as teacher), plain SGD, known numbers: what committee_kernel.py computes?"""
+    if not isinstance(problem, Problem) or not problem.classic:
+        return False
+    if not isinstance(moments, ClosedMoments) or not isinstance(moments.averages, ErfAverages):
+        return False
+    sgd = problem.sgd
+    if sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum) or problem.schedules():
+        return False
+    return not checks.is_traced(problem) and jnp.result_type(float) == np.float64
+
+
 def as_arrays(tree: PyTree) -> PyTree:
-    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
+    """A problem or a start as a compiled program takes it: numbers as arrays, functions and words as they are.
+
+    The limit depends neither on N nor on the eigenvectors of the inputs, so neither does the program.
+    """
     if isinstance(tree, Problem):
         tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
+    elif isinstance(tree, Start):
+        tree = tree.without_dim()
     as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
@@ -382,7 +405,7 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """
     rows, columns = np.triu_indices(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
-    xp = checks.array_module(*parts)
+    xp = array_module(*parts)
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 
@@ -396,7 +419,178 @@ def unflatten(vector: Float[Any, "*lead size"], like: Overlaps) -> Overlaps:
     r, upper, readout, bias = (vector[..., a:b] for a, b in zip((0, *sizes), (*sizes, vector.shape[-1]), strict=True))
     q = upper.reshape(*lead, L, rows.size)[..., place]
     r, readout = r.reshape(*lead, L, K, M), readout.reshape(*lead, *like.readout.shape)
-    return Overlaps(r, q, readout, None if like.bias is None else bias, None)
+    return Overlaps(r, q, readout, None if like.bias is None else bias)
+
+
+class Point(NamedTuple):
+    """What e_g depends on: covariances of the fields, and readouts. NumPy arrays may have leading axes."""
+
+    R: Float[Any, "*time K M"]
+    Q: Float[Any, "*time K K"]
+    T: Float[Any, "M M"]
+    v: Float[Any, "*time K"]
+    v_teacher: Float[Any, " M"]
+
+
+def population_error(
+    averages: Averages, at: Point, mean: Float[Array, " n"] | None, parity: int | None
+) -> Float[Any, "*time"]:
+    """e_g. `parity`: that of the activation which student and teacher share, None if they do not."""
+    errors = _direct(averages, at, mean)
+    if parity is None:
+        return errors
+    copy = _nearest_copy(at, parity)
+    near = _deviation(at, copy) < NEAR
+    if not isinstance(errors, np.ndarray):
+        return jnp.where(near, _along_path(averages, at, copy, parity), errors)
+    if near.any():
+        some = at._replace(R=at.R[near], Q=at.Q[near], v=at.v[near])
+        errors[near] = _along_path(averages, some, copy[near], parity)
+    return errors
+
+
+def _direct(averages: Averages, at: Point, mean: Float[Array, " n"] | None) -> Float[Any, "*time"]:
+    w, xp = error_weights(at.v, at.v_teacher), array_module(*at)
+    # of the class: to bind a method of an equinox module takes longer than this call in NumPy
+    outputs = type(averages).outputs(averages, joint_covariance(at.R, at.Q, at.T), mean)
+    return xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
+
+
+def _nearest_copy(at: Point, parity: int) -> Float[Any, "*time K M"]:
+    """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
+    xp = array_module(*at)
+    lengths = xp.sqrt(xp.maximum(xp.diagonal(at.T), 1e-300))  # a teacher may be silent
+    nearest = xp.argmax(xp.abs(at.R) / lengths, axis=-1)
+    return (nearest[..., None] == np.arange(lengths.size)) * (xp.where(at.R < 0, -1.0, 1.0) if parity else 1.0)
+
+
+def _from_copy(at: Point, copy: Float[Any, "*time K M"]) -> Point:
+    """How far R and Q are from those of the copies."""
+    R = copy @ at.T
+    return at._replace(R=at.R - R, Q=at.Q - R @ array_module(copy).swapaxes(copy, -1, -2))
+
+
+def _deviation(at: Point, copy: Float[Any, "*time K M"]) -> Float[Any, "*time"]:
+    away, xp = _from_copy(at, copy), array_module(*at)
+    return xp.maximum(xp.abs(away.R).max((-2, -1)), xp.abs(away.Q).max((-2, -1)))
+
+
+def _along_path(averages: Averages, at: Point, copy: Float[Any, "*time K M"], parity: int) -> Float[Any, "*time"]:
+    """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
+    (R, Q, T, v, v_teacher), (dR, dQ, *_), xp = at, _from_copy(at, copy), array_module(*at)
+    K, w = v.shape[-1], error_weights(v, v_teacher)
+    left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
+    first = (0,) * (R.ndim - 2)  # the teachers are the same at all times
+    teachers = type(averages).outputs(averages, joint_covariance(R[first], Q[first], T), None)[K:, K:]
+
+    def slope(s: Any) -> Any:
+        C = joint_covariance(R - (1 - s) * dR, Q - (1 - s) * dQ, T)
+        both = vector_update(averages, C, None, w[..., None, :], v)
+        return -(both[..., :K] * dQ).sum((-2, -1)) / 2 - (both[..., K:] * dR).sum((-2, -1))
+
+    nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
+    slopes = slope(nodes.reshape(-1, *[1] * R.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
+    rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
+    return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
+
+
+def generalization_error(
+    problem: Problem,
+    R: Numbers,
+    Q: Numbers,
+    T: Numbers | None = None,
+    readout: Numbers | None = None,
+    bias: Numbers | None = None,
+    quadrature: Quadrature | None = None,
+) -> Float[Array, "..."]:
+    """The error at given overlaps of student and teacher.
+
+    Parameters
+    ----------
+    problem : Problem
+        Activations, labels and readouts are used.
+    R, Q : arrays (..., K, M) and (..., K, K)
+        Covariances of the fields.
+    T : array (M, M), optional
+        Default: the gram of the teacher or the identity, and the unseen part.
+    readout, bias : array, optional
+        Default: those of the problem. For `Tasks` with separate heads readout is (tasks, K).
+    quadrature : Quadrature, optional
+        As in `solve`.
+
+    Returns
+    -------
+    array
+        e_g = E[(noiseless y - yhat)^2] / 2 for real labels, the probability of a wrong class for signs and classes; with
+        a last axis of tasks for `Tasks`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
+    0.0
+    >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
+    0.333333
+    """
+    require_traits(problem, "generalization_error", (TASKS,))
+    K, M = problem.student.hidden, problem.references.hidden
+    R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)
+    if R.shape[-2:] != (K, M) or Q.shape != (*R.shape[:-2], K, K):
+        raise InputError(f"R has shape {R.shape} and Q {Q.shape}; they must be (..., {K}, {M}) and (..., {K}, {K}).")
+    T = _teacher_covariance(problem) if T is None else jnp.asarray(T, float)
+    if T.shape != (M, M):
+        raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
+    readout = jnp.broadcast_to(problem.student.readout, problem.readout_shape) if readout is None else readout
+    bias = problem.student.bias if bias is None else bias
+    rest = {"readout": readout} if bias is None else {"readout": readout, "bias": bias}
+    system = at_covariances(problem, T, moments_for(problem, quadrature))
+    return _errors_at(system, R, Q, {name: jnp.asarray(x, float) for name, x in rest.items()})
+
+
+def at_covariances(problem: Problem, T: Float[Array, "M M"], moments: Moments) -> OrderParameters:
+    """The error depends on the covariances of the fields alone, of which T has all: one level is enough for it."""
+    return OrderParameters(eqx.tree_at(lambda p: p.inputs, problem.all_seen(), Isotropic()), T[None], moments=moments)
+
+
+@eqx.filter_jit
+def _errors_at(
+    system: OrderParameters, R: Float[Array, "*lead K M"], Q: Float[Array, "*lead K K"], rest: dict[str, Array]
+) -> Float[Array, "*lead_tasks"]:
+    pairs = R.reshape(-1, *R.shape[-2:]), Q.reshape(-1, *Q.shape[-2:])
+    one = lambda pair: system.error({"R": pair[0], "Q": pair[1]} | rest)  # noqa: E731
+    found = jax.vmap(one)(pairs) if system.closed else jax.lax.map(one, pairs)
+    return found.reshape(*R.shape[:-2], *found.shape[1:])
+
+
+def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Averages:
+    """The Gaussian averages of a problem's two activations, of which its squared loss is made."""
+    require_traits(problem, "the closed form of squared loss", CLASSIC)
+    student, teacher = problem.student, problem.teacher
+    return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
+
+
+def shared_parity(problem: Problem) -> int | None:
+    """Parity of the activation that student and teacher share without biases; else None: no student can copy a teacher."""
+    shared = problem.student.activation == problem.teacher.activation and not problem.biased
+    return problem.student.activation.parity if shared else None
+
+
+def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float[Array, " n"] | None:
+    """Hidden biases of all n fields, or None where there are none."""
+    if not problem.biased:
+        return None
+    student = jnp.zeros(problem.student.hidden) if bias is None else jnp.asarray(bias, float)
+    teacher = problem.references.bias
+    return jnp.concatenate([student, jnp.zeros(problem.references.hidden) if teacher is None else jnp.asarray(teacher)])
+
+
+def _teacher_covariance(problem: Problem) -> Float[Array, "M M"]:
+    gram, unseen = problem.references.gram, problem.unseen
+    T = jnp.eye(problem.references.hidden) if gram is None else jnp.asarray(gram)
+    T = T if T.ndim == 2 else summed_levels(problem.inputs.weights, T)
+    return T if unseen is None else T + unseen
 
 
 def _product(a: Float[Array, "*L K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:

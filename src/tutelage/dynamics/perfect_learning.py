@@ -14,7 +14,6 @@ where eta grows too large.
 from dataclasses import dataclass
 from functools import cached_property
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -96,7 +95,7 @@ def perfect_overlaps(problem: Problem, t: Float[NumpyOrJax, "L M M"], U0: Float[
     if problem.biased:
         bias = U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias))
     r = U0 @ np.asarray(t)
-    return Overlaps(r, r @ U0.T, readout, bias, None)
+    return Overlaps(r, r @ U0.T, readout, bias)
 
 
 def is_kinked(system: OrderParameters) -> bool:
@@ -116,7 +115,7 @@ def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarr
     if not isinstance(averages, QuadratureAverages) or averages.student.smooth:
         return local.jacobian(vector)
     step = STEP * max(float(np.max(np.abs(state.q))), float(np.max(np.abs(system.t))))
-    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * np.eye(state.q.shape[-1])) for n in (1, 2)]
+    away = [state._replace(q=state.q + n * step * np.eye(state.q.shape[-1])) for n in (1, 2)]
     near, far = local.jacobians(np.stack([flatten(displaced) for displaced in away]))
     return 2 * near - far
 

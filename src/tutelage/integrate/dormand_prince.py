@@ -6,7 +6,7 @@ Stages 0 to 11 make the step and its error estimate. Stage 12 lies at its end an
 15 make the curve between the ends (the polynomials w_s), and stage 16 lies on this curve: there the defect y' - f(t, y)
 estimates the error of the curve. The last four stages are computed only if recorded times lie in the step. A step is
 accepted if both error estimates are below the tolerance.
-It works under jit, vmap and forward-mode differentiation; reverse mode needs diffrax (diffrax_path.py).
+It works under jit, vmap and forward-mode differentiation; reverse mode needs diffrax (diffrax_solvers.py).
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, sections II.5 and II.6,
 and their program DOP853.
 """

@@ -1,14 +1,17 @@
-"""The compiled program: a closed system from its initial condition to the last time, recorded on the way.
+"""From equations to numbers: a closed system from its initial condition to the last time, recorded on the way.
 
-One program serves all problems of equal shape; learning rates, noise, readouts, spectra, initial conditions, tolerances and
-(up to a standard count) times are data to it. Plain solves use the explicit integrator of dormand_prince.py. diffrax, which
-takes half a second to import, is loaded only for reverse-mode gradients, stiff and implicit solvers (diffrax_path.py).
+Committees of erf units (any spectrum, readouts fixed or trained, rates that are numbers) take the machine code of
+dynamics/committee_kernel.py outside of jit, vmap and grad: nothing is compiled for a new shape. Everything else takes
+`integrate`, a compiled program that serves all problems of equal shape; learning rates, noise, readouts, spectra, initial
+conditions, tolerances and (up to a standard count) times are data to it. Plain solves use the explicit integrator of
+dormand_prince.py. diffrax, which takes half a second to import, is loaded only for reverse-mode gradients, stiff and
+implicit solvers (diffrax_solvers.py).
 The error is integrated next to the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order
 one says nothing about an error of 1e-9.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,13 +23,17 @@ from jaxtyping import PyTree
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
-from tutelage.dynamics.resolvent import unsuited
+from tutelage.dynamics.order_parameters import Point, as_arrays, is_committee, population_error, shared_parity
 from tutelage.errors import Status
 from tutelage.integrate import dormand_prince
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, single_moments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
+from tutelage.problem.start import Blocks
+from tutelage.problem.traits import CLASSIC, missing_traits, said_instead
+
+Tree = TypeVar("Tree")
 
 SOLVERS = ("explicit", "stiff", "implicit")
 MAX_STEPS = 100_000
@@ -74,6 +81,77 @@ class Raw(NamedTuple):
     T: Array | None
 
 
+def run(
+    problem: Problem | ClosedSystem,
+    moments: Moments | None,
+    start: PyTree,
+    blocks: Blocks | None,
+    times: np.ndarray,
+    tolerances: np.ndarray,
+    options: Options,
+) -> Raw:
+    """A solve by the machine code or the program; NumPy arrays unless something is traced. blocks: r, q, t per level."""
+    if blocks is not None and has_machine_code(problem, moments, options) and not checks.is_traced(start):
+        return run_committee(problem, moments, start, blocks, times, tolerances, options)
+    raw = integrate(as_arrays(problem), moments, as_arrays(start), padded(times, moments), tolerances, options)
+    return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
+
+
+def has_machine_code(problem: object, moments: Moments | None, options: Options) -> TypeGuard[Problem]:
+    """Does the kernel integrate this problem? Its numbers must be known: no part of it may be traced."""
+    plain = options.solver == "explicit" and options.gradient == "forward" and not options.progress
+    return plain and is_committee(problem, moments)
+
+
+def run_committee(
+    problem: Problem,
+    moments: Moments | None,
+    start: Start,
+    blocks: Blocks,
+    times: np.ndarray,
+    tolerances: np.ndarray,
+    options: Options,
+) -> Raw:
+    """The way into the machine code and back."""
+    from tutelage.dynamics import committee_kernel as kernel  # numba takes a third of a second to import
+
+    assert isinstance(moments, ClosedMoments)
+    r, q, t = (np.asarray(x, float) for x in blocks)
+    (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
+    n, one = K + M, kernel.committee_of(problem, moments, t, options.gradient_flow, FINE)
+    at = Point(*(np.tensordot(one.weights, x, 1) for x in (r, q)), one.T, v, one.v_teacher)
+    error = population_error(moments.averages, at, None, None)  # only guides the steps
+    y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
+    bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
+    states = np.full((times.size, y.size), np.nan)
+    code, end, steps, size = kernel.integrate(
+        one,
+        kernel.room_for(one),
+        y,
+        times,
+        float(tolerances[0]),
+        float(tolerances[1]),
+        BOUND * bound,
+        SHORTEST * max(times[-1], 1.0),
+        options.max_steps,
+        (dormand_prince.STAGES, dormand_prince.ERRORS, dormand_prince.WEIGHTS),
+        np.zeros((dormand_prince.ALL, y.size)),
+        np.empty((3, y.size)),
+        states,
+    )
+    if code == Status.FAILED and size > GROWN * bound:
+        code = int(Status.DIVERGED)
+    overlaps, v = states[:, : K * n * L].reshape(-1, K, n, L), states[:, K * n * L : -1].copy()
+    fields = overlaps @ one.weights
+    R, Q = fields[..., K:].copy(), fields[..., :K].copy()
+    errors = population_error(moments.averages, Point(R, Q, one.T, v, one.v_teacher), None, shared_parity(problem))
+    variables = {"R": R, "Q": Q, "readout": v}
+    if options.keep:
+        levels = np.moveaxis(overlaps, -1, 1)
+        variables |= {"r": levels[..., K:].copy(), "q": levels[..., :K].copy()}
+    return Raw(variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), one.T)
+
+
 @eqx.filter_jit
 def integrate(
     problem: Problem | ClosedSystem,
@@ -87,44 +165,57 @@ def integrate(
     # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
     numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
     problem, moments, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
-    system, state, T = _system(problem, moments, start, options)
-    error = system.error(system.observe(state)) if _guided(system) else jnp.zeros(())
-    bound = BOUND * (1.0 + _largest(state))
-    pack, parts = _packing((state, error), options.solver)
+    T, atol = None, tolerances[1]
+    if isinstance(problem, ClosedSystem):
+        system, state, guided, rounding = problem, start, True, 0.0
+    else:
+        state, t = initial_overlaps(problem, start)
+        system = OrderParameters(problem, t, options.gradient_flow, options.keep, moments=moments)
+        # the error guides the steps, but not where each value of it is an average over nodes
+        T, guided, rounding = system.teacher_covariance, system.closed, system.error_rounding
+    error = system.error(system.observe(state)) if guided else jnp.zeros(())
+    pack, parts = (lambda tree: ravel_pytree(tree)[0]), ravel_pytree((state, error))[1]
+    if options.solver == "stiff":  # which looks at the parts; others combine the stages of one vector once a step
+        pack = parts = lambda tree: tree
+    elif guided and rounding:  # no step is refused for what rounding alone does to the error
+        of_state, of_error = jax.tree.map(lambda x: jnp.full_like(x, atol), (state, error))
+        atol = pack((of_state, jnp.maximum(of_error, FINE * rounding)))
+    bound = 1.0 + _largest(state)
 
     def rates(t: Array, y: PyTree) -> PyTree:
         drift, error_rate = system.drift_and_error_rate(t, parts(y)[0])
         # a GPU would otherwise sum this number term by term in the kernel that packs the vector, and all of it would wait
         return pack((drift, jax.lax.optimization_barrier(error_rate * FINE)))
 
-    rtol, atol = tolerances
-    done = _integrator(system, options)(
+    if options.solver == "explicit" and options.gradient == "forward":
+        integrator = partial(dormand_prince.integrate, axis=options.axis)
+    else:
+        from tutelage.integrate import diffrax_solvers
+
+        solver, reverse = diffrax_solvers.solver_for(options.solver, system, FINE), options.gradient == "reverse"
+        integrator = partial(diffrax_solvers.integrate, solver=solver, reverse=reverse)
+    done = integrator(
         rates,
         jax.lax.optimization_barrier(pack((state, error * FINE))),  # no constant, as above
         times,
         observe=lambda y: system.observe(parts(y)[0]),
-        diverged=lambda y: ~(_largest(parts(y)[0]) < bound),  # also true for NaN
-        rtol=rtol,
-        atol=_absolute(atol, system, (state, error), pack) if options.solver != "stiff" else atol,
+        diverged=lambda y: ~(_largest(parts(y)[0]) < BOUND * bound),  # also true for NaN
+        rtol=tolerances[0],
+        atol=atol,
         shortest=SHORTEST * jnp.maximum(times[-1], 1.0),
         max_steps=options.max_steps,
         stops=system.switches(times[-1]),
         meter=_meter() if options.progress else None,
     )
-    errors, losses = _judged(system, done.records, jnp.asarray(times))
-    blown_up = _largest(parts(done.y)[0]) > GROWN * (1.0 + _largest(state))
-    code = jnp.where((done.code == int(Status.FAILED)) & blown_up, int(Status.DIVERGED), done.code)
-    return Raw(done.records, errors, losses, code, done.t, done.steps, T)
-
-
-def _integrator(system: ClosedSystem, options: Options) -> Callable[..., dormand_prince.Integrated]:
-    """The explicit integrator of this package, or diffrax for what it does not do."""
-    if options.solver == "explicit" and options.gradient == "forward":
-        return lambda *args, **options_: dormand_prince.integrate(*args, **options_, axis=options.axis)
-    from tutelage.integrate import diffrax_path
-
-    solver, reverse = diffrax_path.solver_for(options.solver, system, FINE), options.gradient == "reverse"
-    return lambda *args, **options_: diffrax_path.integrate(*args, **options_, solver=solver, reverse=reverse)
+    recorded = done.records, jnp.asarray(times)
+    if guided:
+        errors, losses = jax.vmap(system.error_and_loss)(*recorded)
+    else:  # as many times at once as memory allows
+        nodes = by_nodes(moments)
+        some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), MOST_AT_ONCE))
+        errors, losses = jax.lax.map(lambda at: system.error_and_loss(*at), recorded, batch_size=some)
+    blown_up = (done.code == int(Status.FAILED)) & (_largest(parts(done.y)[0]) > GROWN * bound)
+    return Raw(done.records, errors, losses, jnp.where(blown_up, int(Status.DIVERGED), done.code), done.t, done.steps, T)
 
 
 def _meter() -> Any:
@@ -133,62 +224,13 @@ def _meter() -> Any:
     return ProgressBar()
 
 
-def _system(
-    problem: Problem | ClosedSystem, moments: Moments | None, start: PyTree, options: Options
-) -> tuple[ClosedSystem, PyTree, Array | None]:
-    if isinstance(problem, ClosedSystem):
-        return problem, start, None
-    state, t = initial_overlaps(problem, start)
-    system = OrderParameters(problem, t, options.gradient_flow, options.keep, moments=moments)
-    return system, state, system.covariances(state)[2]
-
-
-def _guided(system: ClosedSystem) -> bool:
-    """Is the error integrated next to the state to guide the steps? Not where each value of it is an average over nodes."""
-    return not isinstance(system, OrderParameters) or system.closed
-
-
-def _judged(system: ClosedSystem, observed: dict[str, Array], times: Array) -> tuple[Array, Array]:
-    """Error and training loss at every recorded time; averages over nodes for some times at once, as memory allows."""
-    if isinstance(system, OrderParameters) and not _guided(system):
-        nodes = by_nodes(system.moments)
-        count = jax.tree.leaves(observed)[0].shape[0]
-        some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), MOST_AT_ONCE, count))
-        turns = -(-count // some)
-
-        def in_turns(rows: Array) -> Array:
-            rows = jnp.pad(rows, [(0, turns * some - count)] + [(0, 0)] * (rows.ndim - 1), mode="edge")
-            return rows.reshape(turns, some, *rows.shape[1:])
-
-        both = jax.vmap(lambda seen, t: (system.error(seen), system.loss(seen, t)))
-        errors, losses = jax.lax.map(lambda some: both(*some), jax.tree.map(in_turns, (observed, times)))
-        return errors.reshape(-1, *errors.shape[2:])[:count], losses.reshape(-1, *losses.shape[2:])[:count]
-    errors = jax.vmap(system.error)(observed)
-    if isinstance(system, OrderParameters):
-        noise = jax.vmap(lambda t: jnp.asarray(system.problem.labeled_at(t).noise))(times)
-        return errors, errors + noise.reshape(-1, *[1] * (errors.ndim - 1)) ** 2 / 2
-    return errors, jnp.full_like(errors, jnp.nan)
-
-
-def _packing(like: PyTree, solver: str) -> tuple[Callable[[PyTree], PyTree], Callable[[PyTree], PyTree]]:
-    """How the solver is given a state, and back: as one vector, whose stages are combined once a step, not once for each
-    part of the state; but the stiff solver looks at the parts."""
-    if solver == "stiff":
-        return (lambda tree: tree), (lambda tree: tree)
-    return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
-
-
-def _absolute(atol: Array, system: ClosedSystem, like: tuple[PyTree, Array], pack: Callable[[PyTree], PyTree]) -> Array:
-    """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
-    rounding = system.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
-    if not rounding:
-        return atol
-    state, error = jax.tree.map(lambda x: jnp.full_like(x, atol), like)
-    return pack((state, jnp.maximum(error, FINE * rounding)))
-
-
 def _largest(state: PyTree) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
+
+
+def eager(tree: Tree) -> Tree:
+    """The same tree with NumPy arrays: fetched once, sliced freely."""
+    return jax.tree.map(np.asarray, jax.device_get(tree))
 
 
 def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarray:
@@ -196,11 +238,6 @@ def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarr
     usual = USUAL[np.dtype(jnp.result_type(float)).name]
     given = {"rtol": rtol, "atol": atol}
     return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
-
-
-def anonymous(start: PyTree) -> PyTree:
-    """A start without its N: the limit does not depend on it, so neither must the compiled program."""
-    return start.without_dim() if isinstance(start, Start) else start
 
 
 def by_quadrature(moments: Moments | None) -> bool:
@@ -217,10 +254,12 @@ def by_nodes(moments: Moments | None) -> NodeMoments | None:
 def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program.
 
-    Not where each time costs a quadrature, nor for more times than the largest count.
+    Where each time costs a quadrature, only up to a multiple of the times that are averaged at once.
     """
-    costly = by_nodes(moments) is not None or by_quadrature(moments)
-    count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
+    if by_nodes(moments) is not None or by_quadrature(moments):
+        count = max(times.size, -(-times.size // MOST_AT_ONCE) * MOST_AT_ONCE * (times.size > MOST_AT_ONCE))
+    else:
+        count = next((n for n in COUNTS if n >= times.size), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
 
@@ -262,3 +301,16 @@ def natural_time(problem: Problem, end: float) -> float:
     else:
         clock = end * float(sgd.lr)
     return float(clock / (1.0 - float(sgd.momentum)) * fastest)
+
+
+def unsuited(problem: Problem) -> str | None:
+    """Why the dynamics of a problem does not have the form that the stiff solver needs; None if it has."""
+    missing = missing_traits(problem, (*CLASSIC, "fixed momentum", "free norms"))
+    if missing:
+        return said_instead(problem, missing[:1])
+    if {"noise", "weight_decay"} & set(problem.schedules()):
+        return "the label noise or the weight decay is a schedule"
+    mask = problem.trainable_mask()
+    if mask is not None and np.any(mask != mask[:, :1]):
+        return "trainable differs between student units of one level"
+    return None

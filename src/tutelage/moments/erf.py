@@ -10,7 +10,7 @@ known to be zero. What is left of the others then is C_ab|ij = C_ab - x_a x_b - 
 the parts along field i and along what is left of field j, and
     E[g'_i g'_j g_a g_b] = E[g'_i g'_j] (2/pi) asin(C_ab|ij / sqrt(d_a|ij d_b|ij)),
 which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
-Averages of two fields also take NumPy arrays, with any leading axes: dynamics/committee.py needs no program for them.
+Averages of two fields also take NumPy arrays, with any leading axes: `LocalDynamics` needs no program for them.
 """
 
 from typing import Any

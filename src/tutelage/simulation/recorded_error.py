@@ -13,10 +13,10 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, at_covariances
 from tutelage.integrate.program import by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Isotropic, Mixture, Problem, Tasks
+from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.trajectory import Trajectory
 
 
@@ -86,10 +86,7 @@ def _errors(
         seen = {"readout": v} | ({"bias": b} if problem.biased else {})
         if isinstance(problem.inputs, Mixture):
             return OrderParameters(problem, T, moments=moments).class_errors(seen | {"r": R, "q": Q}, t)
-        # The error depends on the covariance of the fields alone, of which T has all: one level is enough.
-        unit_inputs = eqx.tree_at(lambda p: p.inputs, problem.all_seen(), Isotropic())
-        system = OrderParameters(unit_inputs, T[None], moments=moments)
-        return system.error(seen | {"R": R, "Q": Q}), system.loss(seen | {"R": R, "Q": Q}, t)
+        return at_covariances(problem, T, moments).error_and_loss(seen | {"R": R, "Q": Q}, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
     if by_nodes(moments) is None or jax.default_backend() != "cpu":

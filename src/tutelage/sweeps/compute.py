@@ -13,12 +13,11 @@ from functools import partial
 import jax
 import numpy as np
 
-from tutelage._solve import assemble, limit_warning, symmetry_warning
-from tutelage._solve_batch import side_by_side
+from tutelage._solve import assemble, limit_warning, side_by_side, symmetry_warning
 from tutelage._types import ArrayLike, Table
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import InputError, Status, TutelageWarning
-from tutelage.integrate.program import Options, anonymous, choose, first_times, tolerances
+from tutelage.errors import InputError, TutelageWarning
+from tutelage.integrate.program import Options, choose, tolerances
 from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on
@@ -130,7 +129,7 @@ def _solve(found: _Found, members: Mapping[Member, tuple[Problem, Start]], whole
             found.say("failure", key[0], message_of(error))
             continue
         solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
-        groups.setdefault((solver, shape_of((problem, anonymous(start)))), []).append(key)
+        groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append(key)
     curves: dict[Member, Trajectory] = {}
     for (solver, _), keys in groups.items():
         try:
@@ -158,15 +157,12 @@ def _solve_group(
 
     options = Options(spec.gradient_flow, solver, keep=False)
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
-    pairs = [(as_arrays(problem), anonymous(start)) for problem, start in members.values()]
+    pairs = [(as_arrays(problem), as_arrays(start)) for problem, start in members.values()]
     first, *others = (problem for problem, _ in members.values())
     problems, starts = jax.tree.map(stack, *pairs)  # one of each, with a leading axis
     averages = moments_for(first, others=others)
     raw = side_by_side(problems, averages, starts, times, tolerances(spec.rtol), options, size=lanes, workers=1)
     found = {}
     for i, (key, member) in enumerate(members.items()):
-        own = jax.tree.map(lambda x, i=i: x[i], raw)
-        reached = np.searchsorted(times, own.end_time, side="right")
-        count = times.size if own.status_code == Status.FINISHED else int(reached)
-        found[key] = assemble(first_times(own, count), times[:count], *member, settings=())
+        found[key] = assemble(jax.tree.map(lambda x, i=i: x[i], raw), times, *member, settings=())
     return found
