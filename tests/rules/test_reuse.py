@@ -1,5 +1,6 @@
 """Reuse: single uses are backpropagation, digits, plain loops on weights, the exact length of a sample in both simulations."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import tutelage as tu
 from tests.rules import test_feedback_alignment as plain_tests
 from tests.rules.test_feedback_alignment import erf_slope, matrices
 from tutelage.cli.app import main
-from tutelage.simulation import recorded_error
-from tutelage.simulation.jax_steps import OverlapsLoop
+from tutelage.simulation import draws, recorded_error
+from tutelage.simulation.coordinates import level_layout
+from tutelage.simulation.jax_steps import OverlapsStep
+from tutelage.simulation.step_constants import step_constants
 
 LEVELS = tu.Spectrum([3.0, 1.0], [1 / 3, 2 / 3], normalize=False)
 LENGTH = 5 / 3  # of |x|^2 / N, on average
@@ -121,26 +124,29 @@ def test_both_simulations_agree_in_law(frozen, monkeypatch):
     problem = reused(lr=1.5, trainable=[[True, False], [True, True]] if frozen else None)
     weights = states(problem, "weights", 2)
     assert smallest_p(states(problem, "overlaps", 1), weights) > 1e-4
-    monkeypatch.setattr(OverlapsLoop, "_norm2", lambda self, normals, outside: jnp.ones((1, 1)))
+    monkeypatch.setattr(OverlapsStep, "norm2", lambda *_: jnp.ones((1, 1, 1)))
+    jax.clear_caches()  # a compiled step would go on
     assert smallest_p(states(problem, "overlaps", 1), weights) < 1e-4
 
 
 def test_length_of_a_sample(monkeypatch):
     """|x|^2 / N in the chain has mean tr(Omega) / N and variance 2 tr(Omega^2) / N^2."""
     seen = []
-    original = OverlapsLoop._norm2
+    original = OverlapsStep.norm2
 
-    def noted(self, normals, outside):
+    def noted(self, *drawn):
         seen.append(self)
-        return original(self, normals, outside)
+        return original(self, *drawn)
 
-    monkeypatch.setattr(OverlapsLoop, "_norm2", noted)
-    tu.simulate(reused(), START, dim=12, times=[0.0, 0.25], runs=1, seed=0)
-    loop = seen[0]
-    drawn = loop.draw(np.random.default_rng(0), np.zeros((4000, 6)))
-    lengths = np.array(
-        [original(loop, jnp.asarray(z), jnp.asarray(c))[0, 0] for z, c in zip(drawn[0][:500], drawn[2][:500], strict=True)]
-    )
+    monkeypatch.setattr(OverlapsStep, "norm2", noted)
+    jax.clear_caches()
+    problem = reused()
+    tu.simulate(problem, START, dim=12, times=[0.0, 0.25], runs=1, seed=0)
+    step = OverlapsStep(problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8])))
+    assert seen[0].outer == step.outer
+    drawn = draws.from_stream(step, problem, np.random.default_rng(0), 500)
+    found = [original(step, z, c, None)[0, 0, 0] for z, c in zip(drawn.normals, drawn.outside, strict=True)]
+    lengths = np.array(found)
     mean, variance = (4 * 3 + 8) / 12, 2 * (4 * 9 + 8) / 144
     assert abs(lengths.mean() - mean) < 4 * np.sqrt(variance / 500)
     assert abs(lengths.var() / variance - 1) < 0.35

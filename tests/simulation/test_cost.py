@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.simulation.request import duration_in_words, estimated_seconds
+from tutelage.simulation.simulate import duration_in_words, estimated_seconds
 
 PROBLEM = pair(3, 3, "erf", lr=0.5)
 

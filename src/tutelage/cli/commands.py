@@ -193,7 +193,7 @@ def _solved(request: Request, how: flags.TheoryFlags, progress: bool = False) ->
 def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajectory":
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
-    from tutelage.simulation.request import duration_warning, estimated_seconds
+    from tutelage.simulation.simulate import duration_warning, estimated_seconds
 
     problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
     if start.dim is not None and not runs.long:

@@ -257,7 +257,7 @@ def _train(
     mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
     response = _respond_to_labels if law.labeled else respond
     loop = WeightsLoop(problem, constants, mask, law.data.level_sizes, response)
-    advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
+    advance = jax.jit(jax.vmap(loop.advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
     lengths, last = np.sum(W**2, axis=1) / D, int(steps[-1])
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
     state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)

@@ -97,11 +97,13 @@ def rows_of(problem: Problem) -> int:
 
 
 class PlacedStart(NamedTuple):
-    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
+    """A start as the loops hold it. roots: of the teachers' overlaps. lengths: |w_k|^2 / N. bound: squared coordinates beyond
+    it have diverged."""
 
     students: Float[np.ndarray, "L rows W"]
     teachers: Float[np.ndarray, "L M columns"]
     params: ParameterState
+    roots: Float[np.ndarray, "L M M"]
     lengths: Float[np.ndarray, " K"]
     bound: float
 
@@ -117,7 +119,8 @@ def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], lay
         teachers[level, :, :used] = coordinates[:M, :used]
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
     lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
-    return PlacedStart(students, teachers, initial_parameters(problem, start), lengths, divergence_bound(students))
+    params, roots = initial_parameters(problem, start), teacher_roots(problem, start)
+    return PlacedStart(students, teachers, params, roots, lengths, divergence_bound(students))
 
 
 def divergence_bound(students: np.ndarray) -> float:

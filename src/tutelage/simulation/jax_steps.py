@@ -1,27 +1,37 @@
-"""The steps as a JAX loop, for every rule, loss, label and activation that numba_kernels.py does not have.
+"""The steps in JAX, for every rule, loss, label and activation that numba_kernels.py does not have, and for GPUs.
 
-A numba loop cannot call a JAX function. Here JAX traces the whole step, which is slower by an order of magnitude. Random
-numbers are drawn outside, by the run's own generator, in blocks of fixed size; a loop with moving ends walks through a
-block, so that stopping to record compiles nothing anew.
+A numba loop cannot call a JAX function. Here JAX traces the whole step, once for each shape: numbers are data to the compiled
+programs. Random numbers are drawn outside, in blocks of fixed size; a loop with moving ends walks through a block, so that
+stopping to record compiles nothing anew.
+
+Both methods follow the equations of numba_kernels.py. `OverlapsStep` moves many runs side by side. Runs are the last axis of
+all its arrays and none looks at another, so that a GPU computes whole axes of runs elementwise.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.problem import Mixture, Problem
-from tutelage.problem.sample import class_of, context_of, learn, normals_needed
+from tutelage.problem.sample import class_of, context_of, learn
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
+NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")  # constants that no program depends on
 Arrays = tuple[NumpyOrJax, ...]
-OverlapsState = tuple[NumpyOrJax, NumpyOrJax, ParameterState]  # students (L, rows, W), teachers (L, M, columns)
 WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity, gradient, (K, N); W*
+
+
+def as_data(constants: StepConstants) -> StepConstants:
+    """Constants whose numbers are data to a compiled program."""
+    return constants._replace(**{name: np.asarray(getattr(constants, name), dtype=float) for name in NUMBERS})
 
 
 def respond(
@@ -57,154 +67,214 @@ def move_parameters(
     return ParameterState(v, b, v_momentum, b_momentum, *sums)
 
 
+class OverlapsState(NamedTuple):
+    """Coordinates of the students (and of their velocities) and of the teachers, one set for all runs if they stay; params."""
+
+    students: Float[Array, "L rows W runs"]
+    teachers: Float[Array, "L M columns runs"]
+    params: ParameterState
+
+
 class Draws(NamedTuple):
-    """Random numbers and rates of a block of steps."""
+    """Random numbers of a block of steps. moves: zeta of teachers that drift; None if they stay."""
 
-    normals: Float[np.ndarray, "steps B L W"]
-    noise: Float[np.ndarray, "steps B D"]
-    outside: Float[np.ndarray, "steps outer J J"]  # Bartlett's factors, J = min(B, K), of the levels with an outside
-    moves: Float[np.ndarray, "steps L M W"]  # zeta of teachers that drift; one number if they stay
-    far_moves: Float[np.ndarray, "steps outer M M"]  # Bartlett's factors of what lies outside
-    rates: Float[np.ndarray, "steps columns"]
+    normals: Float[NumpyOrJax, "steps B L W runs"]
+    noise: Float[NumpyOrJax, "steps B D runs"]
+    unseen: Float[NumpyOrJax, "steps B M runs"] | None  # what the inputs do not carry of the teachers' fields
+    outside: Float[NumpyOrJax, "steps L J J runs"]  # Bartlett's factors, J = min(B, K), where a level has an outside
+    moves: Float[NumpyOrJax, "steps L M W runs"] | None
+    far_moves: Float[NumpyOrJax, "steps L M M runs"] | None  # Bartlett's factors of what lies outside
 
 
-class OverlapsLoop:
-    """The overlaps method. Compiled once for all runs of a problem."""
+class OverlapsStep(eqx.Module):
+    """The step of the overlaps method."""
 
-    def __init__(self, problem: Problem, constants: StepConstants, layout: LevelLayout, steps: int):
-        self.problem, self.constants, self.layout, self.steps = problem, constants, layout, steps
-        self.columns = min(constants.batch, problem.student.hidden)
-        self.outer = np.flatnonzero(layout.dof > 0)
-        self.width = int(layout.width.max())
-        self.advance = jax.jit(self._advance)
+    problem: Problem
+    constants: StepConstants
+    layout: LevelLayout
+    width: int = eqx.field(static=True)
+    outer: tuple[bool, ...] = eqx.field(static=True)
+    drifts: bool = eqx.field(static=True)
 
-    def draw(self, rng: np.random.Generator, rates: np.ndarray) -> Draws:
-        steps, B, J = rates.shape[0], self.constants.batch, self.columns
-        normals = rng.standard_normal((steps, B, self.layout.width.size, self.width))
-        there = np.arange(self.width) < self.layout.width[:, None]
-        normals *= there
-        outside = self._bartlett(rng, steps, J)
-        own = rng.standard_normal((steps, B, normals_needed(self.problem)))
-        if not self.constants.drift:
-            return Draws(normals, own, outside, np.zeros(steps), np.zeros(steps), rates)
-        M = self.problem.references.hidden
-        moves = rng.standard_normal((steps, self.layout.width.size, M, self.width)) * there[:, None]
-        return Draws(normals, own, outside, moves, self._bartlett(rng, steps, M), rates)
+    def __init__(self, problem: Problem, constants: StepConstants, layout: LevelLayout):
+        self.problem, self.constants, self.layout = as_arrays(problem.all_seen()), as_data(constants), layout
+        self.width, self.outer = int(layout.width.max()), tuple((layout.dof > 0).tolist())
+        self.drifts = constants.drift > 0
 
-    def _bartlett(self, rng: np.random.Generator, steps: int, size: int) -> Float[np.ndarray, "steps outer size size"]:
-        factor = np.tril(rng.standard_normal((steps, self.outer.size, size, size)), -1)
-        for j in range(size):
-            dof = self.layout.dof[self.outer] - j
-            factor[:, :, j, j] = np.sqrt(rng.chisquare(np.maximum(dof, 1), size=(steps, self.outer.size)))
-        return factor
-
-    def _advance(
-        self, state: OverlapsState, roots: Array, lengths: Array, draws: Draws, first: Array, last: Array
+    def __call__(
+        self, state: OverlapsState, roots: Array, lengths: Float[Array, "K runs"], draws: Draws, rates: Float[Array, " cols"]
     ) -> OverlapsState:
-        """Steps first .. last - 1 of a block of draws. roots: of the teachers' overlaps, for teachers that drift."""
-
-        def step(i: Array, state: OverlapsState) -> OverlapsState:
-            now = jax.tree.map(lambda x: jnp.asarray(x)[i], draws)
-            students, teachers, params = self._step(state, lengths, now)
-            if self.constants.drift:
-                students, teachers = self._move_teachers(students, teachers, roots, now.moves, now.far_moves)
-            return students, teachers, params
-
-        return jax.lax.fori_loop(first, last, step, state)
-
-    def _move_teachers(
-        self, students: Array, teachers: Array, roots: Array, moves: Array, far_moves: Array
-    ) -> tuple[Array, Array]:
-        """w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta, in a basis in which the teachers are lower triangular again."""
-        drift, M, columns = self.constants.drift, teachers.shape[1], teachers.shape[2]
-        scaled = roots * jnp.sqrt(2.0 * drift / (self.layout.width + self.layout.dof))[:, None, None]
-        wide = jnp.pad((1.0 - drift) * teachers, ((0, 0), (0, 0), (0, self.width - columns))) + scaled @ moves
-        vectors = jnp.concatenate([wide, students], axis=1)
-        if self.outer.size:
-            span = slice(0, vectors.shape[1])
-            far = jnp.pad(scaled[self.outer] @ far_moves, ((0, 0), (0, students.shape[1]), (0, 0)))
-            grown = jnp.concatenate([vectors[self.outer, :, span], far], axis=2)
-            vectors = vectors.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
-        return vectors[:, M:], vectors[:, :M, :columns]
-
-    def _step(self, state: OverlapsState, lengths: Array, draws: Any) -> tuple[Array, Array, ParameterState]:
-        """One step of the student; draws: of this step."""
-        layout, constants, params = self.layout, self.constants, state[2]
-        students, teachers = (jnp.asarray(x) for x in state[:2])
-        normals, xi, outside, rates, spread = draws.normals, draws.noise, draws.outside, draws.rates, None
+        """One step of all runs; draws: of this step. lengths: squared norms to hold. roots: of the teachers' overlaps."""
+        (students, teachers, params), layout, constants = state, self.layout, self.constants
+        K, M, B = self.problem.student.hidden, teachers.shape[1], constants.batch
+        normals, spread = draws.normals, None
         if isinstance(self.problem.inputs, Mixture):
-            normals, spread = self._in_classes(self.problem.inputs, teachers, normals, xi)
-        K, M, B = self.problem.student.hidden, self.problem.references.hidden, constants.batch
-        student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
-        teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
-        weights, near = layout.share * layout.eigenvalue, students[:, :K, : teachers.shape[2]]
-        overlaps = (
-            jnp.einsum("l,lkc,lmc->km", weights, near, teachers),
-            jnp.einsum("l,lkc,ljc->kj", weights, students[:, :K], students[:, :K]),
-            jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
-        )
-        context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
-        norm2 = None
-        if self.problem.rule.uses_norm:  # a single sample
-            wider = outside if spread is None else outside * spread[0, self.outer, None, None]
-            norm2 = self._norm2(normals, wider)
-        update = respond(self.problem, params, student_fields, teacher_fields, xi, context, norm2)
-        scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
-        inside = scale * jnp.einsum("sk,slc->lkc", update.delta, normals)
-        inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
-        moved = self._kick(students, inside, rates)
-        if self.outer.size:
-            delta = update.delta if spread is None else update.delta * spread.T[self.outer, :, None]
-            factor = _transpose(delta if B <= K else jnp.linalg.qr(delta, mode="r"))
-            new = self._kick(
-                jnp.zeros((self.outer.size, students.shape[1], 1)), scale[self.outer] * (factor @ outside), rates
-            )
-            span = slice(M, M + students.shape[1])
-            grown = jnp.concatenate([moved[self.outer, :, span], new], axis=2)
-            moved = moved.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
+            normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
+        update = self._respond(state, normals, spread, draws, rates)
+        scale = (layout.step[:, None] * layout.mask / B)[..., None, None]
+        inside = scale * jnp.sum(update.delta[:, None, :, None] * normals[:, :, None], axis=0)
+        moved = self._kick(students, inside - rates[-2] * layout.mask[..., None, None] * students[:, :K], rates)
+        if any(self.outer):
+            factor = jnp.swapaxes(update.delta, 0, 1)[None]  # (1, K, B, runs): all that the other dimensions see
+            factor = factor if spread is None else factor * jnp.swapaxes(spread, 0, 1)[:, None]
+            factor = factor if B <= K else fold(factor[:, :, :K], factor[:, :, K:])
+            new = scale * times(factor, draws.outside)
+            extra = self._kick(jnp.zeros((new.shape[0], students.shape[1], *new.shape[2:])), new, rates)
+            moved = self._folded(moved, extra, M)
         if constants.spherical:
-            present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
+            present = jnp.sum(layout.share[:, None, None, None] * moved[:, :K] ** 2, axis=(0, 2))
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
-        return moved, teachers, move_parameters(constants, params, *forces, rates)
+        params = move_parameters(constants, params, *forces, rates)
+        if self.drifts:
+            moved, teachers = self._move_teachers(moved, teachers, roots, draws)
+        return OverlapsState(moved, teachers, params)
+
+    def _respond(
+        self, state: OverlapsState, normals: Array, spread: Array | None, draws: Draws, rates: Float[Array, " cols"]
+    ) -> Update:
+        """The updates of the samples of one step in each run, (B, ..., runs)."""
+        K, layout = self.problem.student.hidden, self.layout
+        students, teachers = state.students[:, :K], state.teachers
+        fields = [
+            jnp.sum(layout.field[:, None, None, None] * x * normals[:, :, None, : x.shape[2]], axis=(1, 3))
+            for x in (students, teachers)
+        ]
+        fields[1] = fields[1] if draws.unseen is None else fields[1] + draws.unseen
+        weights, runs = (layout.share * layout.eigenvalue)[:, None, None, None], normals.shape[-1]
+        pairs = (students, teachers), (students, students), (teachers, teachers)
+        overlaps = [jnp.sum(weights * products(a, b), axis=0) for a, b in pairs]  # what no rule uses is not computed
+        overlaps = [jnp.broadcast_to(x, (*x.shape[:2], runs)) for x in overlaps]
+        norm2 = None
+        if self.problem.rule.uses_norm:  # |x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample
+            norm2 = self.norm2(normals, draws.outside, spread)
+
+        def one(params: ParameterState, student: Array, reference: Array, xi: Array, overlaps: Any, norm2: Any) -> Update:
+            context = context_of(self.problem, rates[4], rates[5], tuple(overlaps))
+            return respond(self.problem, params, student, reference, xi, context, norm2)
+
+        return jax.vmap(one, -1, -1)(state.params, *fields, draws.noise, overlaps, norm2)
+
+    def norm2(self, normals: Array, outside: Array | None, spread: Array | None) -> Float[Array, "1 K runs"]:
+        """|x|^2 / N of a single sample, over the levels that each unit learns on."""
+        length = jnp.sum(normals[0] ** 2, axis=1)
+        if outside is not None:
+            far = outside[:, 0, 0] if spread is None else outside[:, 0, 0] * spread[0]
+            length = length + jnp.where(np.array(self.outer)[:, None], far**2, 0.0)
+        scale = self.layout.eigenvalue[:, None] * self.layout.mask / self.constants.dim
+        return jnp.sum(scale[..., None] * length[:, None], axis=0)[None]
 
     def _in_classes(
-        self,
-        mixture: Mixture,
-        teachers: Float[Array, "L M columns"],
-        normals: Float[Array, "B L W"],
-        xi: Float[Array, "B D"],
-    ) -> tuple[Float[Array, "B L W"], Float[Array, "B L"]]:
+        self, mixture: Mixture, teachers: Array, draws: Draws
+    ) -> tuple[Float[Array, "B L W runs"], Float[Array, "B L runs"]]:
         """The numbers e of samples of drawn classes: their noise is wider by sqrt(lam_cl / lam_l) (also returned, for what lies
         outside), and the mean of the class, in the coordinates of the level, is added to it."""
-        which, share, lam = class_of(mixture, xi), self.layout.share, self.layout.eigenvalue
-        spread = jnp.sqrt(jnp.asarray(mixture.spectra) / lam)[which]
+        share, lam = self.layout.share, self.layout.eigenvalue
         vectors = teachers[:, self.problem.label_fields :]  # b_m
-        means = jnp.einsum("cm,lmi->cli", jnp.asarray(mixture.coefficients), vectors) * np.sqrt(share / lam)[:, None]
-        means = jnp.pad(means, ((0, 0), (0, 0), (0, self.width - vectors.shape[2])))
-        return spread[..., None] * normals + means[which], spread
+        means = jnp.einsum("cm,lmir->clir", jnp.asarray(mixture.coefficients), vectors)
+        means = means * np.sqrt(share / lam)[:, None, None]
+        means = jnp.pad(means, ((0, 0), (0, 0), (0, draws.normals.shape[2] - vectors.shape[2]), (0, 0)))
+        which = jax.vmap(lambda xi: class_of(mixture, xi), -1, -1)(draws.noise)
+        spread = jnp.moveaxis(jnp.sqrt(jnp.asarray(mixture.spectra) / lam)[which], 2, 1)
+        chosen = jax.nn.one_hot(which, means.shape[0], axis=0)[:, :, None, None]  # (classes, B, 1, 1, runs)
+        return spread[:, :, None] * draws.normals + jnp.sum(chosen * means[:, None], axis=0), spread
 
-    def _norm2(self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"]) -> Float[Array, "1 K"]:
-        """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
-        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(outside[:, 0, 0] ** 2)
-        return length @ (self.layout.eigenvalue[:, None] * self.layout.mask) / self.constants.dim
-
-    def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:
+    def _kick(self, rows: Array, gradient: Array, rates: Array) -> Array:
         """Students (and velocities) after a gradient on their coordinates."""
-        K, constants = self.problem.student.hidden, self.constants
-        kick = rates[0] * gradient
-        if not constants.momentum:
-            return jnp.asarray(rows[:, :K] + rates[1] * kick)
-        velocity = constants.keep * rows[:, K:] + kick
+        K, kick = self.problem.student.hidden, rates[0] * gradient
+        if not self.constants.momentum:
+            return rows[:, :K] + rates[1] * kick
+        velocity = self.constants.keep * rows[:, K:] + kick
         return jnp.concatenate([rows[:, :K] + rates[1] * velocity, velocity], axis=1)
 
+    def _move_teachers(self, students: Array, teachers: Array, roots: Array, draws: Draws) -> tuple[Array, Array]:
+        """w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta, in a basis in which the teachers are lower triangular again."""
+        drift, (M, columns), W = self.constants.drift, teachers.shape[1:3], students.shape[2]
+        scaled = roots * jnp.sqrt(2.0 * drift / (self.layout.width + self.layout.dof))[:, None, None, None]
+        wide = jnp.pad((1.0 - drift) * teachers, ((0, 0), (0, 0), (0, W - columns), (0, 0)))
+        vectors = jnp.concatenate([wide + times(scaled, draws.moves), students], axis=1)
+        if any(self.outer):
+            far = times(scaled, draws.far_moves)
+            vectors = self._folded(vectors, jnp.pad(far, ((0, 0), (0, students.shape[1]), (0, 0), (0, 0))), 0)
+        return vectors[:, M:], vectors[:, :M, :columns]
 
-def _transpose(x: Array) -> Array:
-    return jnp.swapaxes(x, -1, -2)
+    def _folded(self, rows: Array, extra: Array, first: int) -> Array:
+        """Rows whose columns from `first` onwards take up new columns, where a level has an outside."""
+        span = slice(first, first + rows.shape[1])
+        there = np.array(self.outer)[:, None, None, None]
+        folded = jnp.where(there, fold(rows[:, :, span], extra), rows[:, :, span])
+        return jnp.concatenate([rows[:, :, :first], folded, rows[:, :, span.stop :]], axis=2)
 
 
-class WeightsLoop:
-    """The weights method. Compiled once for all runs of a problem. respond: what samples with given fields do."""
+def products(a: Float[Array, "L A C runs"], b: Float[Array, "L B D runs"]) -> Float[Array, "L A B runs"]:
+    """Inner products of all rows; teachers have fewer columns."""
+    columns = min(a.shape[2], b.shape[2])
+    return jnp.sum(a[:, :, None, :columns] * b[:, None, :, :columns], axis=3)
+
+
+def times(a: Float[Array, "L A C runs"], b: Float[Array, "L C D runs"]) -> Float[Array, "L A D runs"]:
+    """Products of matrices, elementwise: a GPU does them in one kernel with what comes before and after."""
+    return jnp.sum(a[:, :, :, None] * b[:, None], axis=2)
+
+
+def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Float[Array, "L n n runs"]:
+    """Lower triangular Z' with Z' Z'^T = Z Z^T + extra extra^T (Householder, as `fold` in numba_kernels.py)."""
+    rows, columns = jnp.concatenate([Z, extra], axis=2), []
+    for j in range(Z.shape[1]):  # rows: those from j onwards, in the columns from j onwards
+        head, tail = rows[:, 0, 0], jnp.sum(rows[:, 0, 1:] ** 2, axis=1)
+        moves, norm = tail >= 1e-280, jnp.sqrt(head * head + tail)
+        image = jnp.where(moves, jnp.where(head > 0, -norm, norm), head)
+        mirror = jnp.concatenate([(head - image)[:, None], rows[:, 0, 1:]], axis=1)
+        strength = jnp.where(moves, 1.0 / jnp.where(moves, norm * (norm + jnp.abs(head)), 1.0), 0.0)
+        dots = strength[:, None] * jnp.sum(mirror[:, None] * rows[:, 1:], axis=2)
+        rows = rows[:, 1:] - dots[:, :, None] * mirror[:, None]
+        column = jnp.concatenate([image[:, None], rows[:, :, 0]], axis=1)
+        columns.append(jnp.pad(column, ((0, 0), (j, 0), (0, 0))))
+        rows = rows[:, :, 1:]
+    return jnp.stack(columns, axis=2)
+
+
+@eqx.filter_jit
+def advance_overlaps(
+    step: OverlapsStep,
+    unrolled: int,
+    turns: int | None,
+    state: OverlapsState,
+    roots: NumpyOrJax,
+    lengths: NumpyOrJax,
+    draws: Draws,
+    rates: NumpyOrJax,
+    first: NumpyOrJax,
+    last: NumpyOrJax,
+) -> OverlapsState:
+    """Steps first .. last - 1 of a block of draws, `unrolled` at a time. turns: how often, where that is known before.
+
+    The kernels of a loop of known length are launched without asking the device after each turn whether to go on.
+    """
+
+    def one(at: NumpyOrJax, state: OverlapsState) -> OverlapsState:
+        return step(state, roots, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
+
+    def some(turn: Array, state: OverlapsState) -> OverlapsState:
+        for i in range(unrolled):
+            state = one(first + turn * unrolled + i, state)
+        return state
+
+    if turns is not None:
+        return jax.lax.fori_loop(0, turns, some, state)
+    most = (last - first) // unrolled
+    state = jax.lax.fori_loop(0, most, some, state)
+    return jax.lax.fori_loop(first + most * unrolled, last, one, state) if unrolled > 1 else state
+
+
+class WeightsLoop(eqx.Module):
+    """The weights method. response: what samples with given fields do."""
+
+    problem: Problem
+    constants: StepConstants
+    eigenvalues: Float[np.ndarray, " N"]
+    mask: Float[np.ndarray, "units N"]
+    response: Callable[..., Update] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -212,15 +282,21 @@ class WeightsLoop:
         constants: StepConstants,
         mask: np.ndarray,
         dims: np.ndarray,
-        respond: Callable[..., Update] = respond,
+        response: Callable[..., Update] = respond,
     ):
-        self.problem, self.constants, self.respond = problem, constants, respond
+        self.problem, self.constants, self.respond = as_arrays(problem), as_data(constants), response
         self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
-        self.advance = jax.jit(self._advance)
 
-    def _advance(
-        self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: Array, first: Array, last: Array
+    @eqx.filter_jit
+    def advance(
+        self,
+        state: WeightsState,
+        lengths: NumpyOrJax,
+        block: Arrays,
+        seen: NumpyOrJax,
+        first: NumpyOrJax,
+        last: NumpyOrJax,
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
@@ -241,15 +317,13 @@ class WeightsLoop:
         self, state: WeightsState, x: Float[Array, "T N"], unseen: Float[Array, "T M"], xi: Float[Array, "T D"], rates: Array
     ) -> WeightsState:
         W, velocity, gradient, W_teacher, params = state
-        constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
-        R, Q, T = (
-            jnp.asarray((a * self.eigenvalues) @ b.T / constants.dim)
-            for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
-        )
-        context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
+        constants, root = self.constants, 1.0 / np.sqrt(W.shape[1])
+        pairs = (W, W_teacher), (W, W), (W_teacher, W_teacher)
+        overlaps = tuple(jnp.asarray((a * self.eigenvalues) @ b.T / W.shape[1]) for a, b in pairs)
+        context = context_of(self.problem, rates[4], rates[5], overlaps)
         fields = x @ W.T * root, x @ W_teacher.T * root + unseen
-        norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        update = self.respond(self.problem, params, *fields, xi, context, norm2)
+        norm2 = x**2 @ self.mask.T / W.shape[1] if self.problem.rule.uses_norm else None
+        update = self.response(self.problem, params, *fields, xi, context, norm2)
         gradient = gradient + (root / constants.batch) * (update.delta.T @ x)
         readout = params.readout_sum + jnp.sum(update.parameters.readout, axis=0) / constants.batch
         bias = params.bias_sum + jnp.sum(update.delta, axis=0) / constants.batch
@@ -262,9 +336,9 @@ class WeightsLoop:
             velocity = kick = constants.keep * velocity + kick
         W = W + rates[1] * kick
         if constants.spherical:
-            W = W * jnp.sqrt(lengths * constants.dim / jnp.sum(W**2, axis=1))[:, None]
+            W = W * jnp.sqrt(lengths * W.shape[1] / jnp.sum(W**2, axis=1))[:, None]
         params = move_parameters(constants, params, params.readout_sum, params.bias_sum, rates)
         rest = [jnp.zeros_like(x) for x in params[4:]]
-        if constants.drift:
-            W_teacher = (1.0 - constants.drift) * W_teacher + np.sqrt(2.0 * constants.drift) * moves
+        if moves.ndim == 2:  # teachers drift
+            W_teacher = (1.0 - constants.drift) * W_teacher + jnp.sqrt(2.0 * constants.drift) * moves
         return W, velocity, jnp.zeros_like(gradient), W_teacher, ParameterState(*params[:4], *rest)

@@ -102,21 +102,14 @@ class LevelLayout(NamedTuple):
     mask: Float[np.ndarray, "L K"]
 
 
-class Records(NamedTuple):
-    """What to keep: step counts, and the arrays that receive the state then. r, q: empty when not kept. T: empty unless the
-    teachers drift. readout: (time, heads, K) here, with other axes in JAX (see `ParameterState`).
-
-    All runs together have a leading axis.
-    """
+class Snapshots(NamedTuple):
+    """The states of the overlaps method after so many steps, to be filled."""
 
     steps: Int[np.ndarray, " time"]
-    R: Float[np.ndarray, "*run time K M"]
-    Q: Float[np.ndarray, "*run time K K"]
-    r: Float[np.ndarray, "*run time L K M"]
-    q: Float[np.ndarray, "*run time L K K"]
-    readout: np.ndarray
-    bias: Float[np.ndarray, "*run time K"]
-    T: Float[np.ndarray, "*run time M M"]
+    students: Float[np.ndarray, "time L rows W"]
+    teachers: Float[np.ndarray, "time L M columns"]
+    readout: Float[np.ndarray, "time heads K"]
+    bias: Float[np.ndarray, "time K"]
 
 
 # One sample.
@@ -419,35 +412,6 @@ def onto_sphere(layout, students, lengths):
 
 
 @compiled
-def record_overlaps(at, layout, students, teachers, params, records):
-    """Field covariances (and overlaps per level, where kept) of the present state."""
-    K, M, keep, moving = params.bias.size, teachers.shape[1], records.r.size > 0, records.T.size > 0
-    records.readout[at] = params.readout
-    records.bias[at] = params.bias
-    records.R[at] = 0.0
-    records.Q[at] = 0.0
-    if moving:
-        records.T[at] = 0.0
-    for level in range(layout.width.size):
-        weight, columns = layout.share[level] * layout.eigenvalue[level], teachers.shape[2]
-        for k in range(K):
-            for m in range(M):
-                dot = inner(students[level, k, :columns], teachers[level, m])
-                records.R[at, k, m] += weight * dot
-                if keep:
-                    records.r[at, level, k, m] = dot
-            for j in range(K):
-                dot = inner(students[level, k], students[level, j])
-                records.Q[at, k, j] += weight * dot
-                if keep:
-                    records.q[at, level, k, j] = dot
-        if moving:
-            for m in range(M):
-                for n in range(M):
-                    records.T[at, m, n] += weight * inner(teachers[level, m], teachers[level, n])
-
-
-@compiled
 def too_large(students, params, bound):
     """Has a squared coordinate (or a readout) passed the bound, or stopped being a number?"""
     for level in range(students.shape[0]):
@@ -486,9 +450,12 @@ def task_at(rates, tasks, u):
 
 @compiled
 def advance_overlaps(
-    rng, constants, table, layout, students, teachers, roots, params, lengths, bound, rates, first, last, records
+    rng, constants, table, layout, students, teachers, roots, params, lengths, bound, rates, first, last, states
 ):
-    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps."""
+    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
+
+    states: filled where their steps are passed.
+    """
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
     tasks, task, learns = table.activation.size, 0, 1.0
     vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
@@ -497,13 +464,12 @@ def advance_overlaps(
     delta, deltas, copy = np.empty(K), np.empty((K, B)), np.empty((K, B))
     factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
     at = 0
-    while at < records.steps.size and records.steps[at] < first:
-        at += 1
     for step in range(first, last + 1):
-        while at < records.steps.size and records.steps[at] == step:
+        while at < states.steps.size and states.steps[at] == step:
             if too_large(students, params, bound):
                 return -step - 1
-            record_overlaps(at, layout, students, teachers, params, records)
+            states.students[at], states.teachers[at] = students, teachers
+            states.readout[at], states.bias[at] = params.readout, params.bias
             at += 1
         if step == last:
             break
@@ -553,14 +519,14 @@ def fill_normal(rng, rows):
 
 @compiled
 def advance_weights(
-    constants, table, rows, unseen, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first
+    constants, table, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
 ):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
     unseen: (samples, M), what the rows do not carry of the teacher fields, empty if they carry all.
     noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
     of teachers that drift, empty if they stay.
-    velocity: (K, N), empty without momentum. mask: (K, N), empty if all learns. gradient: the sum over the batch so far.
+    velocity, gradient (its sum over the batch so far), mask: (K, N); mask: empty if all learns.
     Returns the number of samples taken: fewer than given if the error outgrew every bound.
     """
     K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch

@@ -8,93 +8,200 @@ dimensions only their length: a chi variable c with as many degrees of freedom. 
 and a rotation folds the new column back into Z. For a batch, B new columns with Bartlett's factor; since they enter only
 through the K x K matrix delta delta^T, K columns are enough. This is the law of the overlaps of real weights, not an
 approximation to it: N = 10^6 costs what N = 100 does.
+
+Runs step one by one in numba or JAX, or all together in one JAX program, for GPUs and thousands of runs.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
-from tutelage.errors import Status
-from tutelage.simulation import coordinates
+from tutelage import checks
+from tutelage._types import Array
+from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.errors import InputError, Status
+from tutelage.simulation import coordinates, draws, jax_steps
 from tutelage.simulation.coordinates import PlacedStart
-from tutelage.simulation.jax_steps import OverlapsLoop
-from tutelage.simulation.numba_kernels import ParameterState, Records, advance_overlaps
-from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
+from tutelage.simulation.jax_steps import Draws, OverlapsState, OverlapsStep
+from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
+from tutelage.simulation.runs import (
+    Ended,
+    Records,
+    Request,
+    Runs,
+    Watch,
+    empty_records,
+    next_stop,
+    progress_bar,
+    stream,
+    write_overlaps,
+)
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
-if TYPE_CHECKING:
-    from tutelage.simulation.request import Request
-
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
+ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that runs draw together at a time
+STEPS = 1024  # and at most for so many steps
+UNROLLED = 72  # on a GPU, coordinates times steps that become one piece of a program: compilation time against launches
+MANY = 1000  # runs from which a GPU pays
+
+
+class Pace(NamedTuple):
+    """Steps of a block of random numbers, in turns of some unrolled ones; turns: None where a loop of known length gains nothing."""
+
+    block: int
+    unrolled: int = 1
+    turns: int | None = None
 
 
 class OverlapsMethod:
-    """Everything that the runs of one request share; `run` is one of them."""
+    """Everything that the runs of one request share. `run` is one of them, `run_together` all."""
 
-    def __init__(self, request: "Request"):
-        problem, dims, self.request = request.problem, request.dims, request
+    def __init__(self, request: Request, together: bool = False):
+        problem, dims, self.request, self.last = request.problem, request.dims, request, int(request.steps[-1])
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.placed = [coordinates.place_start(problem, start, dims, self.layout) for start in request.starts]
         self.table = teacher_table(problem)
-        self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
-        steps = max(1, min(self.stretch, 1024, int(request.steps[-1])))
-        self.loop = None if has_kernels(problem) else OverlapsLoop(problem, self.constants, self.layout, steps)
+        self.step = OverlapsStep(problem, self.constants, self.layout) if together or not has_kernels(problem) else None
 
     def run(self, index: int, records: Records, watch: Watch) -> Ended:
         """Run `index`, written into its records."""
-        which = index % len(self.placed)
-        advance, rng = self._in_numba if self.loop is None else self._in_jax, stream(self.request.seed, index)
-        taken = 0
-        for taken, fine in advance(rng, self.placed[which], self.roots[which], records):
-            if not fine:
-                return Status.DIVERGED, taken
-            if not watch.goes_on(index, taken) and taken < records.steps[-1]:
-                return Status.INTERRUPTED, taken
-        return Status.FINISHED, taken
+        placed, rng = self.placed[index % len(self.placed)], stream(self.request.seed, index)
+        goes_on = lambda taken: watch.goes_on(index, taken)  # noqa: E731
+        if self.step is None:
+            return self._in_numba(placed, rng, records, goes_on)
+        step, pace = self.step, Pace(max(1, min(self.stretch, STEPS, self.last)))
+        draw = lambda first: draws.from_stream(step, self.request.problem, rng, pace.block)  # noqa: E731
+        alone = Records(records.steps, *(x[None] for x in records[1:]))
+        status, taken = self._in_jax(step, [placed], draw, pace, alone, goes_on)
+        return status[0], taken[0]
+
+    def run_together(self, progress: bool) -> Runs:
+        """All runs in one program, on one device."""
+        request, step, on_cpu = self.request, self.step, jax.default_backend() == "cpu"
+        assert step is not None
+        unrolled = 1 if on_cpu else max(1, UNROLLED // self.placed[0].students[0].size)
+        numbers = request.runs * request.problem.samples_per_step * request.dims.size * (step.width + 2)
+        fitting = (ON_CPU if on_cpu else ON_GPU) // numbers
+        turns = int(np.clip(fitting, unrolled, min(STEPS, max(unrolled, self.last)))) // unrolled
+        pace = Pace(turns * unrolled, unrolled, None if on_cpu else turns)
+        problem, keys, records = (
+            as_arrays(request.problem),
+            draws.run_keys(request.seed, request.runs),
+            empty_records(request),
+        )
+        draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), pace.block)  # noqa: E731
+        with progress_bar(self.last * request.runs, progress) as bar:
+
+            def goes_on(taken: int) -> bool:
+                if bar is not None:
+                    bar.update(taken * request.runs - bar.n)
+                return True
+
+            return Runs(records, *self._in_jax(step, self.placed, draw, pace, records, goes_on))
 
     def _in_numba(
-        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
-    ) -> Iterator[tuple[int, bool]]:
-        """Advance by stretches of steps: steps taken, and whether all is within bounds."""
+        self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: Callable[[int], bool]
+    ) -> Ended:
+        """One run, by stretches of steps."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
-        params, records, last = with_heads(params), with_heads(records), int(records.steps[-1])
-        for first in range(0, max(last, 1), self.stretch):
-            end = min(first + self.stretch, last)
-            moving = students, teachers, roots, params, placed.lengths, placed.bound
-            steps = self.rates.table(first, end), first, end, records
-            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving, *steps)
-            yield (end, True) if reached >= 0 else (-int(reached) - 1, False)
+        params = with_heads(params)
+        for first in range(0, max(self.last, 1), self.stretch):
+            end = min(first + self.stretch, self.last)
+            part = slice(np.searchsorted(records.steps, first), np.searchsorted(records.steps, end, side="right"))
+            steps = records.steps[part]
+            kept = students, teachers, params.readout, params.bias
+            states = Snapshots(steps, *(np.full((steps.size, *x.shape), np.nan) for x in kept))
+            moving = students, teachers, placed.roots, params, placed.lengths, placed.bound
+            rates = self.rates.table(first, end)
+            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving, rates, first, end, states)
+            self._write(records, part, *states[1:])
+            if reached < 0:
+                return Status.DIVERGED, -int(reached) - 1
+            if not goes_on(end) and end < self.last:
+                return Status.INTERRUPTED, end
+        return Status.FINISHED, self.last
 
     def _in_jax(
-        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
-    ) -> Iterator[tuple[int, bool]]:
-        """The same in JAX, up to each recorded step and the end of each block of random numbers."""
-        loop, last, state = self.loop, int(records.steps[-1]), placed[:3]
-        assert loop is not None
-        self._write(records, 0, *state)
-        for first in range(0, last, loop.steps):
-            draws = loop.draw(rng, self.rates.table(first, first + loop.steps))
-            taken, end = first, min(first + loop.steps, last)
-            while taken < end:
-                stop = next_stop(records.steps, taken, end)
-                state = loop.advance(state, roots, placed.lengths, draws, taken - first, stop - first)
-                taken = stop
-                students, teachers, params = jax.tree.map(np.asarray, state)
-                fine = bool(np.all(students**2 < placed.bound))
-                if fine:
-                    self._write(records, taken, students, teachers, params)
-                yield taken, fine
+        self,
+        step: OverlapsStep,
+        placed: list[PlacedStart],
+        draw: Callable[[int], Draws],
+        pace: Pace,
+        records: Records,
+        goes_on: Callable[[int], bool],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
+        runs, taken = records.R.shape[0], 0
+        students, teachers, params, roots, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
+        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
+        state = jax.tree.map(every_run, OverlapsState(students, teachers, params))
+        state = state if step.drifts else state._replace(teachers=teachers)  # one may serve all runs
+        ended, checked = np.full(runs, -1), (0, _within(state, bound))  # where a run has diverged
 
-    def _write(
-        self, records: Records, taken: int, students: np.ndarray, teachers: np.ndarray, params: ParameterState
-    ) -> None:
-        if not np.any(records.steps == taken):
-            return
-        rows = students[:, : self.request.problem.student.hidden]
-        r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
-        q, t = rows @ rows.transpose(0, 2, 1), teachers @ teachers.transpose(0, 2, 1)
-        write_overlaps(records, taken, self.request.field_weights, r, q, t, params.readout, params.bias)
+        def note(taken: int, within: Bool[Array, " runs"]) -> None:
+            ended[(ended < 0) & ~np.asarray(within)] = taken
+
+        try:
+            self._write_state(records, 0, state)
+            for first in range(0, self.last, pace.block):
+                drawn, rates = draw(first), self.rates.table(first, first + pace.block)
+                end, going = min(first + pace.block, self.last), True
+                while taken < end and going:
+                    stop = next_stop(records.steps, taken, end)
+                    turns = pace.turns if stop - taken == pace.block else None
+                    span = np.asarray(taken - first), np.asarray(stop - first)
+                    state = jax_steps.advance_overlaps(
+                        step, pace.unrolled, turns, state, roots, lengths, drawn, rates, *span
+                    )
+                    note(*checked)  # the device is busy with the next stretch meanwhile
+                    checked, taken = (stop, _within(state, bound)), stop
+                    self._write_state(records, taken, state)
+                    going = goes_on(taken) and not np.all(ended >= 0)
+                if not going:
+                    break
+        except KeyboardInterrupt:
+            if not np.isfinite(records.R[:, 0]).any():
+                raise
+        note(*checked)
+        diverged = ended >= 0
+        beyond = diverged[:, None] & (records.steps >= ended[:, None])
+        for record in (x for x in records[1:] if x.size):
+            record[beyond] = np.nan
+        status = Status.FINISHED if taken == self.last else Status.INTERRUPTED
+        return np.where(diverged, Status.DIVERGED, status), np.where(diverged, ended, taken)
+
+    def _write_state(self, records: Records, taken: int, state: OverlapsState) -> None:
+        for at in np.flatnonzero(records.steps == taken):
+            parts = state.students, state.teachers, state.params.readout, state.params.bias
+            self._write(records, (slice(None), at), *(np.moveaxis(np.asarray(x), -1, 0) for x in parts))
+
+    def _write(self, records: Records, at: Any, students: np.ndarray, teachers: np.ndarray, *params: np.ndarray) -> None:
+        """Record states by their overlaps per level."""
+        rows = students[..., : self.request.problem.student.hidden, :]
+        r = rows[..., : teachers.shape[-1]] @ np.swapaxes(teachers, -1, -2)
+        q, t = (x @ np.swapaxes(x, -1, -2) for x in (rows, teachers))
+        write_overlaps(records, at, self.request.field_weights, r, q, t, *params)
+
+
+@eqx.filter_jit
+def _within(state: OverlapsState, bound: Array) -> Bool[Array, " runs"]:
+    """Are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
+    params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in state.params[:2])
+    return jnp.all(state.students**2 < bound, axis=(0, 1, 2)) & (params < bound)
+
+
+def run_together(request: Request, together: bool | None) -> bool:
+    """All runs in one program? As asked, or if there are a GPU and enough runs for it."""
+    possible = request.method == "overlaps"
+    if together is None:
+        return possible and request.runs >= MANY and jax.default_backend() != "cpu"
+    if checks.as_flag("together", together) and not possible:
+        raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
+    return together

@@ -1,4 +1,4 @@
-"""The runs of a simulation: what they record, and threads that carry them out.
+"""The runs of a simulation: what is asked for, what they record, and threads that carry them out.
 
 The loops release the GIL, so threads are enough. Every run has its own random streams, derived from the seed and its own
 number alone: neither the number of workers nor the number of runs changes a digit of it. Ctrl-C loses nothing recorded.
@@ -10,24 +10,62 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._types import NumpyOrJax
 from tutelage.errors import Status
+from tutelage.problem import Problem, Start
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.coordinates import drift_rate
-from tutelage.simulation.numba_kernels import Records
-
-if TYPE_CHECKING:
-    from tutelage.simulation.request import Request
 
 BEAT = 0.2  # seconds between two looks at the runs
 Ended = tuple[Status, int]  # how a run ended, and the steps that it took
+
+
+@dataclass(frozen=True)
+class Request:
+    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name, "features" (of a
+    `HiddenManifold`) or rows."""
+
+    problem: Problem
+    method: str
+    dim: int
+    dims: Int[np.ndarray, " L"]
+    times: Float[np.ndarray, " time"]
+    steps: Int[np.ndarray, " time"]
+    runs: int
+    seed: int
+    starts: list[Start]
+    weights: tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]] | None
+    inputs: str | Float[np.ndarray, "samples N"]
+    order: str
+    keep: bool
+
+    @property
+    def field_weights(self) -> Float[np.ndarray, " L"]:
+        """p_l lam_l with the actual share n_l / N of each level."""
+        return self.dims / self.dim * np.asarray(self.problem.inputs.eigenvalues, dtype=float)
+
+
+class Records(NamedTuple):
+    """What to keep: step counts, and arrays that receive the states then. r, q: empty when not kept. T: empty unless the
+    teachers drift. readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads.
+
+    All runs together have a leading axis.
+    """
+
+    steps: Int[np.ndarray, " time"]
+    R: Float[np.ndarray, "*run time K M"]
+    Q: Float[np.ndarray, "*run time K K"]
+    r: Float[np.ndarray, "*run time L K M"]
+    q: Float[np.ndarray, "*run time L K K"]
+    readout: np.ndarray
+    bias: Float[np.ndarray, "*run time K"]
+    T: Float[np.ndarray, "*run time M M"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +77,7 @@ class Runs:
     taken: Int[np.ndarray, " run"]
 
 
-def empty_records(request: "Request") -> Records:
+def empty_records(request: Request) -> Records:
     """Records full of NaN, to be written as the runs pass their steps."""
     problem, count = request.problem, request.steps.size
     L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
@@ -64,25 +102,22 @@ def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
 
 def write_overlaps(
     records: Records,
-    taken: int,
+    at: Any,
     weights: Float[np.ndarray, " L"],
-    r: Float[np.ndarray, "*run L K M"],
-    q: Float[np.ndarray, "*run L K K"],
-    t: Float[np.ndarray, "L M M"] | None,
-    readout: NumpyOrJax,
-    bias: Float[NumpyOrJax, "*run K"],
+    r: Float[np.ndarray, "*lead L K M"],
+    q: Float[np.ndarray, "*lead L K K"],
+    t: Float[np.ndarray, "*lead L M M"],
+    readout: np.ndarray,
+    bias: Float[np.ndarray, "*lead K"],
 ) -> None:
-    """Record states given by their overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
-    every_run = (slice(None),) * (r.ndim - 3)
-    for at in np.flatnonzero(records.steps == taken):
-        here = (*every_run, at)
-        records.R[here] = np.einsum("l,...lkm->...km", weights, r)
-        records.Q[here] = np.einsum("l,...lkj->...kj", weights, q)
-        records.readout[here], records.bias[here] = readout, bias
-        if records.r.size:
-            records.r[here], records.q[here] = r, q
-        if t is not None and records.T.size:
-            records.T[here] = np.einsum("l,lmn->mn", weights, t)
+    """Record states given by their overlaps per level at an index; weights: p_l lam_l."""
+    records.R[at] = np.einsum("l,...lkm->...km", weights, r)
+    records.Q[at] = np.einsum("l,...lkj->...kj", weights, q)
+    records.readout[at], records.bias[at] = readout.reshape(records.readout[at].shape), bias
+    if records.r.size:
+        records.r[at], records.q[at] = r, q
+    if records.T.size:
+        records.T[at] = np.einsum("l,...lmn->...mn", weights, t)
 
 
 class Watch:
@@ -107,7 +142,7 @@ def stream(seed: int, *key: int) -> np.random.Generator:
 
 
 def run_in_threads(
-    run: Callable[[int, Records, Watch], Ended], request: "Request", workers: int | None, progress: bool
+    run: Callable[[int, Records, Watch], Ended], request: Request, workers: int | None, progress: bool
 ) -> Runs:
     """run(index, its records, watch) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
     workers = cores() if workers is None else checks.as_count("workers", workers)

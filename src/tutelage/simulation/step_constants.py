@@ -23,7 +23,7 @@ from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.coordinates import drift_rate
-from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants, TeacherTable
+from tutelage.simulation.numba_kernels import ParameterState, StepConstants, TeacherTable
 
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
 LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
@@ -178,8 +178,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     )
 
 
-def with_heads(parts: ParameterState | Records) -> Any:
-    """Parameters or records as the numba loops see them: the readout with an axis of heads, the same memory."""
-    lead = 1 if isinstance(parts, Records) else 0
-    readouts = {name: x for name, x in parts._asdict().items() if name.startswith("readout")}
-    return parts._replace(**{name: x.reshape(*x.shape[:lead], -1, x.shape[-1]) for name, x in readouts.items()})
+def with_heads(params: ParameterState) -> ParameterState:
+    """Parameters as the numba loops see them: the readout with an axis of heads, the same memory."""
+    readouts = {name: x.reshape(-1, x.shape[-1]) for name, x in params._asdict().items() if name.startswith("readout")}
+    return params._replace(**readouts)

@@ -15,8 +15,9 @@ teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,13 +28,10 @@ from tutelage.problem import Mixture, Problem, Spectrum, Tasks
 from tutelage.problem.hidden_manifold import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
-from tutelage.simulation.jax_steps import WeightsLoop
-from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
-from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
+from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
+from tutelage.simulation.numba_kernels import advance_weights, fill_normal
+from tutelage.simulation.runs import Ended, Records, Request, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
-
-if TYPE_CHECKING:
-    from tutelage.simulation.request import Request
 
 Rows = Float[np.ndarray, "samples N"]
 FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
@@ -159,55 +157,82 @@ class Block(NamedTuple):
 class WeightsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
-    def __init__(self, request: "Request"):
+    def __init__(self, request: Request):
         problem, dims, self.request = request.problem, request.dims, request
         features = isinstance(request.inputs, str) and request.inputs == "features"
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
-        self.coordinates = []
-        if request.weights is None:
-            self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in request.starts]
+        starts = request.starts if request.weights is None else []
+        self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in starts]
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop = None
-        if not has_kernels(problem):
-            self.loop = WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
+        self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
+        self.last, self.size = int(request.steps[-1]), rows_per_block(problem, request.dim)
 
     def run(self, index: int, records: Records, watch: Watch) -> Ended:
         """Run `index`, written into its records."""
         request, problem, B = self.request, self.request.problem, self.constants.batch
-        which = index % len(request.starts)
+        which, total = index % len(request.starts), self.last * B
         W, W_teacher = self._build(index, which)
         own = self._overlaps(W, W)
         params = coordinates.initial_parameters(problem, request.starts[which])
+        params = with_heads(params) if self.loop is None else params
         lengths, bound = coordinates.lengths_of(problem, own, request.dims), coordinates.divergence_bound(own) * request.dim
-        network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
-        total = int(request.steps[-1]) * B
-        self._write(records, 0, network)
+        state: WeightsState = W, np.zeros_like(W), np.zeros_like(W), W_teacher, params
+        take = self._in_numba if self.loop is None else self._in_jax
+        self._write(records, 0, state)
         for block in self._blocks(index, which, W_teacher, total):
             begin, last = block.first, block.first + len(block.rows)
             while begin < last:
                 end = min(next_stop(request.steps, begin // B, last) * B, last)
-                taken = network.take(block, begin, end)
-                if taken < end or not np.all(bound > network.W**2):
+                state, taken = take(state, lengths, block, begin, end)
+                if taken < end or not np.all(bound > state[0] ** 2):
                     return Status.DIVERGED, taken // B
                 if end % B == 0:
-                    self._write(records, end // B, network)
+                    self._write(records, end // B, state)
                 begin = end
             if not watch.goes_on(index, last // B) and last < total:
                 return Status.INTERRUPTED, last // B
-        return Status.FINISHED, int(request.steps[-1])
+        return Status.FINISHED, self.last
+
+    def _in_numba(
+        self, state: WeightsState, lengths: np.ndarray, block: Block, begin: int, end: int
+    ) -> tuple[WeightsState, int]:
+        """The state after samples begin .. end - 1 of a block (in place), and the samples seen."""
+        B, part = self.constants.batch, slice(begin - block.first, end - block.first)
+        step, stop = begin // B, (end - 1) // B + 1
+        origin = step - step % STRETCH
+        rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
+        drawn = (x[part] for x in block[1:])
+        seen = advance_weights(self.constants, self.table, *drawn, *state, self.mask, lengths, rates, begin)
+        return state, begin + int(seen)
+
+    def _in_jax(
+        self, state: WeightsState, lengths: np.ndarray, block: Block, begin: int, end: int
+    ) -> tuple[WeightsState, int]:
+        """The same in JAX. Blocks are padded to one size, for one compilation; what is empty has one number per sample."""
+        size, first = min(self.size, max(1, self.last * self.constants.batch)), block.first
+
+        def padded(x: np.ndarray) -> np.ndarray:
+            x = x if len(x) else np.zeros((len(block.rows), 1))
+            return np.pad(x, [(0, size - len(x)), *[(0, 0)] * (x.ndim - 1)])
+
+        steps = np.arange(first, first + size) // self.constants.batch
+        rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
+        span = (np.asarray(n) for n in (first, begin - first, end - first))
+        assert self.loop is not None
+        state = self.loop.advance(state, lengths, (*map(padded, block[1:]), rates), *span)
+        return jax.tree.map(np.asarray, state), end
 
     def _blocks(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int) -> Iterator[Block]:
         """The samples of a run, and their random numbers."""
         problem, source = self.request.problem, self._source(index, W_teacher)
         labels, drift, hidden = (stream(self.request.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
         width = 1 + self.tasks if self.loop is None else normals_needed(self.loop.problem)
-        size = rows_per_block(problem, self.request.dim)
-        for first in range(0, total, size):
-            samples = min(size, total - first)
+        for first in range(0, total, self.size):
+            samples = min(self.size, total - first)
             rows, noise = source.rows(first, samples), np.zeros((samples, width))
             if self.constants.draws or self.tasks or self.loop is not None:
                 labels.standard_normal(out=noise)
@@ -266,74 +291,8 @@ class WeightsMethod:
         spans = itertools.pairwise([0, *np.cumsum(self.request.dims)])
         return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
 
-    def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork") -> None:
-        if np.any(records.steps == taken):
-            W, W_teacher, params = network.W, network.W_teacher, network.params
+    def _write(self, records: Records, taken: int, state: WeightsState) -> None:
+        for at in np.flatnonzero(records.steps == taken):
+            W, _, _, W_teacher, params = state
             r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
-            readout = np.reshape(params.readout, records.readout.shape[1:])
-            write_overlaps(records, taken, self.request.field_weights, r, q, t, readout, params.bias)
-
-
-class _NumbaNetwork:
-    """A network that learns in the numba loop, in place."""
-
-    def __init__(
-        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
-    ):
-        self.constants, self.table, self.rates, self.mask = method.constants, method.table, method.rates, method.mask
-        self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, with_heads(params), lengths
-        self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
-        self.gradient, self.last = np.zeros_like(W), int(method.request.steps[-1])
-
-    def take(self, block: Block, begin: int, end: int) -> int:
-        """Learn from samples begin .. end - 1 of a block; returns the samples seen."""
-        B, part = self.constants.batch, slice(begin - block.first, end - block.first)
-        step, stop = begin // B, (end - 1) // B + 1
-        origin = step - step % STRETCH
-        rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
-        moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
-        drawn = (x[part] for x in block[1:])
-        return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
-
-
-class _JaxNetwork:
-    """The same in a JAX loop, for what the numba loop does not have."""
-
-    def __init__(
-        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
-    ):
-        assert method.loop is not None
-        self.advance, self.rates, self.batch, self.lengths = (
-            method.loop.advance,
-            method.rates,
-            method.constants.batch,
-            lengths,
-        )
-        total = max(1, int(method.request.steps[-1]) * self.batch)
-        self.size = min(rows_per_block(method.request.problem, W.shape[1]), total)
-        self.state = (W, np.zeros_like(W), np.zeros_like(W), W_teacher, params)
-
-    @property
-    def W(self) -> Float[np.ndarray, "K N"]:
-        return np.asarray(self.state[0])
-
-    @property
-    def W_teacher(self) -> Float[np.ndarray, "M N"]:
-        return np.asarray(self.state[3])
-
-    @property
-    def params(self) -> ParameterState:
-        return ParameterState(*(np.asarray(x) for x in self.state[4]))
-
-    def take(self, block: Block, begin: int, end: int) -> int:
-        """Blocks are padded to one size, for one compilation; what is empty has one number per sample."""
-
-        def padded(x: np.ndarray) -> np.ndarray:
-            x = x if len(x) else np.zeros((len(block.rows), 1))
-            return np.pad(x, [(0, self.size - len(x)), *[(0, 0)] * (x.ndim - 1)])
-
-        first, steps = block.first, np.arange(block.first, block.first + self.size) // self.batch
-        rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
-        samples = (*(padded(x) for x in block[1:]), rates)
-        self.state = self.advance(self.state, self.lengths, samples, first, begin - first, end - first)
-        return end
+            write_overlaps(records, at, self.request.field_weights, r, q, t, params.readout, params.bias)

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import tutelage as tu
 from tests.simulation.cases import CASES
 from tests.simulation.laws import LEVEL, probability
-from tutelage.simulation import coordinates, counter_rng, jax_ensemble
+from tutelage.simulation import coordinates, draws, jax_steps, overlaps
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -53,16 +53,16 @@ def test_same_law_with_many_runs(name):
 
 @pytest.mark.parametrize("dof", [1, 2, 40])
 def test_chi_has_its_law(dof):
-    draw = jax.jit(lambda keys: counter_rng.chi(keys, jnp.arange(4), 7, jnp.array([dof])))
-    lengths = np.asarray(draw(counter_rng.run_keys(dof, 5000))).ravel()
+    draw = jax.jit(lambda keys: draws.chi(keys, jnp.arange(4), 7, jnp.array([dof])))
+    lengths = np.asarray(draw(draws.run_keys(dof, 5000))).ravel()
     assert kstest(lengths, chi_law(dof).cdf).pvalue > 1e-4
     assert kstest(lengths, chi_law(dof + 1).cdf).pvalue < 1e-6
 
 
 def test_uniform_numbers_are_threefry_of_step_and_number():
     """Against JAX's own use of the same generator, bit by bit; steps beyond 2^32 are others."""
-    keys, steps = counter_rng.run_keys(0, 3), jnp.array([0, 5, 5 + 2**32])
-    u = np.asarray(jax.jit(counter_rng.uniform)(keys, steps, np.array([[2, 9]])))
+    keys, steps = draws.run_keys(0, 3), jnp.array([0, 5, 5 + 2**32])
+    u = np.asarray(jax.jit(draws.uniform)(keys, steps, np.array([[2, 9]])))
     assert u.shape == (3, 1, 2, 3)
     words = threefry_2x32(keys[:, 1], jnp.array([5, 5, 2, 9], dtype=jnp.uint32)).astype(np.uint64)  # (high, low) x (2, 9)
     np.testing.assert_array_equal(u[1, 0, :, 1], ((words[:2] << 20 | words[2:] >> 12) + 0.5) * 2.0**-52)
@@ -71,20 +71,23 @@ def test_uniform_numbers_are_threefry_of_step_and_number():
 
 def test_normal_numbers_have_their_law_and_no_correlations():
     """Across steps, numbers and runs; the smallest and the largest uniform number give finite normals."""
-    z = np.asarray(jax.jit(counter_rng.normal)(counter_rng.run_keys(0, 400), jnp.arange(20), np.arange(6)))
+    z = np.asarray(jax.jit(draws.normal)(draws.run_keys(0, 400), jnp.arange(20), np.arange(6)))
     assert kstest(z.ravel(), "norm").pvalue > 1e-4
     for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[..., 1:], z[..., :-1])):
         assert abs(np.mean(a * b)) * np.sqrt(a.size) < 4
-    assert np.all(np.isfinite(counter_rng.as_normal(jnp.array([counter_rng.TINY, 1 - counter_rng.TINY]))))
+    assert np.all(np.isfinite(draws.as_normal(jnp.array([draws.TINY, 1 - draws.TINY]))))
 
 
 def test_fold_keeps_the_gram_matrix():
     rng = np.random.default_rng(0)
-    Z, extra = rng.standard_normal((3, 3, 5)), rng.standard_normal((3, 2, 5))
-    folded = np.array(jax.jit(jax_ensemble.fold)([list(row) for row in Z], [list(row) for row in extra]))
-    both = np.concatenate([Z, extra], axis=1)
-    np.testing.assert_allclose(np.einsum("icr,jcr->rij", folded, folded), np.einsum("icr,jcr->rij", both, both), atol=1e-12)
-    assert np.all(folded[np.triu_indices(3, 1)] == 0)
+    Z, extra = rng.standard_normal((2, 3, 3, 5)), rng.standard_normal((2, 3, 2, 5))
+    folded, both = np.asarray(jax.jit(jax_steps.fold)(Z, extra)), np.concatenate([Z, extra], axis=2)
+    gram = "licr,ljcr->lrij"
+    np.testing.assert_allclose(np.einsum(gram, folded, folded), np.einsum(gram, both, both), atol=1e-12)
+    assert np.all(folded[:, *np.triu_indices(3, 1)] == 0)
+    np.testing.assert_allclose(jax_steps.fold(Z, 0.0 * extra)[:, 0, 0] ** 2, np.sum(Z[:, 0] ** 2, axis=1))
+    lower = np.tril(np.ones((3, 3)))[None, ..., None]
+    np.testing.assert_array_equal(jax_steps.fold(lower, np.zeros((1, 3, 1, 1))), lower)  # nothing to fold
 
 
 STARTS = [tu.random_start(CASES["erf with noise"][0], dim=16, scale=0.5, seed=i) for i in range(8)]
@@ -95,7 +98,7 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 1.0, 2.0], "seed": 3, "together": True}
     few = tu.simulate(problem, STARTS[:5], **options)
-    monkeypatch.setattr(jax_ensemble, "STEPS", 7)
+    monkeypatch.setattr(overlaps, "STEPS", 7)
     more = tu.simulate(problem, STARTS, **options)
     np.testing.assert_allclose(few.Q, more.Q[:5], rtol=1e-10)
     assert np.unique(few.Q[:, -1, 0, 0]).size == 5
@@ -111,12 +114,11 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 17 / 16], "seed": 3, "together": True}
     one_by_one = tu.simulate(problem, STARTS[:5], **options)
-    size = jax_ensemble._size(problem, coordinates.level_layout(problem, np.array([16])))
-    for name, value in (("STEPS", 6), ("UNROLLED", 2 * size)):
-        monkeypatch.setattr(jax_ensemble, name, value)
-    monkeypatch.setattr(jax_ensemble.jax, "default_backend", lambda: "gpu")
-    turns, right = [], jax_ensemble._advance
-    monkeypatch.setattr(jax_ensemble, "_advance", lambda *arguments: turns.append(arguments[1:3]) or right(*arguments))
+    for name, value in (("STEPS", 6), ("UNROLLED", 2 * 3 * 5)):  # 3 students in 5 coordinates
+        monkeypatch.setattr(overlaps, name, value)
+    monkeypatch.setattr(overlaps.jax, "default_backend", lambda: "gpu")
+    turns, right = [], jax_steps.advance_overlaps
+    monkeypatch.setattr(jax_steps, "advance_overlaps", lambda *about: turns.append(about[1:3]) or right(*about))
     in_blocks = tu.simulate(problem, STARTS[:5], **options)
     assert turns == [(2, 3), (2, 3), (2, None)]
     np.testing.assert_allclose(in_blocks.Q, one_by_one.Q, rtol=1e-10)
@@ -134,7 +136,7 @@ def test_divergence_is_said():
 
 def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
     problem = CASES["erf with noise"][0]
-    right, calls = jax_ensemble._advance, []
+    right, calls = jax_steps.advance_overlaps, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -142,7 +144,7 @@ def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
             raise KeyboardInterrupt
         return right(*arguments)
 
-    monkeypatch.setattr(jax_ensemble, "_advance", interrupted)
+    monkeypatch.setattr(jax_steps, "advance_overlaps", interrupted)
     with pytest.warns(tu.errors.TutelageWarning, match="5 of 5 runs were interrupted"):
         runs = tu.simulate(problem, STARTS[:5], times=[0.0, 1.0, 2.0], together=True)
     assert np.isfinite(runs.error[:, :2]).all()
@@ -155,6 +157,3 @@ def test_what_cannot_run_together_is_refused():
         tu.simulate(problem, start, dim=dim, times=[1.0], method="weights", together=True)
     with pytest.raises(tu.InputError, match="together is"):
         tu.simulate(problem, start, dim=dim, times=[1.0], together="yes")
-    wide = tu.Problem(tu.Network(30, "erf"), tu.Network(2, "erf"))
-    with pytest.raises(tu.InputError, match="960 coordinates per run in each level"):
-        tu.simulate(wide, dim=100, times=[1.0], together=True)
