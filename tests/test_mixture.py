@@ -149,6 +149,8 @@ def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
     weights = tu.simulate(problem, start, method="weights", seed=2, **asked)
     assert laws.probability(chain, weights) > laws.LEVEL
     np.testing.assert_allclose(chain.error[:, 0], weights.error[:, 0], rtol=1e-9)
+    if batch == 1:
+        assert laws.probability(tu.simulate(problem, start, together=True, seed=3, **asked), weights) > laws.LEVEL
 
 
 @pytest.mark.full
@@ -272,7 +274,6 @@ def test_means_given_as_vectors_have_their_overlaps_on_every_level():
         (lambda: tu.analysis.fixed_point(labeled(), TWO), ("mixture",)),
         (lambda: tu.generalization_error(labeled(), TWO.R, TWO.Q), ("mixture",)),
         (lambda: tu.analysis.drift_matrices(labeled(), TWO.R, TWO.Q, np.eye(2)), ("mixture",)),
-        (lambda: tu.simulate(labeled(), TWO, dim=60, times=[0.0, 1.0], together=True), ("mixtures",)),
         (lambda: tu.simulate(labeled(), TWO, inputs=np.ones((50, 60)), times=[0.0, 0.1]), ("mixture",)),
         (lambda: tu.solve(labeled(), tu.Start(R=TWO.R, Q=TWO.Q, T=np.eye(2)), [0.0, 1.0]), ("T", "gram")),
     ],

@@ -112,7 +112,7 @@ def test_theory_follows_plain_sgd_with_drawn_tasks(heads):
 
 
 def test_overlaps_and_weights_follow_one_law():
-    """Both methods, numba and JAX; tasks drawn at each sample, two levels, batches, a frozen head, a drifting teacher."""
+    """Both methods, numba, JAX and all runs in one program; tasks drawn at each sample, two levels, batches, a frozen head, a drifting teacher."""
     tasks = tu.Tasks(CLOSED[:2], tu.Replay(0.4, 0.5), similarity=0.3, drift=tu.Drift(0.5), freeze_heads=[0.7, np.inf])
     spectrum = tu.Spectrum([2.0, 0.5], [1 / 3, 2 / 3])
     problem = tu.Problem(STUDENT, tasks, inputs=spectrum, sgd=tu.SGD(lr=0.8, batch=2), noise=0.1)
@@ -123,6 +123,10 @@ def test_overlaps_and_weights_follow_one_law():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlaps, "has_kernels", lambda problem: False)
         assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
+    together = tu.simulate(problem, start, runs=800, seed=5, together=True, **options)
+    assert laws.probability(numba, together) > laws.LEVEL
+    spreads = [x["T"][:, -1].std(axis=0) for x in (numba, together)]
+    np.testing.assert_allclose(*spreads, rtol=0.15)
     still = problem.replace(drift=None)
     assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control
     assert numba.T is None

@@ -284,7 +284,7 @@ class WeightsLoop(eqx.Module):
         dims: np.ndarray,
         response: Callable[..., Update] = respond,
     ):
-        self.problem, self.constants, self.respond = as_arrays(problem), as_data(constants), response
+        self.problem, self.constants, self.response = as_arrays(problem), as_data(constants), response
         self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
 

@@ -34,7 +34,6 @@ from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
 from tutelage.times import check_times, steps_at
 from tutelage.trajectory import Trajectory
 
-Starts = Start | Sequence[Start] | None
 METHODS = ("overlaps", "weights")
 LONG_SECONDS = 3600.0  # `simulate` warns above
 UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
@@ -114,14 +113,53 @@ def simulate(
     >>> bool(np.all(runs.step == 1000 * runs.times))
     True
     """
-    request = checked_request(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
+    method, order = _method(method, weights, inputs), checks.known("order", order, ORDERS)
+    law = _inputs(problem, method, inputs)
+    starts = _starts(problem, start, weights)
+    dim = _dim(problem, dim, starts, "start" if weights is None else "the weights", law)
+    times = check_times(times)
+    steps, rows = steps_at(times, dim), law if isinstance(law, np.ndarray) else None
+    if rows is not None:
+        require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
+        _check_rows(problem, rows, dim, int(steps[-1]), order)
+    each = len(start) if isinstance(start, Sequence) else None
+    if each is not None and runs not in (None, each):
+        raise InputError(f"runs is {runs}, but {each} initial conditions are given; give one for each run.")
+    if runs is None:
+        runs = each or (1 if rows is not None and order == "given" else 20)
+    runs, kept = checks.as_count("runs", runs), keeps_blocks(problem, keep)
+    require_records(problem, times, runs, kept)
+    if method == "overlaps":
+        units, batch = 2 * problem.student.hidden + problem.references.hidden, problem.samples_per_step
+        numbers = batch * problem.inputs.levels * units
+        checks.require_memory(f"a batch of {batch} samples", numbers, "Use a smaller batch.")
+    require_rates_on(problem, times, solved=False)
+    require_tasks_on(problem, times)
+    request = Request(
+        problem=problem,
+        method=method,
+        dim=dim,
+        dims=problem.inputs.level_dims(dim),
+        times=times,
+        steps=steps,
+        runs=runs,
+        seed=checks.as_count("seed", seed, least=0),
+        starts=starts or [random_start(problem, dim)],
+        weights=None if weights is None or method == "overlaps" else _eigencoordinates(problem, weights),
+        inputs=law,
+        order=order,
+        keep=kept,
+    )
     progress = checks.as_flag("progress", progress)
     vectorized = run_together(request, together)
     if vectorized:
         done = OverlapsMethod(request, together=True).run_together(progress)
     else:
-        _warn_if_long(request, workers)
-        one = (OverlapsMethod if request.method == "overlaps" else WeightsMethod)(request).run
+        seconds = estimated_seconds(problem, dim, int(steps[-1]), runs, method, workers)
+        if seconds > LONG_SECONDS:
+            warnings.warn(f"{duration_warning(seconds, int(steps[-1]), runs)}.", TutelageWarning, stacklevel=2)
+        one = (OverlapsMethod if method == "overlaps" else WeightsMethod)(request).run
         done = run_in_threads(one, request, workers, progress)
     trajectory = _as_trajectory(request, done, vectorized)
     _warn_if_unfinished(trajectory, request)
@@ -165,14 +203,6 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     )
 
 
-def _warn_if_long(request: Request, workers: int | None) -> None:
-    """Never silent about hours of work."""
-    steps = int(request.steps[-1])
-    estimate = estimated_seconds(request.problem, request.dim, steps, request.runs, request.method, workers)
-    if estimate > LONG_SECONDS:
-        warnings.warn(f"{duration_warning(estimate, steps, request.runs)}.", TutelageWarning, stacklevel=3)
-
-
 def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Never silent about runs that did not finish."""
     codes = np.asarray(trajectory.status_code)
@@ -190,63 +220,6 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
                 category,
                 stacklevel=3,
             )
-
-
-def checked_request(
-    problem: Problem,
-    start: Starts,
-    dim: int | None,
-    times: ArrayLike | Sequence[float],
-    runs: int | None,
-    seed: int,
-    method: str | None,
-    weights: tuple[ArrayLike, ArrayLike] | None,
-    inputs: str | PathLike | ArrayLike | None,
-    order: str,
-    keep: str | None,
-) -> Request:
-    """The arguments of `simulate`, checked against each other."""
-    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
-    method = _method(method, weights, inputs)
-    order = checks.known("order", order, ORDERS)
-    rows = "features" if _has_features(problem, method, inputs) else _inputs(inputs)
-    if weights is not None and start is not None:
-        raise InputError("start and weights are both given; weights already set the initial condition. Give one of them.")
-    starts = _starts(problem, start) if weights is None else [start_from_weights(problem, *require_pair(weights))]
-    dim = _dim(problem, dim, starts, "start" if weights is None else "the weights", rows)
-    times = check_times(times)
-    steps = steps_at(times, dim)
-    if isinstance(rows, np.ndarray):
-        require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
-        _check_rows(problem, rows, dim, int(steps[-1]), order)
-    if isinstance(start, Sequence) and runs not in (None, len(start)):
-        raise InputError(f"runs is {runs}, but {len(start)} initial conditions are given; give one for each run.")
-    if runs is None:
-        given_rows = isinstance(rows, np.ndarray) and order == "given"
-        runs = len(start) if isinstance(start, Sequence) else 1 if given_rows else 20
-    runs, kept = checks.as_count("runs", runs), keeps_blocks(problem, keep)
-    require_records(problem, times, runs, kept)
-    if method == "overlaps":
-        units = 2 * problem.student.hidden + problem.references.hidden
-        samples = f"a batch of {problem.samples_per_step} samples"
-        checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
-    require_rates_on(problem, times, solved=False)
-    require_tasks_on(problem, times)
-    return Request(
-        problem=problem,
-        method=method,
-        dim=dim,
-        dims=problem.inputs.level_dims(dim),
-        times=times,
-        steps=steps,
-        runs=runs,
-        seed=checks.as_count("seed", seed, least=0),
-        starts=starts or [random_start(problem, dim)],
-        weights=None if weights is None or method == "overlaps" else _eigencoordinates(problem, weights),
-        inputs=rows,
-        order=order,
-        keep=kept,
-    )
 
 
 def _method(method: str | None, weights: object, inputs: object) -> str:
@@ -269,16 +242,12 @@ def _eigencoordinates(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) ->
     return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
 
 
-def _has_features(problem: Problem, method: str, inputs: object) -> bool:
-    """Are the samples those of a `HiddenManifold` itself? They are unless other ones are asked for."""
-    if not isinstance(problem.inputs, HiddenManifold) or method != "weights" or inputs is not None:
-        return False
-    if drift_rate(problem):
-        raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
-    return True
-
-
-def _inputs(inputs: Any) -> str | np.ndarray:
+def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
+    """A law's name, rows, or "features": the samples of a `HiddenManifold` itself, unless other ones are asked for."""
+    if inputs is None and isinstance(problem.inputs, HiddenManifold) and method == "weights":
+        if drift_rate(problem):
+            raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
+        return "features"
     if inputs is None:
         return "gaussian"
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
@@ -294,8 +263,14 @@ def _inputs(inputs: Any) -> str | np.ndarray:
     return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
 
 
-def _starts(problem: Problem, start: Starts) -> list[Start]:
+def _starts(problem: Problem, start: Start | Sequence[Start] | None, weights: Any) -> list[Start]:
     """One Start, one for each run, or none if none was given."""
+    if weights is not None:
+        if start is not None:
+            raise InputError(
+                "start and weights are both given; weights already set the initial condition. Give one of them."
+            )
+        return [start_from_weights(problem, *require_pair(weights))]
     if start is None:
         return []
     starts = list(start) if isinstance(start, Sequence) else [start]
