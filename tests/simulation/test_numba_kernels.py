@@ -72,7 +72,7 @@ def test_all_machine_code_comes_from_one_file():
     digests = {kernel.py_func.__qualname__.rpartition("-")[2] for kernel in kernels}
     assert digests == {sha256(Path(numba_kernels.__file__).read_bytes()).hexdigest()[:12]}
     assert outside(numba_kernels) == []
-    tuples = (numba_kernels.StepConstants, numba_kernels.ParameterState, numba_kernels.LevelLayout, numba_kernels.Records)
+    tuples = (numba_kernels.StepConstants, numba_kernels.ParameterState, numba_kernels.LevelLayout, numba_kernels.Snapshots)
     assert {kind.__module__ for kind in tuples} == {numba_kernels.__name__}
 
 

@@ -172,7 +172,7 @@ class OverlapsStep(eqx.Module):
         share, lam = self.layout.share, self.layout.eigenvalue
         vectors = teachers[:, self.problem.label_fields :]  # b_m
         means = jnp.einsum("cm,lmir->clir", jnp.asarray(mixture.coefficients), vectors)
-        means = means * np.sqrt(share / lam)[:, None, None]
+        means = means * jnp.sqrt(share / lam)[:, None, None]
         means = jnp.pad(means, ((0, 0), (0, 0), (0, draws.normals.shape[2] - vectors.shape[2]), (0, 0)))
         which = jax.vmap(lambda xi: class_of(mixture, xi), -1, -1)(draws.noise)
         spread = jnp.moveaxis(jnp.sqrt(jnp.asarray(mixture.spectra) / lam)[which], 2, 1)

@@ -5,7 +5,6 @@ number alone: neither the number of workers nor the number of runs changes a dig
 """
 
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -124,16 +123,12 @@ class Watch:
     """What runs and the caller share: steps taken so far, and the request to stop."""
 
     def __init__(self, runs: int):
-        self.taken = np.zeros(runs, dtype=np.int64)
-        self._stop = threading.Event()
+        self.taken, self.stopped = np.zeros(runs, dtype=np.int64), False
 
     def goes_on(self, run: int, taken: int) -> bool:
         """Report progress; False when the run should return what it has."""
         self.taken[run] = taken
-        return not self._stop.is_set()
-
-    def stop(self) -> None:
-        self._stop.set()
+        return not self.stopped
 
 
 def stream(seed: int, *key: int) -> np.random.Generator:
@@ -154,7 +149,7 @@ def run_in_threads(
                 futures.append(pool.submit(run, index, own, watch))
             _follow(futures, watch, int(request.steps[-1]) * request.runs, progress)
         except BaseException as error:
-            watch.stop()
+            watch.stopped = True
             for future in reversed(futures):
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):

@@ -45,32 +45,25 @@ class RateTable:
     """
 
     def __init__(self, problem: Problem, dim: int):
-        sgd, self.dim = problem.sgd, dim
-        lr = sgd.lr
-        readout = lr if sgd.readout_lr is None else sgd.readout_lr
-        bias = lr if sgd.bias_lr is None else sgd.bias_lr
+        sgd, lr, self.dim, self._label = problem.sgd, problem.sgd.lr, dim, problem.labels
+        readout, bias = (lr if own is None else own for own in (sgd.readout_lr, sgd.bias_lr))
         force, push, factor = 1.0, lr, 1.0
         if isinstance(sgd.momentum, SlowMomentum):
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
-        self._label = problem.labels
         columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
-        self._tasks = (
-            _vectorized(eqx.Partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
-        )
-        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * (self._tasks is not None)), 1.0 / dim, 1.0])
+        self._columns = {i: _vectorized(c) if callable(c) else float(np.asarray(c)) for i, c in columns.items()}
+        tasks = isinstance(problem.teacher, Tasks)
+        self._tasks = _vectorized(eqx.Partial(_task_columns, problem.teacher)) if tasks else None
+        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * tasks), 1.0 / dim, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
-        self._columns: dict[int, Any] = {
-            i: _vectorized(c) if callable(c) else float(np.asarray(c)) for i, c in columns.items()
-        }
 
     def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
         """For steps first .. last - 1."""
         times = np.arange(first, last) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in self._columns.items():
-            values: Any = column(times) if callable(column) else column
-            table[:, i] = values
+            table[:, i] = column(times) if callable(column) else column
         if self._tasks is not None:
             table[:, 6:-2] = self._tasks(times)
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
