@@ -40,8 +40,7 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
     def decay_curves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Learning rates beyond the critical one, and at each the slowest decay rates inside and outside the teachers' span."""
         rates = np.linspace(0.0, 1.15 * self.dynamics.critical_rate, 161)
-        inside, outside = np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
-        return rates, inside, outside
+        return rates, *np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
 
     def _with_noise_note(self, *lines: str) -> str:
         note = "label noise is left out: with it the error ends at a floor, see noise_floor"
@@ -50,17 +49,16 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
 
 @dataclass(frozen=True, repr=False)
 class CriticalRate(LearningRates):
-    """The learning rate beyond which zero error is lost.
+    """The learning rate beyond which zero error is lost. Converts to float.
 
     rate: eta_c; zero error is stable below it. mode: what is lost there (its rate is zero, up to rounding).
-    Converts to float. `share`: the problem's own learning rate over eta_c, None for a schedule.
     """
 
     mode: Mode
 
     @property
     def share(self) -> float | None:
-        """lr / eta_c."""
+        """The problem's own learning rate over eta_c; None for a schedule."""
         lr = self.problem.sgd.lr
         return None if callable(lr) else float(lr) / self.rate
 
@@ -74,11 +72,10 @@ class CriticalRate(LearningRates):
 
 @dataclass(frozen=True, repr=False)
 class DecayRate(LearningRates):
-    """How fast the error finally falls.
+    """How fast the error finally falls: as exp(-rate alpha). Converts to float.
 
-    e_g finally falls as exp(-rate alpha); rate = min(2 inside, outside). Negative: zero error is unstable.
-    inside: rate of the slowest deviation inside the teachers' span (it enters e_g squared). outside: of the slowest overlap
-    outside it (linearly). Converts to float.
+    rate: min(2 inside, outside); negative: zero error is unstable. inside: rate of the slowest deviation inside the teachers'
+    span (it enters e_g squared). outside: of the slowest overlap outside it (linearly).
     """
 
     point = "this problem"
@@ -92,12 +89,10 @@ class DecayRate(LearningRates):
         return "inside" if 2 * self.inside < self.outside else "outside"
 
     def __str__(self) -> str:
-        if self.rate <= 0:
-            end = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
-        else:
-            end = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
+        falls = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
+        leaves = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
         return self._with_noise_note(
-            end,
+            falls if self.rate > 0 else leaves,
             f"  inside the teachers' span: {self.inside:.6g}, which enters the error squared: {2 * self.inside:.6g}",
             f"  outside the teachers' span: {self.outside:.6g}, which enters it linearly",
             f"  the slower is {self.limited_by}",
@@ -106,9 +101,9 @@ class DecayRate(LearningRates):
 
 @dataclass(frozen=True, repr=False)
 class BestRate(LearningRates):
-    """The constant learning rate that is finally fastest.
+    """The constant learning rate that is finally fastest. Converts to float (the learning rate).
 
-    rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c. Converts to float (the learning rate).
+    rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c.
     """
 
     point = "best constant rate"
@@ -128,10 +123,9 @@ class BestRate(LearningRates):
 
 @dataclass(frozen=True, repr=False)
 class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
-    """What weak label noise leaves of the error.
+    """What weak label noise leaves of the error. Converts to float (per_variance).
 
-    per_variance: e_g(infinity) / sigma^2 as sigma -> 0. error: that times the problem's own sigma^2. Converts to float
-    (per_variance).
+    per_variance: e_g(infinity) / sigma^2 as sigma -> 0.
     """
 
     problem: Problem
@@ -227,8 +221,7 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
     0.044185
     """
     problem = with_constant_rates(problem, "decay_rate")
-    dynamics = perfect_dynamics(problem, quadrature)
-    lr = float(problem.sgd.lr)
+    dynamics, lr = perfect_dynamics(problem, quadrature), float(problem.sgd.lr)
     inside, outside = slowest_rates(dynamics, lr)
     return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
 
@@ -305,8 +298,7 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")
-    lr = float(problem.sgd.lr)
-    dynamics = perfect_dynamics(problem, quadrature, isolated=False)
+    dynamics, lr = perfect_dynamics(problem, quadrature, isolated=False), float(problem.sgd.lr)
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
 
 

@@ -186,7 +186,7 @@ class Search(eqx.Module):
 
         def controlled(problem: Problem) -> list[Any]:
             """The numbers of all schedules that are controlled; more than two tasks have one each."""
-            found = [reduce(getattr, KNOBS[name].path.split("."), problem) for name in self.names]
+            found: list[Any] = [reduce(getattr, KNOBS[name].path.split("."), problem) for name in self.names]
             return [schedule.values for each in found for schedule in (each if isinstance(each, tuple) else (each,))]
 
         rows = [row for values in self.values(point).values() for row in values]

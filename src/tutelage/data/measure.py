@@ -387,7 +387,8 @@ def _opened(X: Any, y: Any) -> tuple[Any, Any]:
         X, own = X.data, X.target
     if y is not None and own is not None:
         raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
-    X, y = (value.to_numpy() if hasattr(value, "to_numpy") else value for value in (X, own if y is None else y))
+    y = own if y is None else y
+    X, y = (value.to_numpy() if hasattr(value, "to_numpy") else value for value in (X, y))
     return X, y
 
 
