@@ -54,11 +54,6 @@ def is_traced(*values: object) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
-def array_module(*arrays: object) -> Any:
-    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
-    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
-
-
 def as_array(
     name: str, value: object, *requirements: Requirement, shapes: Iterable[Shape] = (), fix: str = "", optional: bool = False
 ) -> Any:

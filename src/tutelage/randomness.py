@@ -40,10 +40,6 @@ class Law(eqx.Module):
     def from_normal(self, z: Draws) -> Draws:
         """Draws of xi from standard normal numbers."""
 
-    def for_units(self, units: int) -> "Law":
-        """The same law for a student with so many hidden units; only `PerUnit` depends on it."""
-        return self
-
 
 class Normal(Law):
     """A standard normal number.
@@ -146,6 +142,7 @@ class PerUnit(Law):
     units: int = eqx.field(static=True, default=1)
 
     def for_units(self, units: int) -> "PerUnit":
+        """The same law for a student with so many hidden units."""
         return PerUnit(self.law, units)
 
     @property
@@ -175,9 +172,11 @@ class PerUnit(Law):
         return jnp.einsum("k,pkj->pj", pattern, numbers.reshape(-1, self.units, self.units))
 
     def nodes(self, affine: bool) -> Weighted:
-        values, weights = map(jnp.asarray, _gauss_hermite() if isinstance(self.law, Normal) else self.law.nodes(affine))
-        count = values.shape[0]
-        which = np.indices((count,) * self.units).reshape(self.units, -1).T
+        values, weights = map(jnp.asarray, self.law.nodes(affine))
+        if isinstance(self.law, Normal):  # updates have high powers of xi
+            values, weights = map(jnp.asarray, np.polynomial.hermite_e.hermegauss(HERMITE))
+            weights = weights / weights.sum()
+        which = np.indices((values.shape[0],) * self.units).reshape(self.units, -1).T
         return values[which], jnp.prod(weights[which], axis=1)
 
     def from_normal(self, z: Draws) -> Draws:
@@ -201,10 +200,3 @@ def _turned_pattern(units: int) -> Weighted:
     weights = np.repeat([(4 - n) / (2 * n * (n + 2)), 1 / (n * (n + 2))], [2 * n, len(pairs)])
     points = np.sqrt(2 * squares)[:, None, None] * directions
     return points.reshape(-1, n), np.outer(share / share.sum(), weights).ravel()
-
-
-@lru_cache(maxsize=1)
-def _gauss_hermite() -> Weighted:
-    """Nodes and weights that are exact for polynomials of high degree: updates have high powers of xi."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE)
-    return nodes, weights / weights.sum()

@@ -135,7 +135,7 @@ class Rule(Part):
     def law(self, units: int, time: ArrayLike) -> Law | None:
         """The law of xi for a student with so many hidden units."""
         law = self.randomness(time)
-        return None if law is None else law.for_units(units)
+        return law.for_units(units) if isinstance(law, PerUnit) else law
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         """Numbers of the rule that belong to single hidden units. Units can be exchanged only if these are equal."""

@@ -27,7 +27,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.checks import array_module
 from tutelage.dynamics.order_parameters import (
     OrderParameters,
     Overlaps,
@@ -41,7 +40,7 @@ from tutelage.dynamics.order_parameters import (
     unflatten,
 )
 from tutelage.moments import ClosedMoments
-from tutelage.moments.erf import ErfAverages
+from tutelage.moments.erf import ErfAverages, array_module
 from tutelage.moments.matrices import error_weights, joint_covariance
 from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.problem import Problem

@@ -27,7 +27,6 @@ from jaxtyping import Float, PyTree
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
-from tutelage.checks import array_module
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.errors import InputError
 from tutelage.moments import (
@@ -40,7 +39,7 @@ from tutelage.moments import (
     single_moments,
 )
 from tutelage.moments.averages import Averages, MeanUpdate, Situation
-from tutelage.moments.erf import ErfAverages
+from tutelage.moments.erf import ErfAverages, array_module
 from tutelage.moments.matrices import (
     averages_for,
     error_weights,

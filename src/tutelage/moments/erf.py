@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.checks import array_module
 from tutelage.moments.averages import Averages, Covariance, Means, safe_arcsin
 from tutelage.problem.activation import NAMED
 
@@ -81,6 +80,11 @@ class ErfAverages(Averages):
 
         angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
+
+
+def array_module(*arrays: object) -> Any:
+    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
+    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
 def _d(C: Covariance, softness: tuple[float, ...]) -> Float[Any, " n"]:

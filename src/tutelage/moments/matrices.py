@@ -32,10 +32,9 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.checks import array_module
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages, Covariance, Means, MeanUpdate, Moments, Situation
-from tutelage.moments.erf import SOFTNESS, ErfAverages
+from tutelage.moments.erf import SOFTNESS, ErfAverages, array_module
 from tutelage.moments.node_moments import NodeMoments, node_moments
 from tutelage.moments.nodes import Quadrature, Sampled
 from tutelage.moments.polynomial import PolynomialAverages

@@ -28,7 +28,7 @@ from tutelage._jump_search import find_breaks, find_jumps
 from tutelage._types import Array, NumpyOrJax
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
-from tutelage.moments.averages import MeanUpdate, Moments, Situation
+from tutelage.moments.averages import MeanUpdate, Moments, Situation, safe_sqrt
 from tutelage.moments.nodes import (
     MANY,
     NEAR,
@@ -74,8 +74,7 @@ Weights = Float[Array | np.ndarray, " P"]
 
 
 class Response(NamedTuple):
-    """What the average sample with given fields does: mean over labels and randomness of the rule. Nodes stand last: loops
-    over them are then loops over neighbors in memory."""
+    """What a sample with given fields does on average. Nodes stand last: loops over them are loops over neighbors in memory."""
 
     delta: Float[Array, "K P"]
     pairs: Float[Array, "K K P"]  # delta delta^T
@@ -137,10 +136,8 @@ class RuleAtState(eqx.Module):
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
             return Response(*(weight * share * x for x in each))
 
-        def over_draws(label: Array, weight: Array) -> Response:
-            return _added(lambda at: given(label, weight, *at), (draws, shares))
-
-        return _added(lambda at: over_draws(*at), (labels, weights))
+        over_draws = lambda label: _added(lambda draw: given(*label, *draw), (draws, shares))  # noqa: E731
+        return _added(over_draws, (labels, weights))
 
     def labels(self, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
@@ -220,12 +217,8 @@ class ErrorMetric(Rule):
 @lru_cache(maxsize=64)
 def sign_changes(activation: Activation) -> tuple[float, ...]:
     """Where the sign of an activation changes: the class that a single unit predicts."""
-
-    def sign(x: np.ndarray) -> np.ndarray:
-        return np.sign(np.asarray(activation(jnp.asarray(x)[:, None])))
-
     with jax.ensure_compile_time_eval():
-        return tuple(find_jumps(sign, NEAR))
+        return tuple(find_jumps(lambda x: np.sign(activation(jnp.asarray(x)[:, None])), NEAR))
 
 
 INVERSES = {
@@ -310,7 +303,9 @@ class NodeMoments(Moments):
         units = problem.student, problem.teacher
         increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
         if at.mean is None and increasing and problem.labels.kind == "sign":
-            return angle(C, jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
+            # the angle between two vectors (or a mirror image); accurate and differentiable down to zero
+            across, sign = C[0, 0] * C[1, 1] - C[0, 1] ** 2, jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0])
+            return jnp.arctan2(safe_sqrt(across), sign * C[0, 1]) / np.pi
         judged = replace(self, noisy=bool(getattr(problem.labels, "random", False)))
         by_class, metric = problem.labels.metric == "class", ErrorMetric(problem.labels.metric)
         if by_class and C.shape[0] > 2 and has_boundary(problem.student):
@@ -406,85 +401,62 @@ def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array
     return jax.vmap(one)(rho)
 
 
-def angle(C: Float[Array, "2 2"], sign: Float[Array, ""]) -> Float[Array, ""]:
-    """The angle between student and teacher vector (or its mirror image); accurate and differentiable down to zero."""
-    Q, R, T = C[0, 0], C[0, 1], C[1, 1]
-    across = Q * T - R**2
-    return jnp.arctan2(jnp.sqrt(jnp.where(across > 0, across, 1.0)) * (across > 0), sign * R)
-
-
 def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem], still: bool = False) -> NodeMoments:
     """A grid for few fields, else a quasi-random set. still: the field of the only teacher does not vary."""
     K, M = problem.student.hidden, problem.teacher.hidden
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
-    if sampled is None:
-        grid = 0
-        if K == M == 1 and (not jumps or _jumps_are_known(problem, noisy)):
-            grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
-        elif K + M in (3, 3 + still) and not jumps and _suits_few_fields(problem):
-            grid = GRID_OF_THREE
-        if grid:
-            return NodeMoments(None, grid, jumps, noisy, _label_jumps(problem) if M == 1 else (), still=still)
-        sampled = Sampled()
-    law = problem.rule.law(K, 0.0)
+    grid = _grid_size(problem, jumps, noisy, still) if sampled is None else 0
+    if grid:
+        return NodeMoments(None, grid, jumps, noisy, _label_jumps(problem) if M == 1 else (), still=still)
+    sampled, law = Sampled() if sampled is None else sampled, problem.rule.law(K, 0.0)
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e = sobol(sampled.points, K + M - still, sampled.seed)
-    e = np.pad(e, ((0, 0), (1, 0))) if still else e
-    return NodeMoments(e, 0, jumps, noisy, (), own, still)
+    return NodeMoments(np.pad(e, ((0, 0), (int(still), 0))), 0, jumps, noisy, (), own, still)
+
+
+def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
+    """Nodes per panel of the grid, 0 where a sample is better.
+
+    A grid of two fields can be split, and differentiated, only where it is known at which fields the update jumps. One of
+    three needs an update without jumps or bends, and labels of which it is known where they jump.
+    """
+    student, teacher, labels, loss, rule = problem.student, problem.teacher, problem.labels, problem.loss, problem.rule
+    K, M = student.hidden, teacher.hidden
+    if 3 + still < K + M:
+        return 0
+    context = Context(student, loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)))
+    given = jnp.ones(()), Parameters(jnp.asarray(student.readout)), context
+    bends = bool(loss.breaks(given[0]) if rule.uses_loss else rule.breaks(*given))
+    if K == M == 1:
+        known = not jumps or bends
+        if jumps and rule.uses_loss:
+            # noise of real labels makes a jump for each of its values
+            found = bends and is_proportional(student.activation) and not (noisy and isinstance(labels, Real))
+            known = not rule.moves_fields and len(student.activation.breaks) <= MANY and (found or not loss.jumps)
+        return 0 if not known else FINE_GRID if rule.moves_fields or isinstance(rule, Reinforce) else GRID
+    if jumps or bends or rule.moves_fields:
+        return 0
+    known = teacher.outputs == 1 and (labels.metric != "class" or has_boundary(student))
+    if M == 2:
+        known = type(labels) is Real and teacher.activation.smooth
+    return GRID_OF_THREE if known else 0
 
 
 def is_cheap(problem: Problem) -> bool:
     """Are the averages made without many draws of xi at each of many points? Then hundreds of them take seconds."""
     law = problem.rule.law(problem.student.hidden, 0.0)
-    return (
-        not isinstance(law, PerUnit)
-        or len(law.patterns()[1]) == 1
-        or problem.student.hidden * problem.references.hidden == 1
-    )
-
-
-def _suits_few_fields(problem: Problem) -> bool:
-    """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
-    teacher, labels = problem.teacher, problem.labels
-    if problem.rule.moves_fields:
-        return False
-    if problem.loss.breaks(jnp.ones(())) if problem.rule.uses_loss else _rule_breaks(problem):
-        return False
-    if teacher.hidden == 2:
-        return type(labels) is Real and teacher.activation.smooth
-    return teacher.outputs == 1 and (labels.metric != "class" or has_boundary(problem.student))
-
-
-def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
-    """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
-    student, loss = problem.student, problem.loss
-    if not problem.rule.uses_loss:
-        return _rule_breaks(problem)
-    if problem.rule.moves_fields:
-        return False
-    if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
-        return False
-    if loss.jumps and noisy and isinstance(problem.labels, Real):
-        return False  # a jump for every value of the noise
-    return len(student.activation.breaks) <= MANY
-
-
-def _rule_breaks(problem: Problem) -> bool:
-    """Does the rule list fields at which its update jumps or bends?"""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
-    context = Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-    return bool(problem.rule.breaks(jnp.ones(()), Parameters(jnp.asarray(problem.student.readout)), context))
+    single = problem.student.hidden == problem.references.hidden == 1
+    return single or not isinstance(law, PerUnit) or len(law.patterns()[1]) == 1
 
 
 def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
-    if is_schedule(problem.noise):
+    noise: Any = problem.noise
+    if is_schedule(noise):
         return True
-    law = problem.labels.law(problem.noise)
-    if isinstance(problem.labels, Real) and not callable(problem.noise):
-        return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
-    return law is not None
+    if isinstance(problem.labels, Real) and not callable(noise):
+        return checks.is_traced(noise) or bool(np.any(np.asarray(noise) != 0))
+    return problem.labels.law(noise) is not None
 
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:
@@ -493,9 +465,7 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
     g = teacher.activation
     if type(labels) is Sign and g.parity == -1 and g.increasing:
         return (0.0,)
-    if type(labels) in (Real, Logistic) and g.smooth:
-        return ()
-    if checks.is_traced(labels, teacher):
+    if (type(labels) in (Real, Logistic) and g.smooth) or checks.is_traced(labels, teacher):
         return ()
     return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
 
@@ -507,9 +477,6 @@ def _found_jumps(
     """The same by search; labels of one kind and function have their jumps in one place."""
     labels = kind() if function is None else kind(function, random=False)
 
-    def label(x: Array) -> Array:
-        return labels.truth(readout * activation(x[None])[0], x[None])
-
-    many = jax.jit(jax.vmap(label))
-    places = find_breaks(lambda x: np.asarray(many(jnp.asarray(x))), REACH)
+    label = jax.jit(jax.vmap(lambda x: labels.truth(readout * activation(x[None])[0], x[None])))
+    places = find_breaks(label, REACH)
     return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

@@ -99,10 +99,7 @@ def trapezoid(count: int) -> Rule1D:
     return x, weights / weights.sum()
 
 
-@lru_cache
-def legendre(count: int) -> Rule1D:
-    """Gauss-Legendre nodes and weights on (-1, 1)."""
-    return np.polynomial.legendre.leggauss(count)
+legendre = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-1, 1)
 
 
 def panels(

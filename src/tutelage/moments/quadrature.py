@@ -457,5 +457,5 @@ def _share(part: ArrayLike, whole: ArrayLike) -> float:
 
 
 @partial(jax.jit, static_argnums=0)
-def _values(activation: Activation, x: ArrayLike) -> Array:
+def _values(activation: Activation, x: Any) -> Array:
     return jnp.stack([activation(x), activation.slope(x), activation.curvature(x)])
