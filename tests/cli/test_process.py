@@ -22,6 +22,7 @@ def test_help_does_not_wait_for_jax():
     run = python(
         "import sys; from tutelage.cli import main\n"
         "assert main(['--help']) == main(['solve', '--help']) == main(['--version']) == 0\n"
+        "import tutelage.sweeps.run  # status of a sweep, and workers until they compute\n"
         "assert not {'jax', 'matplotlib', 'xarray', 'scipy'} & set(sys.modules)"
     )
     assert (run.returncode, run.stderr) == (0, "")

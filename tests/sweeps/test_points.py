@@ -71,7 +71,7 @@ def test_values_become_plain():
         ({"lr": [1]}, [{"lr": 1}], "both"),
         ({}, None, "names with lists"),
         ({"learning_rate": [1]}, None, r"'learning_rate'; it must be one of .*lr.*weight_decay"),
-        ({"hidden": [1, 2]}, None, "must say which, as 'student.hidden'"),
+        ({"hidden": [1, 2]}, None, "say which, as 'student.hidden'"),
         ({"lr": [0.1], "sgd.lr": [0.2]}, None, "the same"),
         ({"lr": 0.1}, None, "list of values"),
         ({"lr": []}, None, "no values"),

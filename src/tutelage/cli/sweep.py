@@ -119,23 +119,13 @@ def sweep_file(
 
 def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
-    assert result.report is not None
     measured = {
         name: {"dims": list(result[name].dims), "least": least, "most": most, "missing": missing}
         for name, (least, most, missing) in result.ranges().items()
     }
-    return {
-        "folder": str(result.folder),
-        "points": result.report.status.points,
-        "axes": result.spec.over,
-        "measures": measured,
-        "computed": result.report.computed,
-        "kept": result.report.kept,
-        "diverged": result.diverged,
-        "notes": result.notes,
-        "failures": result.failures,
-        "notices": result.report.notices,
-    }
+    asked = {"folder": str(result.folder), "points": result.spec.count, "axes": result.spec.over, "measures": measured}
+    found = {name: getattr(result, name) for name in ("diverged", "notes", "failures")}
+    return asked | found | {name: getattr(result.report, name) for name in ("computed", "kept", "notices")}
 
 
 @sweep.command

@@ -13,6 +13,8 @@ On a cluster that we start, Dask reports every lost worker. A scheduler that is 
 (distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for that worker.
 """
 
+from __future__ import annotations
+
 import shlex
 import shutil
 import signal
@@ -31,16 +33,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm.auto import tqdm
 
-from tutelage import checks
 from tutelage._pool import Child, WorkerLost, cores, one_core, results
-from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.errors import InputError
-from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task, counted
+from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.deploy import Cluster
+
+    from tutelage._types import Table
 
 NAMES = ("serial", "processes", "dask", "slurm")
 TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
@@ -122,8 +124,8 @@ class Report:
     status: StoreStatus
 
     def __str__(self) -> str:
-        lines = [f"{counted(self.computed, 'chunk')} computed, {self.kept} already computed", str(self.status)]
-        return "\n".join([*lines, *(f"  note: {notice}" for notice in self.notices)])
+        done = f"{self.computed} chunk{'s' * (self.computed != 1)} computed, {self.kept} already computed"
+        return "\n".join([done, str(self.status), *(f"  note: {notice}" for notice in self.notices)])
 
 
 def run(
@@ -195,7 +197,6 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     workers: how many, None for all there are. cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue,
     account, walltime, memory, ...).
     """
-    workers = None if workers is None else checks.as_count("workers", workers)
     if cluster and name != "slurm":
         raise InputError(f"cluster options are given for the executor {name!r}; only 'slurm' takes them.")
     if name in ("serial", "processes"):
@@ -311,7 +312,7 @@ def _dask(module: str, where: str) -> ModuleType:
 
 
 @contextmanager
-def _cluster(where: str, workers: int | None, options: Table) -> "Iterator[dict[str, str | Cluster]]":
+def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[str, str | Cluster]]:
     """What `Client` is to be told. A cluster of ours has its scheduler in this process and ends with this context."""
     if where == "dask":
         with _dask("distributed", where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
@@ -347,7 +348,7 @@ def _keep_workers(arguments: list[str]) -> None:
     import_module("distributed.cli.dask_worker").main(arguments)
 
 
-def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> Found:
+def _dask_results(client: Client, compute: Compute, waiting: deque[Task]) -> Found:
     """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
     that kills it would be blamed, too. If only a result was lost, Dask computes it again."""
     from distributed import KilledWorker, as_completed

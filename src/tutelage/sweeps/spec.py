@@ -190,9 +190,7 @@ class SweepSpec:
 
     def to_dict(self) -> Table:
         """Numbers, words, lists and tables: all but `imports`, so that SweepSpec(**table) is the same spec."""
-        table = asdict(self)
-        del table["imports"]
-        return table
+        return {name: value for name, value in asdict(self).items() if name != "imports"}
 
 
 def build_spec(

@@ -7,8 +7,10 @@ sweep, so that a damaged file and one of another sweep are noticed. The same chu
 
 One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
 lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
-name. A second file names the writer, for messages only.
+name. A second file names the writer, for messages only. Nothing here imports JAX, for `tutelage sweep status` is quick.
 """
+
+from __future__ import annotations
 
 import errno
 import hashlib
@@ -24,15 +26,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from tutelage._files import is_unfinished, write_bytes
-from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, TutelageWarning
+
+if TYPE_CHECKING:
+    from tutelage._types import Table
 
 SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
@@ -139,14 +143,9 @@ class StoreStatus:
         elif not self.complete:
             lines.append("  not running; run the same sweep into the same folder to go on")
         if self.points_failed:
-            lines.append(f"  {counted(self.points_failed, 'point')} failed:")
+            lines.append(f"  {self.points_failed} point{'s' * (self.points_failed != 1)} failed:")
             lines += [f"    {count} x {error}" for error, count in self.errors.items()]
         return "\n".join(lines)
-
-
-def counted(count: int, what: str) -> str:
-    """A number with its noun."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 class Store:
@@ -171,7 +170,7 @@ class Store:
         self.refresh()
 
     @classmethod
-    def create(cls, folder: str | Path, spec: Table, *, chunks: int, points: int) -> "Store":
+    def create(cls, folder: str | Path, spec: Table, *, chunks: int, points: int) -> Store:
         """The store of this sweep: begun, or opened if the folder holds the same sweep already; any other is refused."""
         folder, key = Path(folder), spec_key(spec)
         if not (folder / SPEC).exists():

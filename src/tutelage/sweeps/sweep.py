@@ -274,7 +274,8 @@ def sweep(
             "executor='serial'."
         )
     here = functions or (len(tasks) <= IN_THIS_PROCESS and out is None)
-    execute = executor_of(executor or ("serial" if here else "processes"), workers, cluster)
+    count = None if workers is None else checks.as_count("workers", workers)
+    execute = executor_of(executor or ("serial" if here else "processes"), count, cluster)
     shown = Progress(shown=progress)
     if out is None:
         kept: list[tuple[tuple[int, ...], Chunk]] = []
