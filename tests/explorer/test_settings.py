@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
+from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, explorer_table
 
 
 def test_defaults_are_allowed_and_the_table_is_data():
     assert Settings.read({}).changed() == {}
-    assert json.loads(json.dumps(controls_as_data()))[0]["name"] == CONTROLS[0].name
+    assert json.loads(json.dumps(explorer_table(Settings.read({}))))["controls"][0]["name"] == CONTROLS[0].name
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)

@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tutelage.errors import InputError
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import explorer_page
-from tutelage.page.settings import Settings, controls_as_data, presets_as_data
+from tutelage.page.settings import Settings, explorer_table
 
 HTML = "text/html; charset=utf-8"
 MEDIA = {"curve.nc": "application/x-netcdf", "page.html": HTML, "explorer.html": HTML}  # the files to keep (answer.FILES)
@@ -91,8 +91,7 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        first = self.initial.changed() | ({"toml": self.initial.toml, "file": "problem.toml"} if self.initial.toml else {})
-        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": first, "tables": None}
+        table = explorer_table(self.initial) | {"tables": None}
         headers = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
         return HTMLResponse(explorer_page(table, local=False), headers=headers)
 

@@ -45,16 +45,7 @@ from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
 from tutelage.integrate import dormand_prince
-from tutelage.page.settings import (
-    LOCAL_CONTROLS,
-    NOT_LOCAL,
-    Settings,
-    Value,
-    controls_as_data,
-    digit_spectrum,
-    is_local,
-    presets_as_data,
-)
+from tutelage.page.settings import Settings, Value, digit_spectrum, explorer_table, is_local
 from tutelage.plot.labels import capital, columns_of_R, settings_in_words, title_and_conditions
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, color_at, document, is_log_spaced, wants_log, write_text
 from tutelage.problem import Problem, Start, Tasks
@@ -64,7 +55,6 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
 MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
-GIVEN = "as given"  # the start whose overlaps the page carries
 Content = dict[str, Any]  # of this schema
 Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
 Nested = list["float | Nested | None"]
@@ -100,10 +90,10 @@ def trajectory_page(
     """
     if over is not None or isinstance(trajectory, list | tuple):
         return page_of(family_content(trajectory, over, title))
-    content = trajectory_content(trajectory, title, run)
-    if trajectory.problem is not None:
+    content, problem = trajectory_content(trajectory, title, run), getattr(trajectory, "problem", None)
+    if problem is not None:
         with suppress(InputError):  # a file cannot hold it
-            content["code"] = [{"name": "TOML", "text": trajectory.problem.to_toml(), "file": "problem.toml"}]
+            content["code"] = [{"name": "TOML", "text": problem.to_toml(), "file": "problem.toml"}]
     return page_of(content)
 
 
@@ -370,18 +360,8 @@ def standalone(
     method = {name: getattr(dormand_prince, name.upper()).tolist() for name in names}
     spectrum = digit_spectrum()
     digits = {"lam": spectrum.eigenvalues.tolist(), "fractions": spectrum.fractions.tolist()}
-    controls, initial = controls_as_data(LOCAL_CONTROLS), chosen.changed()
-    if chosen.given is not None:  # one more start: the overlaps that were given
-        initial["start"] = GIVEN
-        (control,) = (control for control in controls if control["name"] == "start")
-        control |= {"options": [GIVEN, *control["options"]], "only": {}}
-    table = {
-        "controls": controls,
-        "presets": presets_as_data(local=True),
-        "initial": {name: value for name, value in initial.items() if name not in NOT_LOCAL},
-        "tables": {"method": method, "phaseColors": PHASE_COLORS, "colors": COLORS, "faint": FAINT, "digits": digits}
-        | {"given": chosen.given},
-    }
+    tables = {"method": method, "phaseColors": PHASE_COLORS, "colors": COLORS, "faint": FAINT, "digits": digits}
+    table = explorer_table(chosen, local=True) | {"tables": tables | {"given": chosen.given}}
     return explorer_page(table, local=True)
 
 

@@ -5,7 +5,7 @@ page holds the values that differ from the defaults. A page without a server has
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -25,6 +25,7 @@ from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.times import check_times, times_from_table
 
 POINTS = 201  # recorded times
+GIVEN = "as given"  # the start whose overlaps a page carries
 Value = str | bool | int | float
 Values = dict[str, Any]  # by control; each has its kind
 
@@ -423,14 +424,19 @@ PRESETS = (
 )
 
 
-def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
-    """The table for the page."""
-    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
+def explorer_table(settings: Settings, local: bool = False) -> Values:
+    """Controls, presets and first values for explorer.js; local: those that the solver in the browser covers."""
 
+    def known(values: Values) -> Values:
+        return {name: value for name, value in values.items() if not local or name not in NOT_LOCAL}
 
-def presets_as_data(local: bool = False) -> list[Values]:
-    """The presets for the page; local: those that the solver in the browser covers, for its controls."""
-    chosen = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
-    left_out = NOT_LOCAL if local else ()
-    shown = [{n: v for n, v in preset.settings.items() if n not in left_out} for preset in chosen]
-    return [{"name": p.name, "words": p.words, "settings": own} for p, own in zip(chosen, shown, strict=True)]
+    chosen = LOCAL_CONTROLS if local else CONTROLS
+    controls = [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in chosen]
+    initial = settings.changed() | ({"toml": settings.toml, "file": "problem.toml"} if settings.toml else {})
+    if settings.given is not None:  # one more start: the overlaps that were given
+        initial["start"] = GIVEN
+        (start,) = (control for control in controls if control["name"] == "start")
+        start |= {"options": [GIVEN, *start["options"]], "only": {}}
+    covered = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
+    presets = [{"name": p.name, "words": p.words, "settings": known(p.settings)} for p in covered]
+    return {"controls": controls, "presets": presets, "initial": known(initial)}

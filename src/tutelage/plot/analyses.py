@@ -117,8 +117,9 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
         sign = "−" if result.signs[k] < 0 else ""
         grid[2].plot(times, result.own[:, i], label=f"student {k + 1}, teacher {sign}{m + 1}", **look)
     grid[2].set_ylabel("cosine with\nits own teacher")
-    for axes in grid if when is not None else ():
-        mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
+    if when is not None:
+        for axes in grid:
+            mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
     return _finish(grid, result.curve, title, str(result).split("\n")[0])
 
 
@@ -293,7 +294,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
             _draw_band(axes, found, name, times)
         for i, row in enumerate(np.atleast_2d(values.T)):
             label = "protocol" if values.ndim == 1 else f"protocol, task {i + 1}"
-            axes.plot(times, row, label=label, zorder=3, **line_look(i, 2.0) | {"color": COLORS[0]})
+            axes.plot(times, row, label=label, zorder=3, linewidth=2.0, color=COLORS[0], linestyle=DASHES[i % len(DASHES)])
         for (other, one), look in zip(found.baselines.items(), looks, strict=False):
             if name in one.controls and values.ndim == 1:
                 axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
@@ -333,8 +334,8 @@ def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
     width = 0.05 * (high - low) * np.where(at_bound, 1 / cost, 1 / np.sqrt(cost))
     places = next(iter(vars(schedule).values()))
     moved = [type(schedule)(places, np.clip(values + side * width, low, high)) for side in (-1.0, 1.0)]
-    edges = [_over_time(each, times) for each in moved]
-    axes.fill_between(times, *edges, color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")
+    low, high = (_over_time(each, times) for each in moved)
+    axes.fill_between(times, low, high, color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")
 
 
 # Several tasks

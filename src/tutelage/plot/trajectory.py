@@ -121,9 +121,10 @@ def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory, shown: np.nd
 
 def mark_switches(axes: Axes, trajectory: Any) -> None:
     """Vertical lines where the probabilities of tasks jump, or a head stops to learn."""
+    from tutelage.problem import Tasks
+
     teacher, end = getattr(trajectory.problem, "teacher", None), np.max(trajectory.times)
-    known = hasattr(teacher, "switches") and not callable(teacher.schedule)
-    times = teacher.switches(end) if known else None
+    times = teacher.switches(end) if isinstance(teacher, Tasks) and not callable(teacher.schedule) else None
     for time in [] if times is None else np.unique(np.asarray(times)):
         if time < end:
             mark_time(axes, float(time))
