@@ -80,9 +80,7 @@ class Choice(Generic[Kind]):
         if isinstance(value, type) and issubclass(value, self.base):
             raise InputError(f"{self.name} is the class {value.__name__}; make one, such as {value.__name__}().")
         if self.wrapper is None or not callable(value) or isinstance(value, eqx.Module):
-            raise InputError(
-                f"{self.name} is {checks.shown(value)}; it must be a name ({', '.join(self.named)}), {self.others}."
-            )
+            raise InputError(f"{self.name} is {checks.shown(value)}; give a name ({', '.join(self.named)}), {self.others}.")
         make: Any = self.wrapper
         return make(value)
 

@@ -193,9 +193,7 @@ def require_probabilities(name: str, values: Numbers, when: str = "") -> None:
         return
     p = np.asarray(values)
     if not (np.all(p >= 0) and abs(p.sum() - 1) < 1e-9):
-        raise InputError(
-            f"{name} are {shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with sum 1. Divide them by their sum."
-        )
+        raise InputError(f"{name} are {shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with sum 1.")
 
 
 def as_probabilities(name: str, values: object, count: int, fix: str) -> Any:

@@ -101,7 +101,7 @@ class Recorded:
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} depends on a number that JAX traces; make the network outside grad, jit and vmap."
+                f"the activation {name!r} depends on a traced number; make the network outside grad, jit and vmap."
             )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()
@@ -137,7 +137,7 @@ class Recorded:
         bad = ~np.isfinite(g[: NEAR.size])
         if bad.any():
             raise InputError(
-                f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; it must be everywhere."
+                f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; it must be finite."
             )
         size = 1e-6 * float(np.max(np.abs(g[: NEAR.size])))
         if not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
@@ -320,9 +320,7 @@ def as_activation(value: ActivationLike) -> Activation:
         if value is named.function:
             return named
     if not callable(value):
-        raise InputError(
-            f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
-        )
+        raise InputError(f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function.")
     name = checks.name_of(value)
     recorded = Recorded(value, name)
     polynomial = _recognized(recorded)
@@ -353,9 +351,7 @@ def _as_declared(activation: Activation) -> Activation:
     name, polynomial, parity = activation.name, activation.polynomial, activation.parity
     recorded = Recorded(activation.function, name)
     if polynomial is not None and not _is_polynomial(recorded, polynomial):
-        raise InputError(
-            f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first, or none."
-        )
+        raise InputError(f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first.")
     near = recorded.probe[: NEAR.size]
     if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
         raise InputError(f"the activation {name!r} does not have parity {parity}; use 1 for even, -1 for odd, 0 otherwise.")

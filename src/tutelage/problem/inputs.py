@@ -3,22 +3,40 @@
 A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by
 default, so that a teacher with unit weights has unit fields. The eigenvectors of Omega matter only when weights or data are
 given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them for that.
+
+A `HiddenManifold` has inputs x = sigma(F c / sqrt(D)) with Gaussian c in D dimensions, and a teacher that looks at c.
+In high dimensions x acts as a Gaussian vector of the same covariance (Gaussian equivalence; Goldt et al. 2020). With rows
+|F_i|^2 = D, a centered sigma, k1 = E[z sigma(z)], k*^2 = E[sigma^2] - k1^2 and the singular values s_i of F / sqrt(D):
+    Omega = k1^2 F F^T / D + k*^2,    eigenvalues omega_i = k1^2 s_i^2 + k*^2
+    visible teacher  w* = sqrt(N/D) Omega^-1 k1 F beta / sqrt(D),    along direction i:  a_i beta_i,  a_i = sqrt(N/D) k1 s_i / omega_i
+    unseen part      beta beta^T / D - w* Omega w*^T / N,            along direction i:  (k*^2 / omega_i) beta_i beta_i^T / D
+beta_i is the component of the latent teacher vectors beta (M, D) along the i-th right singular vector of F. If D > N, x
+depends on N directions of c only; what beta has in the other ones is unseen.
+For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visible_l T, and the unseen part is unseen_share T.
 """
 
 import os
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._part import Part, common_entry, with_fields
-from tutelage._types import Numbers, NumpyOrJax, Table
+from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
+from tutelage.problem.activation import Activation, ActivationLike, as_activation
 
 MOST_LEVELS = 10**6
+WORDS = ("random", "orthogonal")
+REACH, PANEL_NODES = 12, 40  # averages over a standard normal number: from -REACH to REACH, in panels of one unit
+QUANTILES = 2**14  # points at which the law of Marchenko and Pastur is summed
+EQUAL = 1e-6  # relative difference of singular values that are one level
+SAME_LENGTH = 1e-8  # relative difference of row lengths at which an orthogonal matrix is accepted
 NUMBERS = "iuf"  # kinds of real numbers
 
 
@@ -215,9 +233,7 @@ class Spectrum(Inputs):
         values, vectors = np.linalg.eigh(matrix)
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:
-            raise InputError(
-                "the covariance has no positive eigenvalue; a spectrum needs one direction with variance or more."
-            )
+            raise InputError("the covariance has no positive eigenvalue; a spectrum needs a direction with variance.")
         keep = order[values[order] > 1e-12 * values.max()]
         count = keep.size if levels is None else checks.as_count("levels", levels)
         if count > keep.size:
@@ -239,6 +255,308 @@ class Spectrum(Inputs):
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
         largest = checks.shown(self.eigenvalues.max())
         return f"Spectrum({levels}, largest {largest}, scale {checks.shown(self.scale)}{measured})"
+
+
+class Coefficients(NamedTuple):
+    """Of an activation: its mean, k1 = E[z sigma(z)] and k*^2 = E[sigma^2] - mean^2 - k1^2."""
+
+    mean: float
+    linear: float
+    rest: float
+
+
+class Realized(NamedTuple):
+    """A feature matrix with rows of length sqrt(D), and its directions in the order of levels.
+
+    inputs: the law. basis: eigenvectors of x as rows. amplitudes: a_i of every direction of x. eigenvalues: omega_i. latent:
+    right singular vectors as rows, those of the directions of x first.
+    """
+
+    inputs: "HiddenManifold"
+    matrix: Float[np.ndarray, "N D"]
+    basis: Float[np.ndarray, "N N"]
+    amplitudes: Float[np.ndarray, " N"]
+    eigenvalues: Float[np.ndarray, " N"]
+    latent: Float[np.ndarray, "D D"]
+
+    def with_amplitudes(self, teacher: Float[np.ndarray, "M N"], usual: Float[np.ndarray, " N"]) -> Float[np.ndarray, "M N"]:
+        """A visible teacher with the usual amplitudes of its levels, as F shows it: the directions of a level differ."""
+        return teacher * np.divide(self.amplitudes, usual, out=np.zeros_like(usual), where=usual > 0)
+
+    def latent_teacher(
+        self, teacher: Float[np.ndarray, "M N"], unseen: Float[np.ndarray, "M M"], rng: np.random.Generator
+    ) -> Float[np.ndarray, "M D"]:
+        """beta of a visible teacher. Latent directions that x does not show hold what is missing of the unseen part."""
+        N, D = self.matrix.shape
+        shown = min(N, D)
+        a = self.amplitudes[:shown]
+        b = np.divide(teacher[:, :shown], a, out=np.zeros((len(teacher), shown)), where=a > 0)
+        beta = b @ self.latent[:shown]
+        if D > N:
+            found = (b * self.inputs.coefficients.rest / self.eigenvalues) @ b.T
+            values, vectors = np.linalg.eigh(D * unseen - found)
+            frame = np.linalg.qr(rng.standard_normal((D - N, min(len(teacher), D - N))))[0]
+            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, : frame.shape[1]]
+            beta += root @ frame.T @ self.latent[N:]
+        return beta
+
+
+class HiddenManifold(Inputs):
+    """Inputs x = sigma(F c / sqrt(D)) of a Gaussian latent vector c; the teacher's fields are beta . c / sqrt(D).
+
+    sigma is centered by its mean. The theory replaces x by a Gaussian vector of the same covariance; the visible teacher and
+    the unseen part of its fields follow from F. `simulate(..., method="weights")` uses x itself, so that `compare` tests this
+    equivalence; `inputs="gaussian"` and method="overlaps" use the Gaussian vector.
+
+    Parameters
+    ----------
+    features : array (N, D), "random" or "orthogonal"
+        F. The rows of a matrix are scaled to length sqrt(D). "random": rows of a Gaussian matrix, whose singular values
+        follow the law of Marchenko and Pastur. "orthogonal": orthogonal columns (rows if D > N), two levels. Or a list of the
+        min(N, D) largest eigenvalues of F F^T / D, all that the theory needs of a matrix.
+    activation : name or JAX function
+        sigma, not linear.
+    dim_latent : int, optional
+        D; of a matrix, its number of columns.
+    dim : int, optional
+        N; of a matrix, its number of rows.
+    levels : int
+        At most so many levels: neighboring eigenvalues are grouped (default 32).
+    seed : int
+        Of the matrix that a simulation draws for "random" and "orthogonal".
+
+    Notes
+    -----
+    The teacher's `gram` (default: the identity) holds the latent overlaps T = beta beta^T / D. For given beta use
+    `Network(M, unseen=inputs.unseen_part(beta), gram=beta @ beta.T / D)` and `start_from_weights(problem, W, beta)`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
+    >>> inputs.eigenvalues.round(4), inputs.fractions, inputs.unseen_share.round(4)
+    (array([1.2883, 0.015 ]), array([0.25, 0.75]), np.float64(0.0117))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs, tu.SGD(lr=0.5))
+    >>> tu.solve(problem, tu.asymmetric_start(problem), times=10.0).T.round(3)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
+    visible: Float[np.ndarray, " L"]
+    unseen_by_level: Float[np.ndarray, " L"]
+    unseen_share: Float[np.ndarray, ""]
+    squares: Float[np.ndarray, " n"]
+    activation: Activation = eqx.field(static=True)
+    coefficients: Coefficients = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    dim_latent: int = eqx.field(static=True)
+    most_levels: int = eqx.field(static=True)
+    seed: int = eqx.field(static=True)
+    _matrix: Float[np.ndarray, "N D"] | None
+
+    def __init__(
+        self,
+        features: Numbers | str = "random",
+        activation: ActivationLike = "erf",
+        dim_latent: int | None = None,
+        *,
+        dim: int | None = None,
+        levels: int = 32,
+        seed: int = 0,
+    ):
+        self.activation = as_activation(activation)
+        self.coefficients = _coefficients(self.activation)
+        self.most_levels = checks.as_count("levels", levels)
+        self.seed = checks.as_count("seed", seed, least=0)
+        self._matrix, shape, array = None, (None, None), np.zeros(0)
+        if isinstance(features, str):
+            self.kind = checks.known("features", features, WORDS)
+        else:
+            checks.require_untraced("features", "HiddenManifold", features)
+            shapes, fix = [("N", "D"), ("eigenvalues",)], "A matrix, or a list of eigenvalues of F F^T / D."
+            array = np.asarray(checks.as_array("features", features, checks.require_finite, shapes=shapes, fix=fix))
+            self.kind = "matrix" if array.ndim == 2 else "eigenvalues"
+            shape = array.shape if array.ndim == 2 else shape
+        self.dim = _agreed("dim", dim, shape[0], "rows")
+        self.dim_latent = _agreed("dim_latent", dim_latent, shape[1], "columns")
+        if self.kind == "matrix":
+            self._matrix = _equal_rows(array)
+            self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / self.dim_latent
+        elif self.kind == "eigenvalues":
+            count = min(self.dim, self.dim_latent)
+            checks.require_shape("features (eigenvalues of F F^T / D)", array, (count,), fix="min(N, D) numbers.")
+            checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
+            self.squares = np.sort(array)[::-1]
+        else:
+            self.squares = _typical_squares(self.kind, self.dim, self.dim_latent)
+        self._group()
+
+    def _group(self) -> None:
+        """Levels of the directions of x: groups of singular values, and one for the directions that F does not reach."""
+        N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
+        outside = N - self.squares.size
+        groups = np.split(self.squares, np.flatnonzero(np.diff(self.squares) < -EQUAL * self.squares[0]) + 1)
+        most = self.most_levels - (outside > 0)
+        if most < 1:
+            raise InputError(f"levels is {self.most_levels}; D = {D} < N = {N} needs two levels or more.")
+        if len(groups) > most:
+            groups = np.array_split(self.squares, most)
+        latent = [s.size / D for s in groups]  # the level's share of beta, and what x shows of it
+        if outside:
+            groups, latent = [*groups, np.zeros(outside)], [*latent, 0.0]
+        omega = [linear**2 * s + rest for s in groups]
+        shown = np.array([np.sum(linear**2 * s / (w * D)) for s, w in zip(groups, omega, strict=True)])
+        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), np.array([w.size / N for w in omega])
+        self.visible = shown / (self.fractions * self.eigenvalues)
+        self.unseen_by_level = np.array(latent) - shown
+        self.unseen_share = np.asarray(1.0 - shown.sum())
+
+    @property
+    def known_dim(self) -> int:
+        return self.dim
+
+    @property
+    def basis(self) -> Float[np.ndarray, "N N"] | None:
+        return None if self._matrix is None else self.realized().basis
+
+    @property
+    def features(self) -> str | Float[np.ndarray, "..."]:
+        """The matrix, its rows scaled; else the word or the eigenvalues that were given."""
+        if self.kind in WORDS:
+            return self.kind
+        return self.squares if self._matrix is None else self._matrix
+
+    def without_basis(self) -> "HiddenManifold":
+        """The same law without the matrix: all that the theory needs, and all that a file keeps."""
+        if self._matrix is None:
+            return self
+        return with_fields(self, _matrix=None, kind="eigenvalues")
+
+    def levels_only(self) -> "HiddenManifold":
+        nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
+        return with_fields(self, kind="levels", squares=np.zeros(0), **nothing)
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"levels": self.most_levels}
+
+    def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
+        """t_l of isotropic teacher vectors with latent overlaps T."""
+        return self.visible[:, None, None] * T
+
+    def visible_teacher(self, beta: Numbers) -> Float[np.ndarray, "M N"]:
+        """w* of latent teacher vectors beta (M, D), in input coordinates: w* . x / sqrt(N) is the best guess of their fields."""
+        _, w, found = self._components(beta)
+        return w @ found.basis
+
+    def unseen_part(self, beta: Numbers) -> Float[np.ndarray, "M M"]:
+        """The covariance of what x does not carry of the fields of latent teacher vectors beta (M, D)."""
+        b, w, found = self._components(beta)
+        hidden = b @ b.T / self.dim_latent - (w * found.eigenvalues) @ w.T / self.dim
+        return (hidden + hidden.T) / 2
+
+    def _components(self, beta: Numbers) -> tuple[Float[np.ndarray, "M D"], Float[np.ndarray, "M N"], Realized]:
+        """beta along the right singular vectors, and the visible teacher along the directions of x."""
+        N, D, fix = self.dim, self.dim_latent, "One row per teacher unit, D columns."
+        array = checks.as_array("beta", beta, checks.require_finite, shapes=[("M", D)], fix=fix)
+        if self._matrix is None:
+            raise InputError(
+                f"the features are {self.kind!r}; latent vectors need a matrix, such as inputs.realized().matrix."
+            )
+        found = self.realized()
+        b = array @ found.latent.T
+        return b, found.amplitudes * np.pad(b[:, :N], ((0, 0), (0, max(0, N - D)))), found
+
+    def realized(self) -> Realized:
+        """The matrix, or one that `seed` draws, and its directions."""
+        N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
+        if self.kind == "eigenvalues":
+            raise InputError("the features are known by their eigenvalues only; give the matrix, or use method='overlaps'.")
+        F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
+        left, s, right = np.linalg.svd(F / np.sqrt(D))
+        s = np.pad(s, (0, N - s.size))
+        omega = linear**2 * s**2 + rest
+        return Realized(self, F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
+
+    def samples(
+        self, latent: Float[NumpyOrJax, "samples D"], features: Float[NumpyOrJax, "N D"]
+    ) -> Float[Array, "samples N"]:
+        """x of latent vectors."""
+        fields = jnp.asarray(latent @ features.T) / np.sqrt(self.dim_latent)
+        return self.activation(fields) - self.coefficients.mean
+
+    def __repr__(self) -> str:
+        what = repr(self.kind) if self.kind in WORDS else f"{self.dim} x {self.dim_latent} {self.kind}"
+        return (
+            f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={self.dim_latent}, dim={self.dim}, "
+            f"levels={self.levels})"
+        )
+
+
+def _agreed(name: str, given: int | None, found: int | None, side: str) -> int:
+    if given is None and found is None:
+        raise InputError(f"{name} is missing; without a matrix of features it must be given, such as {name}=500.")
+    if None not in (given, found) and checks.as_count(name, given) != found:
+        raise InputError(f"{name} is {given} and the features have {found} {side}; they must agree. Leave {name} out.")
+    return checks.as_count(name, found if given is None else given)
+
+
+def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+    """F with rows of length sqrt(D)."""
+    lengths = np.linalg.norm(F, axis=1, keepdims=True)
+    if np.any(lengths == 0):
+        row = int(np.argmin(lengths[:, 0])) + 1
+        raise InputError(f"row {row} of the features is zero; every input must depend on the latent vector. Leave it out.")
+    return F * (np.sqrt(F.shape[1]) / lengths)
+
+
+def _coefficients(activation: Activation) -> Coefficients:
+    edges = np.unique(np.r_[np.arange(-REACH, REACH + 1.0), [x for x in activation.breaks if abs(x) < REACH]])
+    x, w = np.polynomial.legendre.leggauss(PANEL_NODES)
+    half = np.diff(edges)[:, None] / 2
+    z = ((edges[:-1, None] + half) + half * x).ravel()
+    weights = (half * w).ravel() * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    with jax.ensure_compile_time_eval():
+        values = np.asarray(activation(jnp.asarray(z)))
+    mean, linear = float(weights @ values), float(weights @ (z * values))
+    rest = float(weights @ (values - mean - linear * z) ** 2)
+    size = linear**2 + rest
+    if not np.isfinite(size) or rest <= 1e-12 * size or linear**2 <= 1e-12 * size:
+        lacks = "nonlinear" if np.isfinite(size) and rest <= 1e-12 * size else "linear"
+        fix = "Use a Spectrum" if lacks == "nonlinear" else "Use an activation that is not even"
+        raise InputError(
+            f"the activation {activation.name!r} of the features has no {lacks} part (k1 = {linear:.3g}, k*^2 = {rest:.3g}); both "
+            f"must be positive. {fix}, or 'erf'."
+        )
+    return Coefficients(mean, linear, rest)
+
+
+def _typical_squares(kind: str, N: int, D: int) -> Float[np.ndarray, " n"]:
+    """The nonzero eigenvalues of F F^T / D of random and orthogonal features, largest first; their sum is N."""
+    count = min(N, D)
+    if kind != "random":
+        return np.full(count, N / count)
+    ratio = N / D  # the law of Marchenko and Pastur has support (1 +- sqrt(ratio))^2; x = 1 + ratio + 2 sqrt(ratio) cos
+    angle = (np.arange(QUANTILES) + 0.5) * np.pi / QUANTILES
+    x = 1 + ratio + 2 * np.sqrt(ratio) * np.cos(angle)
+    below = np.cumsum(np.sin(angle) ** 2 / x)
+    squares = np.interp((np.arange(count) + 0.5) / count, (below - 0.5 * np.sin(angle) ** 2 / x) / below[-1], x)
+    return squares * (N / squares.sum())
+
+
+def _drawn(kind: str, N: int, D: int, rng: np.random.Generator) -> Float[np.ndarray, "N D"]:
+    """Random features; orthogonal ones by turns: equal rows, then orthogonal columns, until both hold."""
+    F = _equal_rows(rng.standard_normal((N, D)))
+    if kind == "random":
+        return F
+    while True:
+        left, _, right = np.linalg.svd(F, full_matrices=False)
+        F = left @ right * np.sqrt(max(N, D))
+        if np.ptp(np.sum(F**2, axis=1)) <= SAME_LENGTH * D:
+            return F
+        F = _equal_rows(F)
 
 
 @overload
@@ -269,9 +587,7 @@ def as_rows(data: Numbers | str | os.PathLike, name: str) -> Float[np.ndarray, "
         samples = checks.as_array(name, data)
     checks.require_untraced(name, "a measured spectrum", samples)
     if samples.ndim < 2 or samples.shape[0] < 2 or samples.size == 0:
-        raise InputError(
-            f"{name} has shape {samples.shape}; it must be (samples, features) or images, with two samples or more."
-        )
+        raise InputError(f"{name} has shape {samples.shape}; it must be (samples, features) or images, two samples or more.")
     return samples.reshape(samples.shape[0], -1)
 
 

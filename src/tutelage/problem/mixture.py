@@ -16,8 +16,7 @@ from tutelage import checks
 from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
-from tutelage.problem.hidden_manifold import HiddenManifold
-from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
 UNIT = Network(1, "linear")
@@ -242,7 +241,7 @@ def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
     for law in laws:
         if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
             raise InputError(
-                f"inputs is {checks.shown(law)}; it must be a Gaussian law such as Isotropic(), or a list of such laws."
+                f"inputs is {checks.shown(law)}; it must be a Gaussian law such as Isotropic(), or a list of them."
             )
     if len(laws) not in (1, classes):
         raise InputError(f"{len(laws)} laws of inputs are given for {classes} classes; give one for all, or one for each.")

@@ -19,8 +19,7 @@ from tutelage.labels import Sign as SignLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.hidden_manifold import HiddenManifold
-from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import SGD, USUAL_LR, Constant, is_schedule, rate_at
@@ -130,9 +129,7 @@ class Problem(Part, ResultCard):
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
         if teacher is not None and np.ndim(teacher.gram) == 3:
             if isinstance(inputs, HiddenManifold):
-                raise InputError(
-                    "the teacher's gram has a matrix for each level; for a HiddenManifold give latent overlaps (M, M)."
-                )
+                raise InputError("the teacher's gram has several levels; for a HiddenManifold give latent overlaps (M, M).")
             shape = (levels, teacher.hidden, teacher.hidden)
             checks.require_shape("the teacher's gram", teacher.gram, shape, fix="One matrix per level.")
         if isinstance(teacher, Network):
@@ -149,9 +146,7 @@ class Problem(Part, ResultCard):
         if teacher is None and not given:
             raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
         if teacher is not None and teacher.unseen is not None:
-            raise InputError(
-                "the teacher has an unseen part, which mixtures do not support; leave out unseen or the mixture."
-            )
+            raise InputError("the teacher has an unseen part, which mixtures do not support; leave one of them out.")
         if given and isinstance(self.labels, FunctionLabels):
             raise InputError("labels is a function of teacher fields and the mixture has labels of its own; give a teacher.")
         targets = self.targets

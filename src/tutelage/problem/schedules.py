@@ -14,7 +14,7 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import equinox as eqx
 import jax
@@ -99,7 +99,7 @@ class Piecewise(Part):
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
             raise InputError(
-                f"there are {np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more than switches."
+                f"{np.size(self.switches)} switch times and {np.size(self.values)} values are given; give one value more."
             )
         checks.require_positive("switches", self.switches)
         checks.require_nonnegative("values (learning rates)", self.values)
@@ -120,7 +120,7 @@ class _Knots(Part):
         times, values = self.times, self.values
         if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
             raise InputError(
-                f"times have shape {np.shape(times)}, values {np.shape(values)}; give lists of equal length, two numbers or more."
+                f"times have shape {np.shape(times)}, values {np.shape(values)}; give equal length, two numbers or more."
             )
         checks.require_increasing("times", times)
         checks.require_nonnegative("values", values)
@@ -204,6 +204,7 @@ class Restarted(Part):
 
 NAMED = by_name(Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted)
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
+Trainable: TypeAlias = tuple[int, ...] | tuple[tuple[bool, ...], ...] | None
 RANGES = {"keep": (np.finfo(float).tiny, 1.0, "above 0 and at most 1"), "flip": (0.0, 1.0, "between 0 and 1")}
 USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
@@ -389,9 +390,7 @@ class SGD(Part):
     readout_lr: Any = _rate_field("readout_lr", default=None, kw_only=True)
     bias_lr: Any = _rate_field("bias_lr", default=None, kw_only=True)
     momentum: Any = eqx.field(converter=lambda m: _as_momentum(m), default=0.0, kw_only=True)
-    trainable: tuple[int, ...] | tuple[tuple[bool, ...], ...] | None = eqx.field(
-        static=True, converter=lambda trainable: _frozen(trainable), default=None, kw_only=True
-    )
+    trainable: Trainable = eqx.field(static=True, converter=lambda x: _frozen(x), default=None, kw_only=True)
     spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
 
     def __check_init__(self) -> None:
@@ -401,9 +400,7 @@ class SGD(Part):
         if self.spherical and isinstance(self.momentum, SlowMomentum):
             raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
         if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
-            raise InputError(
-                f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay. Drop one."
-            )
+            raise InputError(f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay.")
 
     def arguments(self) -> Table:
         return super().arguments() | {"trainable": None if self.trainable is None else np.asarray(self.trainable)}
@@ -422,7 +419,7 @@ def _as_momentum(momentum: object) -> Any:
     return beta
 
 
-def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ...], ...] | None:
+def _frozen(trainable: Numbers | None) -> Trainable:
     """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
     if trainable is None:
         return None
@@ -435,5 +432,5 @@ def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ..
     if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
         return tuple(int(level) for level in array)
     raise InputError(
-        f"trainable is {checks.shown(trainable)}; it must be a list of levels, or a mask (levels,) or (hidden, levels)."
+        f"trainable is {checks.shown(trainable)}; give a list of levels, or a mask (levels,) or (hidden, levels)."
     )

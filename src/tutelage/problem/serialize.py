@@ -24,8 +24,7 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import schedules
-from tutelage.problem.hidden_manifold import HiddenManifold
-from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import SGD, USUAL_LR, SlowMomentum
@@ -111,9 +110,7 @@ def _activation_word(value: activations.Activation) -> str:
     function = getattr(value.function, "function", value.function)  # what was recorded
     path = _path("activation", function)
     if activations.as_activation(function) != value:
-        raise InputError(
-            f"the activation {value.name!r} declares more than its function {path!r}, all that a file holds; use that."
-        )
+        raise InputError(f"the activation {value.name!r} declares more than {path!r}; a file holds only the function.")
     return path
 
 
@@ -298,16 +295,12 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., objec
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
     if module not in allow:
-        raise InputError(
-            f"{where} is {path!r}, whose module is not allowed; if you trust it give allow=[{module!r}] or --import {module}."
-        )
+        raise InputError(f"{where} is {path!r}; if you trust {module!r} give allow=[{module!r}], or --import {module}.")
     try:
         value: object = import_module(module)
     except Exception as error:
         said = " ".join(str(error).split())[:120]
-        raise InputError(
-            f"{where} is {path!r} and its module cannot be imported ({said}); fix it, or put its folder into PYTHONPATH."
-        ) from None
+        raise InputError(f"{where} is {path!r}, which cannot be imported ({said}); fix it, or set PYTHONPATH.") from None
     for part in name.split("."):
         if not hasattr(value, part):
             near = checks.nearest(part, [known for known in dir(value) if not known.startswith("_")])

@@ -17,8 +17,7 @@ from tutelage._html import card, matrix
 from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
-from tutelage.problem.hidden_manifold import HiddenManifold
-from tutelage.problem.inputs import Inputs
+from tutelage.problem.inputs import HiddenManifold, Inputs
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.serialize import build
@@ -113,11 +112,8 @@ class Start(eqx.Module):
         if shape[-2:] != (K, M):
             raise InputError(f"the Start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
         if self.readout is not None and np.shape(self.readout) != readout:
-            raise InputError(
-                f"the Start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}"
-                f"{', one head for each task' * (len(readout) > np.ndim(problem.student.readout))}. Give one of that shape, or "
-                "none."
-            )
+            heads = ", one head for each task" * (len(readout) > np.ndim(problem.student.readout))
+            raise InputError(f"the Start has a readout of shape {np.shape(self.readout)}; it must be {readout}{heads}.")
         if len(shape) == 3 and shape[0] != L:
             raise InputError(f"the Start has {shape[0]} levels; the problem's spectrum has {L}.")
         T = _teacher(self, problem)
@@ -126,9 +122,8 @@ class Start(eqx.Module):
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
-                raise InputError(
-                    f"student unit {int(np.argmin(lengths)) + 1} has norm 0 and spherical is True; give it a positive Q."
-                )
+                unit = int(np.argmin(lengths)) + 1
+                raise InputError(f"student unit {unit} has norm 0 and spherical is True; give it a positive Q.")
         return r, q, t
 
 
@@ -157,7 +152,7 @@ def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: 
         return T
     if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
         raise InputError(
-            "T of the Start is not that of the latent teacher; give T to the teacher alone, Network(M, gram=T)."
+            "T of the Start is not that of the latent teacher; give it to the teacher alone, Network(M, gram=T)."
         )
     return inputs.visible_overlaps(latent)
 
@@ -239,9 +234,7 @@ def start_from_table(problem: Problem, table: Table) -> Start:
     if checks.known("the kind of start", table.get("kind", "random"), ("random", "asymmetric")) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
-        raise InputError(
-            "scale is given and the initial condition is asymmetric; only random weights have one. Use --start random."
-        )
+        raise InputError("scale is given and the initial condition is asymmetric; only random weights have one.")
     return asymmetric_start(problem, dim)
 
 

@@ -26,9 +26,7 @@ from tutelage.problem.schedules import rate_at, switch_times
 
 def _switches_field(name: str) -> Any:
     """A field that holds one switch time or several, increasing."""
-    return eqx.field(
-        converter=lambda times: checks.as_array(name, times if np.ndim(times) else [times], checks.require_increasing)
-    )
+    return eqx.field(converter=lambda t: checks.as_array(name, t if np.ndim(t) else [t], checks.require_increasing))
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
@@ -70,16 +68,14 @@ class Switch(TaskSchedule):
     """
 
     times: ArrayLike = _switches_field("times (the switches)")
-    order: tuple[int, ...] | None = eqx.field(
-        static=True, default=None, converter=lambda order: None if order is None else tuple(order)
-    )
+    order: tuple[int, ...] | None = eqx.field(static=True, default=None, converter=lambda x: None if x is None else tuple(x))
 
     def __check_init__(self) -> None:
         for task in self.order or ():
             checks.as_count("a task in order", task, least=0)
         if len(self._order) != np.size(self.times) + 1:
             raise InputError(
-                f"order names {len(self._order)} phases and there are {np.size(self.times)} switches; give one phase more."
+                f"order names {len(self._order)} phases, there are {np.size(self.times)} switches; give one phase more."
             )
 
     @property
@@ -265,10 +261,9 @@ class Tasks(Part):
             if not isinstance(teacher, Network):
                 raise InputError(f"a teacher is {checks.shown(teacher)}; it must be a Network, such as Network(3, 'erf').")
             teacher.require_fixed()
-        if len({teacher.outputs for teacher in self.teachers}) > 1:
-            raise InputError(
-                f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; give all the same."
-            )
+        outputs = [teacher.outputs for teacher in self.teachers]
+        if len(set(outputs)) > 1:
+            raise InputError(f"the teachers have {', '.join(map(str, outputs))} outputs; give all of them equally many.")
         self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
         self._check_schedule(count)
         self.heads = checks.known("heads", heads, ("separate", "shared"))
@@ -296,7 +291,7 @@ class Tasks(Part):
                 raise InputError(f"{schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change one of them.")
         elif not callable(schedule) or isinstance(schedule, type):
             raise InputError(
-                f"schedule is {checks.shown(schedule)}; it must be a schedule of tasks, such as Switch(60.0), or a function."
+                f"schedule is {checks.shown(schedule)}; it must be a schedule such as Switch(60.0), or a function."
             )
 
     def arguments(self) -> Table:
@@ -418,7 +413,7 @@ class Tasks(Part):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):
             raise InputError(
-                f"the schedule of tasks maps a time to shape {values.shape[1:]}; it needs {self.count} probabilities."
+                f"the schedule of tasks maps a time to shape {values.shape[1:]}, not {self.count} probabilities; change it."
             )
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):

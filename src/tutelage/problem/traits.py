@@ -55,9 +55,7 @@ TRAITS = {
         "inputs of one Gaussian",
     ),
     "squared": Trait(lambda p: type(p.loss) is losses.Squared, "the loss is {loss!r}, not 'squared'", "loss='squared'"),
-    "gradient": Trait(
-        lambda p: type(p.rule) is rules.Gradient, "the rule is {rule}, not the gradient of the loss", "rule='gradient'"
-    ),
+    "gradient": Trait(lambda p: type(p.rule) is rules.Gradient, "the rule is {rule}, not the gradient", "rule='gradient'"),
     "closed rule": Trait(
         lambda p: has_closed_form(p.rule),
         "the rule is {rule}, whose averages have no closed form",
@@ -243,6 +241,6 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
         what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
         wrong = np.asarray(tried)[np.abs(tried) != 1][0]
         raise InputError(
-            f"{what} needs labels -1 and 1, the labels {name!r} contain {wrong:g}; use jnp.where(condition, 1.0, -1.0)."
+            f"{what} needs labels -1 and 1, the labels {name!r} contain {wrong:g}; use jnp.where(..., 1.0, -1.0)."
         )
     return tried

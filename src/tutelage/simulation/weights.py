@@ -25,7 +25,7 @@ from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
 from tutelage.problem import Mixture, Problem, Spectrum, Tasks
-from tutelage.problem.hidden_manifold import HiddenManifold, Realized
+from tutelage.problem.inputs import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
