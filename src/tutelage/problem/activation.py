@@ -101,7 +101,7 @@ class Recorded:
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} depends on a traced number; make the network outside grad, jit and vmap."
+                f"the activation {name!r} depends on a number that JAX traces; make it outside grad, jit and vmap."
             )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()

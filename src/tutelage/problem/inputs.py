@@ -473,7 +473,9 @@ class HiddenManifold(Inputs):
         """The matrix, or one that `seed` draws, and its directions."""
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
         if self.kind == "eigenvalues":
-            raise InputError("the features are known by their eigenvalues only; give the matrix, or use method='overlaps'.")
+            raise InputError(
+                "the features are only eigenvalues, and actual inputs need the matrix; give it, or use method='overlaps'."
+            )
         F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
         left, s, right = np.linalg.svd(F / np.sqrt(D))
         s = np.pad(s, (0, N - s.size))

@@ -131,7 +131,7 @@ def _readout(value: Numbers | None, outputs: int, hidden: int) -> Float[NumpyOrJ
     if value is None:
         if outputs != hidden:
             raise InputError(
-                f"{outputs} outputs of {hidden} units have no default readout; give shape ({outputs}, {hidden})."
+                f"{outputs} outputs of {hidden} hidden units have no default; give readout of shape ({outputs}, {hidden})."
             )
         return np.eye(hidden)
     fix = "One row per output, one column per hidden unit."

@@ -72,12 +72,15 @@ def learn(
     episode belong to one task. Of a mixture the fields are those of the class that `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
-    if isinstance(problem.inputs, Mixture):
-        return _learn_in_classes(problem, student, reference, normals, parameters, context, norm2)
     if not isinstance(problem.teacher, Tasks):
-        reference = with_unseen(problem, reference, normals)
-        labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
-        return updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
+        inside, targets = problem.in_class(), problem.targets
+        if targets is None:
+            seen = with_unseen(problem, reference[:, : problem.label_fields], normals)
+            labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(seen, normals)
+        else:
+            seen, told = jnp.ones((student.shape[0], 1)), jnp.asarray(targets)[class_of(problem.inputs, normals)]
+            labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(told, seen, normals)
+        return updates_of(inside, student, seen, labels, normals, parameters, context, norm2)
     tasks, updates, every = problem.teacher, [], jnp.arange(student.shape[0])
     for s, one in enumerate(problem.tasks):
         units, seen = tasks.units(s), context
@@ -102,21 +105,6 @@ def class_of(mixture: Mixture, normals: Float[Array, "S draws"]) -> Int[Array, "
     """The classes of samples: the last of their normal numbers decides."""
     edges = jnp.cumsum(jnp.asarray(mixture.probabilities))
     return jnp.sum(ndtr(normals[:, -1:]) > edges[:-1], axis=-1)
-
-
-def _learn_in_classes(
-    problem: Problem, student: Array, reference: Array, normals: Array, parameters: Parameters, context: Context, norm2: Any
-) -> Update:
-    """`learn` for a mixture: the label is that of the class, or of the teacher."""
-    inside, targets, classes = problem.in_class(), problem.targets, class_of(problem.inputs, normals)
-    if targets is None:
-        seen = reference[:, : problem.label_fields]
-        labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(seen, normals)
-    else:
-        seen = jnp.ones((student.shape[0], 1))
-        told = jnp.asarray(targets)[classes]
-        labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(told, seen, normals)
-    return updates_of(inside, student, seen, labels, normals, parameters, context, norm2)
 
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:

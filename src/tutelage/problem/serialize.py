@@ -41,15 +41,17 @@ INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 # what the table under a dotted name describes: one class, or one of several kinds; any other table with a kind is a schedule
-CLASSES: dict[str, type[Part]] = {
+PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "student": Network,
     "teacher": Network,
     "teacher.teachers": Network,
+    "teacher.schedule": TASK_SCHEDULES,
     "teacher.drift": Drift,
+    "inputs": INPUTS,
+    "inputs.inputs": INPUTS,
     "sgd": SGD,
     "sgd.momentum": SlowMomentum,
 }
-KINDS: dict[str, Mapping[str, type[Part]]] = {"inputs": INPUTS, "inputs.inputs": INPUTS, "teacher.schedule": TASK_SCHEDULES}
 
 
 # Writing.
@@ -157,7 +159,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
 
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
-    full = next((known for known in (*CLASSES, *KINDS) if known.endswith(f".{name}") and name not in NAMES), name)
+    full = next((known for known in PLACES if known.endswith(f".{name}") and name not in NAMES), name)
     return _read(full, value, allow)
 
 
@@ -178,13 +180,13 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
         return value
     if where == "teacher" and "teachers" in value:
         return build(where, Tasks, value, allow)
-    if where in CLASSES:
-        return build(where, CLASSES[where], value, allow)
-    if where not in KINDS and "kind" not in value:
+    place = PLACES.get(where)
+    if isinstance(place, type):
+        return build(where, place, value, allow)
+    if place is None and "kind" not in value:
         return value
-    options = dict(value)
-    named, usual = KINDS.get(where, schedules.NAMED), "isotropic" if where.startswith("inputs") else None
-    kind = checks.known(f"{where}.kind", options.pop("kind", usual), named)
+    options, named = dict(value), place or schedules.NAMED
+    kind = checks.known(f"{where}.kind", options.pop("kind", "isotropic" if place is INPUTS else None), named)
     return build(where, named[kind], options, allow)
 
 
@@ -295,7 +297,9 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., objec
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
     if module not in allow:
-        raise InputError(f"{where} is {path!r}; if you trust {module!r} give allow=[{module!r}], or --import {module}.")
+        raise InputError(
+            f"{where} is {path!r} and {module!r} is not allowed; give allow=[{module!r}], or --import {module}."
+        )
     try:
         value: object = import_module(module)
     except Exception as error:
