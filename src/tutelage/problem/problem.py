@@ -206,9 +206,9 @@ class Problem(Part, ResultCard):
         """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or `Mixture.references`."""
         if not isinstance(self.inputs, Mixture):
             return self.teacher
-        outputs = (self.student if self.teacher is None else self.teacher).outputs
-        if self.teacher is None and np.ndim(self.inputs.labels) == 2:
-            outputs = np.shape(self.inputs.labels)[1]
+        outputs, labels = (self.student if self.teacher is None else self.teacher).outputs, self.inputs.labels
+        if self.teacher is None and labels is not None and np.ndim(labels) == 2:
+            outputs = np.shape(labels)[1]
         return self.inputs.references(self.teacher, outputs)
 
     @property

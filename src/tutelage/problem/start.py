@@ -117,7 +117,7 @@ class Start(eqx.Module):
         if len(shape) == 3 and shape[0] != L:
             raise InputError(f"the Start has {shape[0]} levels; the problem's spectrum has {L}.")
         T = _teacher(self, problem)
-        r, q, t = (_per_level(x, problem.inputs) for x in (self.R, self.Q, T))
+        r, q, t = _per_level(problem.inputs, self.R, self.Q, T)
         _require_joint(*((self.R, self.Q, T) if np.ndim(T) == len(shape) else (r, q, t)))
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
@@ -129,7 +129,8 @@ class Start(eqx.Module):
 
 def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
-    gram, T, inputs = problem.references.gram, start.T, problem.inputs
+    gram, inputs = problem.references.gram, problem.inputs
+    T: Any = start.T
     known = T is not None and not checks.is_traced(gram, T, inputs)
     if isinstance(inputs, HiddenManifold):
         return _visible_teacher(inputs, problem.latent_overlaps, T, known)
@@ -137,8 +138,8 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
         return np.eye(problem.references.hidden) if T is None else T
     own = problem.label_fields if isinstance(inputs, Mixture) else 0  # overlaps of teacher and means are the start's to say
     if known:
-        gaps = np.abs(_per_level(gram, inputs) - _per_level(T, inputs))
-        gap = float(np.max(gaps[..., own:, own:]))
+        said, given = _per_level(inputs, gram, T)
+        gap = float(np.max(np.abs(said - given)[..., own:, own:]))
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
             raise InputError(f"T of the Start and the teacher's gram differ by {gap:.3g}; they must be equal. Give one.")
     return T if T is not None and isinstance(inputs, Mixture) else gram
@@ -146,14 +147,12 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
 
 def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: bool) -> Float[NumpyOrJax, "L M M"]:
     """t of each level, for a teacher that looks at the latent vector: as given, else in law."""
-    if T is not None and np.ndim(T) == 3:
+    if np.ndim(T) == 3:
         if known and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
             raise InputError("T of the Start is not zero on directions that the features do not reach; leave T out.")
         return T
     if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
-        raise InputError(
-            "T of the Start is not that of the latent teacher; give it to the teacher alone, Network(M, gram=T)."
-        )
+        raise InputError("T of the Start is not that of the latent teacher; give it to the teacher, Network(M, gram=T).")
     return inputs.visible_overlaps(latent)
 
 
@@ -164,9 +163,10 @@ def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
         checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the Start", joint)
 
 
-def _per_level(overlap: NumpyOrJax, inputs: Inputs) -> Float[NumpyOrJax, "L a b"]:
+def _per_level(inputs: Inputs, *overlaps: NumpyOrJax) -> tuple[Any, ...]:
     """Overlaps as they are on every level; the mean of a spectrum is one, unless the user kept it unnormalized."""
-    return overlap if overlap.ndim == 3 else (overlap / inputs.weights.sum()) * np.ones((inputs.levels, 1, 1))
+    mean, ones = inputs.weights.sum(), np.ones((inputs.levels, 1, 1))
+    return tuple(x if x.ndim == 3 else (x / mean) * ones for x in overlaps)
 
 
 def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, seed: int = 0) -> Start:
@@ -216,7 +216,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         r, q, t = joint[:, :K, K:], joint[:, :K, :K], joint[:, K:, K:]
     else:
-        t = _random_latent(problem, rng, dims) if latent else _per_level(np.asarray(gram), inputs)
+        t = _random_latent(problem, rng, dims) if latent else _per_level(inputs, np.asarray(gram))[0]
         r, q = map(np.stack, zip(*(_given_teacher(rng, K, *level) for level in zip(dims, t, strict=True)), strict=True))
     return _measured(problem, r * width, q * width**2, t if random_teacher or latent else None, dim=int(dims.sum()))
 

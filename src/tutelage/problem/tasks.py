@@ -271,9 +271,10 @@ class Tasks(Part):
             raise InputError(f"drift is {checks.shown(drift)}; it must be a Drift, such as Drift(0.01).")
         self.drift = drift
         shapes, fix = [(), (count,)] if self.heads == "separate" else [()], "One time for all heads, or one for each task."
-        self.freeze_heads = checks.as_array("freeze_heads", freeze_heads, shapes=shapes, fix=fix, optional=True)
-        if freeze_heads is not None and not checks.is_traced(freeze_heads) and not np.all(self.freeze_heads >= 0):
-            raise InputError(f"freeze_heads is {checks.shown(self.freeze_heads)}; every time must be zero or more.")
+        frozen = checks.as_array("freeze_heads", freeze_heads, shapes=shapes, fix=fix, optional=True)
+        if frozen is not None and not checks.is_traced(frozen) and not np.all(frozen >= 0):
+            raise InputError(f"freeze_heads is {checks.shown(frozen)}; every time must be zero or more.")
+        self.freeze_heads = frozen
         if similarity is not None and gram is not None:
             raise InputError("similarity and gram are both given; they say the same. Give one of them.")
         shapes, fix = [(), (count, count)], "One number, or one for each pair."
