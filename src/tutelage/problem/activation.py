@@ -101,7 +101,7 @@ class Recorded:
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} depends on a number that JAX traces; make it outside grad, jit and vmap."
+                f"the activation {name!r} depends on a number that JAX traces; make it outside transformations."
             )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()
@@ -136,9 +136,7 @@ class Recorded:
         g, slope, together = map(np.asarray, both)
         bad = ~np.isfinite(g[: NEAR.size])
         if bad.any():
-            raise InputError(
-                f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; it must be finite."
-            )
+            raise InputError(f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; make it finite.")
         size = 1e-6 * float(np.max(np.abs(g[: NEAR.size])))
         if not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
             raise InputError(f"the activation {self.name!r} mixes the entries of an array; it must act on each entry alone.")

@@ -462,9 +462,7 @@ class HiddenManifold(Inputs):
         N, D, fix = self.dim, self.dim_latent, "One row per teacher unit, D columns."
         array = checks.as_array("beta", beta, checks.require_finite, shapes=[("M", D)], fix=fix)
         if self._matrix is None:
-            raise InputError(
-                f"the features are {self.kind!r}; latent vectors need a matrix, such as inputs.realized().matrix."
-            )
+            raise InputError(f"the features are {self.kind!r}; latent vectors need a matrix, as inputs.realized().matrix.")
         found = self.realized()
         b = array @ found.latent.T
         return b, found.amplitudes * np.pad(b[:, :N], ((0, 0), (0, max(0, N - D)))), found
@@ -474,7 +472,7 @@ class HiddenManifold(Inputs):
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
         if self.kind == "eigenvalues":
             raise InputError(
-                "the features are only eigenvalues, and actual inputs need the matrix; give it, or use method='overlaps'."
+                "the features are only eigenvalues; actual inputs need the matrix. Give it, or use method='overlaps'."
             )
         F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
         left, s, right = np.linalg.svd(F / np.sqrt(D))

@@ -241,7 +241,7 @@ def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
     for law in laws:
         if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
             raise InputError(
-                f"inputs is {checks.shown(law)}; it must be a Gaussian law such as Isotropic(), or a list of them."
+                f"inputs is {checks.shown(law)}; give a Gaussian law such as Isotropic(), or a list of such laws."
             )
     if len(laws) not in (1, classes):
         raise InputError(f"{len(laws)} laws of inputs are given for {classes} classes; give one for all, or one for each.")

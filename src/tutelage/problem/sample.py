@@ -4,7 +4,7 @@ Randomness comes as standard normal numbers (`normals_needed` of them per sample
 own way: first those of the label, then those of the rule, those of unseen teacher fields, then one for the task or the class.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
 from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
+
+Overlaps: TypeAlias = tuple[Array, Array, Array] | None  # R, Q, T, if a rule may look at them
 
 
 def normals_needed(problem: Problem) -> int:
@@ -155,8 +157,6 @@ def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
     return jnp.sum(weights) if mask is None else weights @ mask
 
 
-def context_of(
-    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, Array, Array] | None = None
-) -> Context:
+def context_of(problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: Overlaps = None) -> Context:
     """What the rule may look at besides the sample."""
     return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)

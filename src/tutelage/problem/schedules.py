@@ -99,7 +99,7 @@ class Piecewise(Part):
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
             raise InputError(
-                f"{np.size(self.switches)} switch times and {np.size(self.values)} values are given; give one value more."
+                f"{np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more."
             )
         checks.require_positive("switches", self.switches)
         checks.require_nonnegative("values (learning rates)", self.values)
@@ -117,11 +117,9 @@ class _Knots(Part):
     values: ArrayLike = _list_field("values")
 
     def __check_init__(self) -> None:
-        times, values = self.times, self.values
-        if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
-            raise InputError(
-                f"times have shape {np.shape(times)}, values {np.shape(values)}; give equal length, two numbers or more."
-            )
+        times, values, (n, m) = self.times, self.values, (np.shape(self.times), np.shape(self.values))
+        if len(n) != 1 or n[0] < 2 or m != n:
+            raise InputError(f"times have shape {n} and values {m}; give lists of equal length, two numbers or more.")
         checks.require_increasing("times", times)
         checks.require_nonnegative("values", values)
 

@@ -297,9 +297,7 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., objec
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
     if module not in allow:
-        raise InputError(
-            f"{where} is {path!r} and {module!r} is not allowed; give allow=[{module!r}], or --import {module}."
-        )
+        raise InputError(f"{where} is {path!r} and {module!r} is not allowed; give allow=[{module!r}] or --import {module}.")
     try:
         value: object = import_module(module)
     except Exception as error:

@@ -73,10 +73,9 @@ class Switch(TaskSchedule):
     def __check_init__(self) -> None:
         for task in self.order or ():
             checks.as_count("a task in order", task, least=0)
-        if len(self._order) != np.size(self.times) + 1:
-            raise InputError(
-                f"order names {len(self._order)} phases, there are {np.size(self.times)} switches; give one phase more."
-            )
+        phases, switches = len(self._order), np.size(self.times)
+        if phases != switches + 1:
+            raise InputError(f"order names {phases} phases and there are {switches} switches; give one phase more.")
 
     @property
     def _order(self) -> tuple[int, ...]:
@@ -292,7 +291,7 @@ class Tasks(Part):
                 raise InputError(f"{schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change one of them.")
         elif not callable(schedule) or isinstance(schedule, type):
             raise InputError(
-                f"schedule is {checks.shown(schedule)}; it must be a schedule such as Switch(60.0), or a function."
+                f"schedule is {checks.shown(schedule)}; give a schedule such as Switch(60.0), or a function of time."
             )
 
     def arguments(self) -> Table:
@@ -414,7 +413,7 @@ class Tasks(Part):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):
             raise InputError(
-                f"the schedule of tasks maps a time to shape {values.shape[1:]}, not {self.count} probabilities; change it."
+                f"the schedule of tasks maps a time to shape {values.shape[1:]}; give {self.count} probabilities."
             )
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):

@@ -240,7 +240,5 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     if needs_signs and not checks.is_traced(tried) and np.any(np.abs(tried) != 1):
         what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
         wrong = np.asarray(tried)[np.abs(tried) != 1][0]
-        raise InputError(
-            f"{what} needs labels -1 and 1, the labels {name!r} contain {wrong:g}; use jnp.where(..., 1.0, -1.0)."
-        )
+        raise InputError(f"{what} needs labels -1 and 1, and {name!r} has {wrong:g}; use jnp.where(condition, 1.0, -1.0).")
     return tried
