@@ -36,16 +36,16 @@ FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this 
 HALVINGS = 64
 
 
-def _list_field(name: str) -> Any:
+def _list_field(name: str, *requirements: checks.Requirement) -> Any:
     """A field that holds a list of numbers."""
-    return eqx.field(converter=partial(checks.as_array, name))
+    return eqx.field(converter=lambda values: checks.as_array(name, values, *requirements))
 
 
 def _rate_field(name: str, **options: Any) -> Any:
     """A field that holds a positive number, a schedule, or None."""
     positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
 
-    def convert(rate: object) -> Any:
+    def convert(rate: Rate | float | None) -> Any:
         return None if rate is None else checks.as_number(name, rate, positive, schedule=True, fix=checks.BATCH)
 
     return eqx.field(converter=convert, **options)
@@ -93,16 +93,14 @@ class Piecewise(Part):
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = _list_field("switches")
-    values: ArrayLike = _list_field("values")
+    switches: ArrayLike = _list_field("switches", checks.require_positive)
+    values: ArrayLike = _list_field("values (learning rates)", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
             raise InputError(
-                f"{np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more."
+                f"{np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more than switches."
             )
-        checks.require_positive("switches", self.switches)
-        checks.require_nonnegative("values (learning rates)", self.values)
         if np.size(self.switches):
             checks.require_increasing("switches", self.switches)
 
@@ -113,15 +111,13 @@ class Piecewise(Part):
 class _Knots(Part):
     """A curve through `values` at `times`."""
 
-    times: ArrayLike = _list_field("times")
-    values: ArrayLike = _list_field("values")
+    times: ArrayLike = _list_field("times", checks.require_increasing)
+    values: ArrayLike = _list_field("values", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
-        times, values, (n, m) = self.times, self.values, (np.shape(self.times), np.shape(self.values))
-        if len(n) != 1 or n[0] < 2 or m != n:
+        n, m = np.shape(self.times), np.shape(self.values)
+        if n[0] < 2 or m != n:
             raise InputError(f"times have shape {n} and values {m}; give lists of equal length, two numbers or more.")
-        checks.require_increasing("times", times)
-        checks.require_nonnegative("values", values)
 
 
 class Interpolated(_Knots):
@@ -183,13 +179,11 @@ class Restarted(Part):
     """
 
     rate: Any
-    at: ArrayLike = _list_field("at (the restarts)")
+    at: ArrayLike = _list_field("at (the restarts)", checks.require_increasing, checks.require_positive)
 
     def __check_init__(self) -> None:
         if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
             raise InputError(f"rate is {checks.shown(self.rate)}; it must be a schedule, such as PowerDecay(0.5).")
-        checks.require_increasing("at (the restarts)", self.at)
-        checks.require_positive("at (the restarts)", self.at)
 
     @property
     def begins(self) -> Float[Array, " phases"]:
@@ -345,6 +339,36 @@ class SlowMomentum(Part):
     k: Rate | None = _rate_field("k", default=None)
 
 
+def _as_batch(batch: int) -> Any:
+    return batch if checks.is_traced(batch) else checks.as_count("batch", batch)
+
+
+def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
+    if isinstance(momentum, SlowMomentum):
+        return momentum
+    beta = checks.as_number("momentum", momentum, checks.require_nonnegative)
+    if not checks.is_traced(beta) and beta >= 1:
+        raise InputError(f"momentum is {float(beta):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
+    return beta
+
+
+def _frozen(trainable: Numbers | None) -> Trainable:
+    """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
+    if trainable is None:
+        return None
+    try:
+        array = np.asarray(trainable)
+    except ValueError:
+        array = np.asarray("ragged")
+    if array.dtype == bool and array.ndim in (1, 2) and array.size:
+        return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
+    if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
+        return tuple(int(level) for level in array)
+    raise InputError(
+        f"trainable is {checks.shown(trainable)}; give a list of levels, or a mask (levels,) or (hidden, levels)."
+    )
+
+
 class SGD(Part):
     """How the student learns: one-pass SGD on fresh batches.
 
@@ -381,14 +405,14 @@ class SGD(Part):
     """
 
     lr: Any = _rate_field("lr")  # a number or a schedule; most callers know which, as for the rates below and momentum
-    batch: int = eqx.field(converter=lambda n: _as_batch(n), default=1, kw_only=True)
+    batch: int = eqx.field(converter=_as_batch, default=1, kw_only=True)
     weight_decay: Any = checks.number_field(
         "weight_decay", checks.require_nonnegative, schedule=True, default=0.0, kw_only=True
     )
     readout_lr: Any = _rate_field("readout_lr", default=None, kw_only=True)
     bias_lr: Any = _rate_field("bias_lr", default=None, kw_only=True)
-    momentum: Any = eqx.field(converter=lambda m: _as_momentum(m), default=0.0, kw_only=True)
-    trainable: Trainable = eqx.field(static=True, converter=lambda x: _frozen(x), default=None, kw_only=True)
+    momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
+    trainable: Trainable = eqx.field(static=True, converter=_frozen, default=None, kw_only=True)
     spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
 
     def __check_init__(self) -> None:
@@ -402,33 +426,3 @@ class SGD(Part):
 
     def arguments(self) -> Table:
         return super().arguments() | {"trainable": None if self.trainable is None else np.asarray(self.trainable)}
-
-
-def _as_batch(batch: object) -> Any:
-    return batch if checks.is_traced(batch) else checks.as_count("batch", batch)
-
-
-def _as_momentum(momentum: object) -> Any:
-    if isinstance(momentum, SlowMomentum):
-        return momentum
-    beta = checks.as_number("momentum", momentum, checks.require_nonnegative)
-    if not checks.is_traced(beta) and beta >= 1:
-        raise InputError(f"momentum is {float(beta):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
-    return beta
-
-
-def _frozen(trainable: Numbers | None) -> Trainable:
-    """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
-    if trainable is None:
-        return None
-    try:
-        array = np.asarray(trainable)
-    except ValueError:
-        array = np.asarray("ragged")
-    if array.dtype == bool and array.ndim in (1, 2) and array.size:
-        return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
-    if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
-        return tuple(int(level) for level in array)
-    raise InputError(
-        f"trainable is {checks.shown(trainable)}; give a list of levels, or a mask (levels,) or (hidden, levels)."
-    )
