@@ -20,8 +20,7 @@ from tutelage._solve import keeps_blocks, require_records, require_tasks_on
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
 from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
-from tutelage.problem.inputs import HiddenManifold
-from tutelage.problem.inputs import as_rows
+from tutelage.problem.inputs import HiddenManifold, as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
