@@ -13,7 +13,8 @@ read off its running median, counts only if the end lies above it by three times
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -151,8 +152,8 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     left = [(*span, h) for span, h in levels.items() if times[-1] > span[1] and np.median(y[times > span[1]]) < h - band]
     found = []
     for (start, end, height), until in zip(left, [*(start for start, *_ in left[1:]), float(times[-1])], strict=False):
-        plateau = Plateau(start, end, float(np.exp(height)), share, _is_symmetric_at(curve, (start + end) / 2))
-        found.append(_with_growth(plateau, curve, until))
+        symmetric = _is_symmetric_at(curve, (start + end) / 2)
+        found.append(Plateau(start, end, float(np.exp(height)), share, symmetric, **_growth(curve, start, end, until)))
     note = "" if found else f"no plateau is left between {times[0]:.4g} and {times[-1]:.4g}"
     stays, last = spans[-1][0], curve.error[-1]
     if not found and stays < times[-1] / 2 and last > 1e-12 * curve.error[0]:
@@ -197,14 +198,11 @@ def _is_symmetric_at(curve: Curve, time: float) -> bool | None:
     return bool(np.max(gaps) <= SYMMETRIC_SHARE * np.mean(np.linalg.norm(rows, axis=1)))
 
 
-def _with_growth(plateau: Plateau, curve: Curve, until: float) -> Plateau:
-    """The plateau with the growth of the departure from it, which may go on `until` the next one; a note where there is none."""
-    start, end, times = plateau.start, plateau.end, curve.times
-    u = _departure(curve, start, end, until)
+def _growth(curve: Curve, start: float, end: float, until: float) -> dict[str, Any]:
+    """How the departure from a plateau grows, which may go on `until` the next one; a note where there is none."""
+    times, u = curve.times, _departure(curve, start, end, until)
     if u is None:
-        return replace(
-            plateau, note=f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"
-        )
+        return {"note": f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"}
     final = float(np.max(u[times <= until]))
     middle = int(np.searchsorted(times, (start + end) / 2))
     last = middle + _first(u[middle:] >= TOP_SHARE * final, times.size - middle)
@@ -214,8 +212,7 @@ def _with_growth(plateau: Plateau, curve: Curve, until: float) -> Plateau:
     first = last - _first(low[::-1], last)
     if last - first < LEAST_POINTS:
         why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
-        note = f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"
-        return replace(plateau, note=note)
+        return {"note": f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"}
     t, inside = times[first:last], u[first:last]
     change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
     mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
@@ -227,7 +224,7 @@ def _with_growth(plateau: Plateau, curve: Curve, until: float) -> Plateau:
         np.hypot(line.error, noise / inside[0] / (t[-1] - t[0]))
     )  # with what the noise at the beginning does to it
     window = float(t[0]), float(t[-1])
-    return replace(plateau, growth_rate=line.slope, growth_error=error, growth_window=window, departure=u)
+    return {"growth_rate": line.slope, "growth_error": error, "growth_window": window, "departure": u}
 
 
 def _departure(curve: Curve, start: float, end: float, until: float) -> np.ndarray | None:
@@ -258,7 +255,7 @@ def _first(condition: np.ndarray, otherwise: int) -> int:
 class Specialization(CurveResult, figure="plot_specialization"):
     """Which student copies which teacher, and since when.
 
-    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher).
+    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); final: its last value.
     permutation: (K,), the teacher of each student, -1 for a student without one (K > M). signs: (K,), -1 for a student that
     copies the mirrored teacher. cosines: (K, M) at the last time. own: (time, pairs), the cosine of each assigned student
     with its own teacher.
@@ -270,12 +267,8 @@ class Specialization(CurveResult, figure="plot_specialization"):
     signs: np.ndarray
     cosines: np.ndarray
     own: np.ndarray
+    final: float
     curve: Curve
-
-    @property
-    def final(self) -> float:
-        """The index at the last time."""
-        return float(self.index[-1])
 
     def reaches(self, value: float) -> float | None:
         """When the index rises through a value for good; None if it does not, or was above it from the first time on."""
@@ -365,7 +358,7 @@ def _find_specialization(curve: Curve) -> Specialization:
     if whole < 1e-9:
         raise InputError("the teachers all have the same direction; there is nothing to specialize in. Change their gram.")
     index, own = np.clip(_own_minus_others(facing) / whole, 0.0, 1.0), np.diagonal(facing, axis1=1, axis2=2)
-    return Specialization(curve.times, index, permutation, signs, cosines[-1], own, curve)
+    return Specialization(curve.times, index, permutation, signs, cosines[-1], own, float(index[-1]), curve)
 
 
 def _cosines(R: np.ndarray, student: np.ndarray, teacher: np.ndarray) -> np.ndarray:
@@ -386,8 +379,9 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
     """When the error is smallest.
 
     time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
-    bracket: the recorded times around it. end_value: the error at the last recorded time. inside: is the minimum within
-    the record, rather than at its end (train on) or at its beginning (training only harms)?
+    bracket: the recorded times around it. end_value: the error at the last recorded time. gain: by what factor it exceeds the
+    smallest error. inside: is the minimum within the record, rather than at its end (train on) or at its beginning
+    (training only harms)?
     """
 
     time: float
@@ -395,13 +389,9 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
     bracket: tuple[float, float]
     end_time: float
     end_value: float
+    gain: float
     inside: bool
     curve: Curve
-
-    @property
-    def gain(self) -> float:
-        """Error at the end over the smallest error: by what factor stopping early is better; 1 if it is not."""
-        return self.end_value / self.value if self.value > 0 else 1.0
 
     @property
     def marks(self) -> dict[str, float]:
@@ -473,7 +463,9 @@ def _find_minimum(curve: Curve) -> EarlyStopping:
         at, log_value, *_ = fminbound(height, lowest - 1, lowest + 1, xtol=1e-9, full_output=True)
         if log_value <= np.log(error[lowest]):
             time, value = float(moment(at)), float(np.exp(log_value))
-    return EarlyStopping(time, value, (before, after), float(times[last]), float(error[last]), inside, curve)
+    end_time, end_value = float(times[last]), float(error[last])
+    gain = end_value / value if value > 0 else 1.0
+    return EarlyStopping(time, value, (before, after), end_time, end_value, gain, inside, curve)
 
 
 @dataclass(frozen=True)

@@ -57,21 +57,17 @@ LONGEST_EXIT = 60  # e-folding times after which an exit is given up
 class PlateauPath:
     """times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), left_i^T right_i = 1 at every moment.
 
-    start: (n,), the start itself. All in the flat coordinates of `local`.
+    start: (n,), the start itself. All in the flat coordinates of `local`. rate: the fastest growth on the plateau.
     """
 
     plateau: FixedPoint
+    rate: float
     local: LocalDynamics
     start: Float[np.ndarray, " n"]
     times: Float[np.ndarray, " m"]
     path: Float[np.ndarray, "m n"]
     right: Float[np.ndarray, "m n d"]
     left: Float[np.ndarray, "m n d"]
-
-    @property
-    def rate(self) -> float:
-        """The fastest growth on the plateau."""
-        return self.plateau.unstable[0].growth
 
     def amplitudes(self, vectors: np.ndarray) -> np.ndarray:
         """b (..., d) of starts with flat coordinates (..., n): what they hold of the directions that will grow."""
@@ -95,15 +91,11 @@ class PlateauPath:
             )
 
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
-        """When the asymmetry right(alpha) b, b (d,), reaches the size LAUNCH, and the state (n,) at which it does.
-
-        An asymmetry that is larger from the beginning is launched when it is smallest. One that is smaller at the end of the
-        path goes on growing at the plateau's rate.
-        """
+        """When the asymmetry right(alpha) b, b (d,), reaches LAUNCH_SIZE, or is smallest, and the state (n,) at which it does."""
         deviations, size = self.right @ b, self.sizes(b)
         level = max(LAUNCH_SIZE, float(size.min()))
         i = int(np.flatnonzero(size <= level)[-1])
-        if i == self.times.size - 1:
+        if i == self.times.size - 1:  # it goes on growing at the plateau's rate
             return self.times[i] + np.log(level / size[i]) / self.rate, self.path[i] + deviations[i] * level / size[i]
         part = np.log(level / size[i]) / np.log(size[i + 1] / size[i])
         state, deviation = ((1 - part) * x[i] + part * x[i + 1] for x in (self.path, deviations / size[:, None]))
@@ -145,7 +137,8 @@ def plateau_path(
             "the units begin exactly identical, so they never escape from the plateau. Break the symmetry: "
             "random_start(problem, dim=N), or unequal rows of R."
         )
-    end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
+    rate = plateau.unstable[0].growth
+    end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / rate
     times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
     solved = integrated(inside.drift, symmetric, times, rtol=1e-8, atol=1e-11)
     if solved is None:
@@ -157,7 +150,8 @@ def plateau_path(
     steps = propagators(times, inside.local.jacobians(path))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    return PlateauPath(plateau, inside.local, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
+    right, left = propagate(steps, first), back @ np.linalg.inv(scale)
+    return PlateauPath(plateau, rate, inside.local, vector, times, path, right, left)
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:
@@ -234,13 +228,10 @@ def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
 def exit_times(
     path: PlateauPath, b: Float[np.ndarray, "B d"], threshold: float
 ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B n"]]:
-    """When asymmetries with amplitudes b (B, d) have escaped, (B,), and the states at which they are later on, (B, n).
-
-    inf: not within LONGEST_EXIT e-folding times of their launch. One mode has two directions: the times are nearly linear in
-    ln|b| along each, and solved for a few sizes only.
-    """
+    """When asymmetries with amplitudes b (B, d) have escaped, (B,) (inf: not yet), and states (B, n) later on."""
     if b.shape[1] > 1:
         return _solved_exits(path, b, threshold)
+    # one mode has two directions: the times are nearly linear in ln|b| along each, and solved for a few sizes only
     size, side = np.log(np.maximum(np.abs(b[:, 0]), 1e-300)), (b[:, 0] < 0).astype(int)
     nodes = np.linspace(size.min(), size.max(), EXITS_PER_BATCH // 2)
     signed = np.concatenate([np.exp(nodes), -np.exp(nodes)])
@@ -270,10 +261,7 @@ def _solved_exits(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[n
 
 
 def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """The teacher that each unit overlaps with most, (..., K): different ones for different units where there are enough.
-
-    The sign of an overlap does not count for even activations.
-    """
+    """The teacher that each unit overlaps with most, (..., K): different ones for different units where there are enough."""
     from scipy.optimize import linear_sum_assignment
 
     even = problem.student.activation.parity == 1
@@ -290,15 +278,19 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
 
     slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the
     slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of the differences between the units of the start
-    (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold:
-    the error below which the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the
-    predicted learning curve, and the size of the asymmetry up to its launch (NaN after).
+    (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. constant:
+    depends on the direction of the asymmetry, hardly on its size. per_log_dim: 1/(2 rate), since random weights, of asymmetry
+    N^(-1/2), escape later by this much times ln N. threshold: the error below which the network has escaped. teachers: the
+    teacher that each unit chooses. times, errors, sizes: the predicted learning curve, and the size of the asymmetry up to
+    its launch (NaN after).
     """
 
     time: float
     rate: float
     slope: float
     amplitude: float
+    constant: float
+    per_log_dim: float
     asymmetry: float
     threshold: float
     plateau: FixedPoint
@@ -306,16 +298,6 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
     times: np.ndarray
     errors: np.ndarray
     sizes: np.ndarray
-
-    @property
-    def constant(self) -> float:
-        """c in time = (1/rate) ln(c / amplitude): depends on the direction of the asymmetry, hardly on its size."""
-        return self.amplitude * float(np.exp(self.rate * self.time))
-
-    @property
-    def per_log_dim(self) -> float:
-        """1/(2 rate): random weights have an asymmetry of order N^(-1/2) and escape later by this much times ln N."""
-        return 1 / (2 * self.rate)
 
     def scaled(self, factor: float) -> float:
         """The escape time if the initial asymmetry were `factor` times as large."""
@@ -382,27 +364,30 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     times = np.concatenate([path.times[before], out.times])
     errors = np.concatenate([path.local.errors(path.path)[before], out.errors])
     sizes = np.concatenate([sizes[before], [size], np.full(out.times.size - 1, np.nan)])
-    return EscapeTime(
-        out.time, path.rate, slope, amplitude, asymmetry, out.threshold, path.plateau, teachers, times, errors, sizes
-    )
+    found = out.time, path.rate, slope, amplitude, amplitude * float(np.exp(path.rate * out.time)), 1 / (2 * path.rate)
+    return EscapeTime(*found, asymmetry, out.threshold, path.plateau, teachers, times, errors, sizes)
 
 
 @dataclass(frozen=True, repr=False)
 class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     """The law of escape times and permutations over networks.
 
-    times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
+    times: (samples,); inf: not within 60 e-folding times. mean, width: mean and standard deviation of the finite ones; for
+    random weights width tends to a constant (of order 1/rate) as N grows. teachers: (samples, K), as each unit chose.
     start_to_noise: the amplitude of the initial condition in the growing modes, in standard deviations of the noise (root
-    mean square over random initial conditions). theory, theory_teachers: escape time and teacher units of the solved curve;
-    None for random and for symmetric initial conditions. rate: growth on the plateau. threshold: the error below which a
-    network has escaped. dim: N.
+    mean square over random initial conditions). words: who decides the escape. theory, theory_teachers: escape time and
+    teacher units of the solved curve; None for random and for symmetric initial conditions. rate: growth on the plateau.
+    threshold: the error below which a network has escaped. dim: N.
     """
 
     problem: Problem
     dim: int
     times: np.ndarray
+    mean: float
+    width: float
     teachers: np.ndarray
     start_to_noise: float
+    words: str
     theory: float | None
     theory_teachers: tuple[int, ...] | None
     rate: float
@@ -421,16 +406,6 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
         return np.searchsorted(np.sort(self.times), np.asarray(times, float), side="right") / self.times.size
 
     @property
-    def mean(self) -> float:
-        """Mean time of those that escape."""
-        return float(np.mean(self.times[np.isfinite(self.times)]))
-
-    @property
-    def width(self) -> float:
-        """Standard deviation of the times; for random weights it tends to a constant (of order 1/rate) as N grows."""
-        return float(np.std(self.times[np.isfinite(self.times)]))
-
-    @property
     def permutations(self) -> dict[tuple[int, ...], float]:
         """Which teacher each unit chooses, and how probably, the most probable first."""
         found, counts = np.unique(self.teachers, axis=0, return_counts=True)
@@ -446,11 +421,6 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
                 f"permutation is {checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
             )
         return self.permutations.get(tuple(int(m) for m in wanted), 0.0)
-
-    @property
-    def words(self) -> str:
-        """Who decides, in words."""
-        return who_decides(self.start_to_noise)
 
     def measured(self, runs: Trajectory) -> tuple[np.ndarray, np.ndarray]:
         """When each run of a simulation escaped, (run,) (inf: not yet), and its units' teachers at the end, (run, K)."""
@@ -540,15 +510,7 @@ def escape_distribution(
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
-    return EscapeDistribution(
-        problem=problem,
-        dim=dim,
-        times=times,
-        teachers=path.teachers(ends),
-        start_to_noise=float(np.sqrt(distances.mean())),
-        theory=None if symmetric else first.time,
-        theory_teachers=None if symmetric else tuple(path.teachers(first.last)[0].tolist()),
-        rate=path.rate,
-        threshold=first.threshold,
-        plateau=path.plateau,
-    )
+    finite, ratio = times[np.isfinite(times)], float(np.sqrt(distances.mean()))
+    theory = (None, None) if symmetric else (first.time, tuple(path.teachers(first.last)[0].tolist()))
+    law = times, float(np.mean(finite)), float(np.std(finite)), path.teachers(ends), ratio, who_decides(ratio)
+    return EscapeDistribution(problem, dim, *law, *theory, path.rate, first.threshold, path.plateau)

@@ -59,15 +59,14 @@ SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the pe
 
 @dataclass(frozen=True)
 class Subspace:
-    """States `base` + `embed` y in flat coordinates: one y per set of entries that move as one; the rest is held at base."""
+    """States `base` + `embed` y in flat coordinates: one y per set of entries that move as one; the rest is held at base.
+
+    average: the mean over each set of entries, which turns a flat vector into coordinates.
+    """
 
     embed: Float[np.ndarray, "n d"]
+    average: Float[np.ndarray, "d n"]
     base: Float[np.ndarray, " n"]
-
-    @property
-    def average(self) -> np.ndarray:
-        """(d, n): the mean over each set of entries, which turns a flat vector into coordinates."""
-        return self.embed.T / self.embed.sum(axis=0)[:, None]
 
     def coordinates(self, vector: Float[NumpyOrJax, " n"]) -> Float[np.ndarray, " d"]:
         """y of the nearest state inside."""
@@ -107,20 +106,16 @@ def subspace_of(
     _, orbit = np.unique(labels[free], return_inverse=True)
     embed = np.zeros((labels.size, int(orbit.max(initial=-1)) + 1))
     embed[free, orbit.ravel()] = 1.0
-    return Subspace(embed, np.where(learns, 0.0, np.asarray(flatten(state))))
+    return Subspace(embed, embed.T / embed.sum(axis=0)[:, None], np.where(learns, 0.0, np.asarray(flatten(state))))
 
 
 def symmetric_subspace(problem: Problem, t: Teachers, state: Overlaps, *, copies: bool) -> Subspace:
-    """States that no exchange of equal units (nor change of sign, for even activations) alters.
-
-    An even student may flip each unit, so its overlaps with all others vanish; those of students and teachers also vanish
-    if the teacher is even and its units are orthogonal.
-    """
+    """States that no exchange of equal units (nor change of sign, for even activations) alters."""
     (L, K, M), t, v = state.r.shape, np.asarray(t), np.asarray(state.readout)
     students = interchangeable(K, (v, (0,)), (state.bias, (0,)), (problem.rule.unit_marks(v), (1,)))
     even, even_teacher = (x.activation.parity == 1 and not problem.biased for x in (problem.student, problem.teacher))
     orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(t))))
-    r = np.full((L, K, M), even or (even_teacher and orthogonal))
+    r = np.full((L, K, M), even or (even_teacher and orthogonal))  # even units may flip: overlaps with others vanish
     q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
     zero = _flat(r, q, np.zeros(K), None if state.bias is None else np.zeros(K)) > 0
     return subspace_of(problem, state, students, equal_teachers(problem, t), copies=copies, zero=zero)
@@ -205,53 +200,34 @@ def rate_in_words(rate: float | complex) -> str:
     return f"{rate:+.6g}"
 
 
-def rate_groups(J: np.ndarray) -> list[tuple[float | complex, np.ndarray]]:
-    """(rate, right vectors (n, multiplicity)) of each group of equal rates, fastest growing first.
-
-    Rounding splits a repeated real rate into complex pairs; the real span of their vectors is what they stand for: an
-    orthonormal basis of it, each vector with a positive largest entry.
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    values, vectors = np.linalg.eig(J)
-    width = EQUAL_RATES * max(float(np.max(np.abs(values), initial=0.0)), 1e-300)
-    count, group = connected_components(np.abs(values[:, None] - values) <= width)
-    groups: list[tuple[float | complex, np.ndarray]] = []
-    for members in (group == i for i in range(count)):
-        mean, span = complex(values[members].mean()), vectors[:, members]
-        if abs(mean.imag) > width:
-            groups.append((mean, span))
-            continue
-        basis = np.linalg.svd(np.concatenate([np.real(span), np.imag(span)], axis=1), full_matrices=False)[0]
-        basis = basis[:, : span.shape[1]]
-        largest = np.take_along_axis(basis, np.argmax(np.abs(basis), axis=0)[None], axis=0)
-        groups.append((mean.real, basis * np.sign(largest)))
-    return sorted(groups, key=lambda group: (-np.real(group[0]), -np.imag(group[0])))
-
-
 def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -> tuple[Mode, ...]:
     """All modes, fastest growing first, of a Jacobian in flat coordinates (only what learns counts)."""
-    groups = rate_groups(free.embed.T @ J @ free.embed)
-    right = np.concatenate([vectors for _, vectors in groups], axis=1)
-    left = np.linalg.pinv(right, rcond=1e-13)
-    largest = max(abs(rate) for rate, _ in groups)
-    modes, at, namer = [], 0, _Namer(state, t)
-    for rate, vectors in groups:
-        count, real = vectors.shape[1], isinstance(rate, float)
-        name = namer.name(rate, free.embed @ vectors, ZERO_RATE * largest)
-        for r, l in zip(right[:, at : at + count].T, left[at : at + count], strict=True):
-            r, l = (r.real, l.real) if real else (r, l)
-            modes.append(Mode(rate, free.embed @ r, free.embed @ l, count, name))
-        at += count
+    from scipy.sparse.csgraph import connected_components
+
+    values, vectors = np.linalg.eig(free.embed.T @ J @ free.embed)
+    largest = float(np.max(np.abs(values), initial=0.0))
+    width = EQUAL_RATES * max(largest, 1e-300)
+    count, group = connected_components(np.abs(values[:, None] - values) <= width)
+    groups: list[tuple[float | complex, np.ndarray]] = []  # (rate, right vectors (n, multiplicity))
+    for members in (group == i for i in range(count)):
+        mean, span = complex(values[members].mean()), vectors[:, members]
+        if abs(mean.imag) <= width:  # rounding splits a repeated real rate into complex pairs: take their real span
+            basis = np.linalg.svd(np.concatenate([np.real(span), np.imag(span)], axis=1), full_matrices=False)[0]
+            span, mean = basis[:, : span.shape[1]], mean.real
+            span = span * np.sign(np.take_along_axis(span, np.argmax(np.abs(span), axis=0)[None], axis=0))
+        groups.append((mean, span))
+    groups.sort(key=lambda group: (-np.real(group[0]), -np.imag(group[0])))
+    left = np.linalg.pinv(np.concatenate([vectors for _, vectors in groups], axis=1), rcond=1e-13)
+    modes, namer = [], Namer(state, t)
+    for rate, right in groups:
+        name = namer.name(rate, free.embed @ right, ZERO_RATE * largest)
+        for r, l in zip(right.T, left[len(modes) :], strict=False):
+            r, l = (r.real, l.real) if isinstance(rate, float) else (r, l)
+            modes.append(Mode(rate, free.embed @ r, free.embed @ l, right.shape[1], name))
     return tuple(modes)
 
 
-def name_of_growth(state: Overlaps, t: np.ndarray, vectors: np.ndarray) -> str:
-    """What a deviation along these flat vectors (n, count) does when it grows."""
-    return _Namer(state, t).name(1.0, vectors, 0.0)
-
-
-class _Namer:
+class Namer:
     """Names the modes at one state."""
 
     def __init__(self, state: Overlaps, t: np.ndarray):
@@ -263,7 +239,7 @@ class _Namer:
         self.all_teachers = np.all(teachers == teachers[0]) and teachers.size > 1
         self._orbits = orbits(state, students), orbits(state, np.arange(students.size), teachers)
 
-    def name(self, rate: float | complex, vectors: np.ndarray, still: float) -> str:
+    def name(self, rate: float | complex, vectors: np.ndarray, still: float = 0.0) -> str:
         """What the modes with these right vectors (n, count) do: the first words that hold for their parts."""
         if abs(rate) <= still:
             return "moves along a flat direction"
@@ -317,7 +293,7 @@ def _unchanged(vectors: np.ndarray, labels: np.ndarray) -> float:
 class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
-    R, Q, T: covariances of student and teacher fields. t: overlaps of the teachers per level.
+    r, q, t: overlaps per level. readout, bias: v and b. R, Q, T: covariances of student and teacher fields.
     error: generalization error there. residual: the largest drift that is left.
     distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
     perfect solution without noise and decay, or the end of the approach to a plateau.
@@ -325,7 +301,10 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
     problem: Problem
     gradient_flow: bool
-    state: Overlaps
+    r: Float[np.ndarray, "L K M"]
+    q: Float[np.ndarray, "L K K"]
+    readout: Float[np.ndarray, " K"]
+    bias: Float[np.ndarray, " K"] | None
     t: Float[np.ndarray, "L M M"]
     R: Float[np.ndarray, "K M"]
     Q: Float[np.ndarray, "K K"]
@@ -336,24 +315,9 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     distance: float = 0.0
 
     @property
-    def r(self) -> np.ndarray:
-        """Overlaps of student and teacher units per level, (L, K, M)."""
-        return np.asarray(self.state.r)
-
-    @property
-    def q(self) -> np.ndarray:
-        """Overlaps of student units per level, (L, K, K)."""
-        return np.asarray(self.state.q)
-
-    @property
-    def readout(self) -> np.ndarray:
-        """v, (K,)."""
-        return np.asarray(self.state.readout)
-
-    @property
-    def bias(self) -> np.ndarray | None:
-        """b, (K,), or None."""
-        return None if self.state.bias is None else np.asarray(self.state.bias)
+    def state(self) -> Overlaps:
+        """The state as the dynamics holds it."""
+        return Overlaps(self.r, self.q, self.readout, self.bias, None)
 
     @property
     def start(self) -> Start:
@@ -361,13 +325,10 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
         return Start(self.r, self.q, self.t, readout=self.readout, bias=self.bias)
 
     @property
-    def _margin(self) -> float:
-        return ZERO_RATE * max((abs(mode.rate) for mode in self.modes), default=0.0)
-
-    @property
     def unstable(self) -> tuple[Mode, ...]:
         """The modes that grow."""
-        return tuple(mode for mode in self.modes if mode.growth > self._margin)
+        margin = ZERO_RATE * max((abs(mode.rate) for mode in self.modes), default=0.0)
+        return tuple(mode for mode in self.modes if mode.growth > margin)
 
     @property
     def stable(self) -> bool:
@@ -388,7 +349,8 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
                 f"Unstable: {count} of {len(self.modes)} modes grow{'s' * (count == 1)}, the fastest as "
                 f"exp({rate_in_words(first.rate).removeprefix('+')} alpha); it {first.name}."
             )
-        flat = sum(abs(mode.rate) <= self._margin for mode in self.modes)
+        rates = np.abs([mode.rate for mode in self.modes])
+        flat = int(np.sum(rates <= ZERO_RATE * rates.max(initial=0.0)))
         if flat:
             return f"Marginal: no mode grows to first order, but {flat} of {len(self.modes)} modes do not decay."
         return f"Stable: the slowest of {len(self.modes)} modes decays as exp({rate_in_words(self.modes[0].rate)} alpha)."
@@ -444,10 +406,7 @@ class SubspaceDrift:
         return self.subspace.average @ self.local.jacobian(self.subspace.inside(y)) @ self.subspace.embed
 
     def root(self, y: np.ndarray) -> Root | None:
-        """The root that least squares (Levenberg and Marquardt; finally Newton's method) reaches from y, or None.
-
-        The damping keeps it near, and lets it end on a manifold of roots, where the Jacobian has no inverse.
-        """
+        """The root that least squares reaches from y (damped: it stays near, and may end on a manifold of roots), or None."""
         from scipy.optimize import root
 
         unit = max(1.0, float(np.max(np.abs(y), initial=0.0)))
@@ -560,11 +519,12 @@ def fixed_point(
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
     (state, distance, _), J = find(system, state)
     free, local, vector = subspace_of(problem, state), LocalDynamics(system, state), np.asarray(flatten(state))
-    R, Q, T, t = (np.asarray(x) for x in (*system.covariances(state), t))
+    R, Q, T, t, r, q, v = (np.asarray(x) for x in (*system.covariances(state), t, state.r, state.q, state.readout))
+    bias = None if state.bias is None else np.asarray(state.bias)
     error = float(local.errors(vector[None])[0])
     residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
     modes = named_modes(state, t, local.jacobian(vector) if J is None else J, free)
-    return FixedPoint(problem, gradient_flow, state, t, R, Q, T, error, residual, modes, distance)
+    return FixedPoint(problem, gradient_flow, r, q, v, bias, t, R, Q, T, error, residual, modes, distance)
 
 
 def _find_nearest(system: OrderParameters, state: Overlaps) -> Found:
@@ -598,11 +558,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Found:
 
 
 def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
-    """Perfect learning, with the Jacobian there, or followed to the noise and weight decay of the problem.
-
-    Equal extra units stay copies. Where the perfect solution is one of many (or its modes are unknown), the dynamics itself
-    must choose: integrate from there.
-    """
+    """Perfect learning, with the Jacobian there, or followed to the noise and weight decay; equal extra units stay copies."""
     problem, t, U0 = system.problem, system.t, teacher_assignment(system.problem)
     state, kinked = perfect_overlaps(problem, t, U0), is_kinked(system)
     noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
@@ -616,6 +572,7 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
     subspace = subspace_of(problem, state, copies, copies=True)
+    # where the perfect solution is one of many, or its modes are unknown, the dynamics itself must choose
     if kinked or not perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).isolated:
         return _approach(system, state, subspace), None
     share, step, found, y = 0.0, 0.01, None, subspace.coordinates(flatten(state))

@@ -164,10 +164,7 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
 
 
 def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Directions along the symmetries of a problem at these vectors.
-
-    Orthonormal ones (count, K, S) in the span; and per level (count, K), each for every dimension outside the span.
-    """
+    """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it."""
     c, t = span.students, span.teachers
     free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
     if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters
@@ -279,46 +276,29 @@ def _split_directions(directions: np.ndarray, properties: list[Property]) -> Ite
 class Landscape(AnalysisResult, figure="plot_landscape"):
     """What `landscape` found; coordinates are W / sqrt(N) (docs/how-to/landscape.md).
 
-    error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
-    multiplicity, family). orbit: dimension of the manifold of equal error that symmetries make through this point.
-    dim: N. span, A, matrix: the Hessian in parts, in the span of the vectors and (A) outside it.
+    kind: minimum, maximum or saddle in words, or that it is not a critical point. error: e_g. gradient: (K, N), of length
+    gradient_norm. is_critical: does it vanish, up to rounding? spectrum: every eigenvalue of the Hessian, lowest first, as
+    `Curvature` (value, multiplicity, family). index: how many directions lead downwards. flat: how many have no curvature.
+    orbit: dimension of the manifold of equal error that symmetries make through this point. dim: N. parameters: K N, how many
+    directions there are (those in which the inputs do not vary left out). span, A, matrix: the Hessian in parts, in the
+    span of the vectors and (A) outside it.
     """
 
     problem: Problem
+    kind: str
     error: float
     gradient: Float[np.ndarray, "K N"]
+    gradient_norm: float
+    is_critical: bool
     spectrum: tuple[Curvature, ...]
+    index: int
+    flat: int
     orbit: int
     dim: int
-    size: float
+    parameters: int
     span: Span
     A: Float[np.ndarray, "K K"]
     matrix: Float[np.ndarray, "KS KS"]
-
-    @property
-    def gradient_norm(self) -> float:
-        """Euclidean length of the gradient."""
-        return float(np.linalg.norm(self.gradient))
-
-    @property
-    def is_critical(self) -> bool:
-        """Does the gradient vanish, up to rounding?"""
-        return self.gradient_norm <= CRITICAL_GRADIENT * self.size
-
-    @property
-    def parameters(self) -> int:
-        """K N: how many directions there are (those in which the inputs do not vary left out)."""
-        return len(self.A) * self.dim
-
-    @property
-    def index(self) -> int:
-        """How many directions lead downwards."""
-        return sum(c.multiplicity for c in self.spectrum if c.value < 0)
-
-    @property
-    def flat(self) -> int:
-        """How many directions have no curvature."""
-        return sum(c.multiplicity for c in self.spectrum if c.value == 0)
 
     @property
     def merely_flat(self) -> int:
@@ -329,16 +309,6 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
                 "Move the weights."
             )
         return self.flat - sum(c.multiplicity for c in self.spectrum if c.family.startswith(EQUAL_ERROR))
-
-    @property
-    def kind(self) -> str:
-        """minimum, maximum or saddle in words, or that it is not a critical point."""
-        if not self.is_critical:
-            return "not a critical point"
-        positive = any(c.value > 0 for c in self.spectrum)
-        if self.index:
-            return "saddle" if positive else "maximum"
-        return "minimum" if positive else "flat to second order"
 
     def eigenvalues(self) -> np.ndarray:
         """All K N eigenvalues, lowest first."""
@@ -434,11 +404,20 @@ def landscape(
     error, A, slope, matrix = hessian_at(problem, span, v, quadrature)
     gradient, (inside, outside) = _in_inputs(problem, span, slope), orbit_of(problem, span, v)
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
-    size = largest * max(float(np.linalg.norm(span.students)), float(np.linalg.norm(span.teachers)))
-    critical = float(np.linalg.norm(gradient)) <= CRITICAL_GRADIENT * size
+    dim, size = (
+        int(span.dims.sum()),
+        largest * max(float(np.linalg.norm(span.students)), float(np.linalg.norm(span.teachers))),
+    )
+    length = float(np.linalg.norm(gradient))
+    critical = length <= CRITICAL_GRADIENT * size
     spectrum = spectrum_of(span, A, matrix, (inside, outside) if critical else None)
-    moves = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
-    return Landscape(problem, error, gradient, spectrum, moves, int(span.dims.sum()), size, span, A, matrix)
+    down, flat, up = (sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign) for sign in (-1, 0, 1))
+    kind = "not a critical point"
+    if critical:
+        kind = ("saddle" if up else "maximum") if down else "minimum" if up else "flat to second order"
+    orbit = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
+    found = kind, error, gradient, length, critical, spectrum, down, flat, orbit, dim, len(A) * dim
+    return Landscape(problem, *found, span, A, matrix)
 
 
 def _in_inputs(problem: Problem, span: Span, coordinates: np.ndarray) -> np.ndarray:

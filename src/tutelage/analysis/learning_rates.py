@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.analysis.fixed_points import Mode, name_of_growth, named_modes, subspace_of
+from tutelage.analysis.fixed_points import Mode, Namer, named_modes, subspace_of
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
@@ -195,7 +195,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     there, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
     J = perfect_jacobian(OrderParameters(there, dynamics.t, quadrature=quadrature), state)
     first = named_modes(state, dynamics.t, J, subspace_of(there, state))[0]
-    lost = replace(first, name=name_of_growth(state, dynamics.t, first.right[:, None]))
+    lost = replace(first, name=Namer(state, dynamics.t).name(1.0, first.right[:, None]))
     return CriticalRate(problem, dynamics, rate, lost)
 
 

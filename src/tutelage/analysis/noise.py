@@ -55,10 +55,7 @@ _STAGES = np.stack([_integrals(c) for c in GAUSS_NODES])
 
 
 def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float) -> np.ndarray:
-    """Edges of panels from the first moment to the last, each at most `length` / rate long.
-
-    rates: of the fastest mode at the moments; between two of them the larger counts. stops: times that must be edges.
-    """
+    """Edges of panels, at most `length` / rate long (rates: of the fastest mode at the moments); stops must be edges."""
     gaps = np.diff(moments) * np.maximum(rates[1:], rates[:-1])
     elapsed = np.concatenate([[0.0], np.cumsum(gaps)])
     stops = stops[(stops > moments[0]) & (stops < moments[-1])]

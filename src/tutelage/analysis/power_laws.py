@@ -106,8 +106,7 @@ def _statistical_error(scaled: np.ndarray, spread: float, noise: float, tries: i
 
 
 def _coverage_factor(freedom: float, tries: int = 1) -> float:
-    """By what an error estimated from few numbers must be multiplied, so that three of it are exceeded as rarely as three
-    standard deviations of a normal variable are; by the largest of so many independent tries."""
+    """Factor of an error from few numbers, so that three of it are exceeded (in any try) as rarely as three normal ones."""
     from scipy.special import ndtr, stdtrit
 
     freedom = min(max(freedom, LEAST_POINTS - 2), INFINITE_FREEDOM)
@@ -117,10 +116,8 @@ def _coverage_factor(freedom: float, tries: int = 1) -> float:
 def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: bool) -> tuple[float, float]:
     """Size of the noise, per square root of a point, and how many numbers it was measured with (inf: known, or a curve).
 
-    The distance of each point from the line between its neighbors does not see a bend, nor noise that neighbors share;
-    the distance from the best cubic sees both. From the ratio of the squares follows the lag-one correlation rho of noise
-    (1 - 4 rho/3 + rho^2/3), of which a fit sees (1 + rho)/(1 - rho) times as much. What is smoother than noise with the
-    correlation 0.9 is a curve, not noise. Known errors are the unit; noise closer together than they say is correlated.
+    The distance from the line between neighbors sees neither a bend nor noise that neighbors share, that from the best cubic
+    sees both; the ratio of their squares is 1 - 4 rho/3 + rho^2/3. Known errors are the unit of noise.
     """
     share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
     off = y[1:-1] - (1 - share) * y[:-2] - share * y[2:]
@@ -137,7 +134,7 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
     residual = y - np.polyval(np.polyfit(scaled, y, degree, w=np.sqrt(weights)), scaled)
     far = float(np.sum(weights * residual**2)) / freedom
     rho = max(0.0, 2 - np.sqrt(1 + 3 * usual / far)) if far > 0 else 1.0
-    if rho > 0.9:
+    if rho > 0.9:  # a curve, not noise
         return float(np.sqrt(near)), np.inf
     longer = (1 + rho) / (1 - rho)
     return float(np.sqrt(max(near, far * longer))), max(x.size / longer - degree - 1, 2.0)
@@ -148,12 +145,15 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
     """y = amplitude x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
 
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
-    last x of the fit; reason: how it came about. parts: slopes of its thirds (or halves). local_x, local_slope:
-    d ln y / d ln x along all the data.
+    last x of the fit, decades wide, a share of all the data's decades; reason: how it came about. parts: slopes of its
+    thirds (or halves). local_x, local_slope: d ln y / d ln x along all the data.
     """
 
+    amplitude: float
     constant: bool
     window: tuple[float, float]
+    decades: float
+    share: float
     points: int
     reason: str
     local_x: np.ndarray
@@ -161,21 +161,6 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
     x: np.ndarray
     y: np.ndarray
     y_error: np.ndarray | None
-
-    @property
-    def amplitude(self) -> float:
-        """y at x = 1 of the fitted power law."""
-        return float(np.exp(self.intercept))
-
-    @property
-    def decades(self) -> float:
-        """Width of the window in decades of x."""
-        return float(np.log10(self.window[1] / self.window[0]))
-
-    @property
-    def share(self) -> float:
-        """Width of the window as a share of all the data's decades."""
-        return float(self.decades / np.log10(self.local_x[-1] / self.local_x[0]))
 
     def __str__(self) -> str:
         low, high = self.window
@@ -233,12 +218,7 @@ def fit_exponent(
     >>> round(found.slope, 9), round(found.decades, 9)
     (-0.5, 3.0)
     """
-    x, y, sd = (
-        checks.as_array("x", x),
-        checks.as_array("y", y),
-        None if y_error is None else checks.as_array("y_error", y_error),
-    )
-    inside = _fitted_points(x, y, sd, window)
+    x, y, sd, inside = _fitted_points(x, y, y_error, window)
     checks.require_positive("tolerance", checks.as_array("tolerance", tolerance))
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
     chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
@@ -246,22 +226,25 @@ def fit_exponent(
     constant, ends = _is_constant(line, tolerance, CERTAIN_DRIFT), (float(np.exp(X[0])), float(np.exp(X[-1])))
     positive = (x > 0) & (y > 0)
     local_x, local_slope = _local_slopes(np.log(x[positive]), np.log(y[positive]))
-    return Exponent(*vars(line).values(), constant, ends, X.size, reason, local_x, local_slope, x, y, sd)
+    decades = float(np.log10(ends[1] / ends[0]))
+    share, amplitude = float(decades / np.log10(local_x[-1] / local_x[0])), float(np.exp(line.intercept))
+    fit = line.slope, line.intercept, line.statistical, line.systematic, line.parts, line.certainty
+    return Exponent(*fit, amplitude, constant, ends, decades, share, X.size, reason, local_x, local_slope, x, y, sd)
 
 
-def _fitted_points(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None, window: ArrayLike | None) -> np.ndarray:
-    """Which points lie in the window: enough positive ones over a wide enough range."""
+def _fitted_points(
+    given_x: ArrayLike, given_y: ArrayLike, y_error: ArrayLike | None, window: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
+    """x, y and the errors of y as arrays, and which points lie in the window: enough positive ones over a wide enough range."""
+    x, y = checks.as_array("x", given_x), checks.as_array("y", given_y)
+    sd = None if y_error is None else checks.as_array("y_error", y_error)
     checks.require_untraced("the curve", "fit_exponent", x, y, sd)
-    if x.ndim != 1:
-        raise InputError(f"x has shape {x.shape}; it must be a list of numbers. Fit one curve at a time.")
+    checks.require_increasing("x", x)
     checks.require_shape("y", y, x.shape, fix="One value for each x.")
-    checks.require_finite("x", x)
     checks.require_finite("y", y)
     if sd is not None:
         checks.require_shape("y_error", sd, x.shape, fix="One error for each y.")
         checks.require_positive("y_error", sd, fix="Leave it out if the errors are not known.")
-    if np.any(np.diff(x) <= 0):
-        raise InputError("x does not increase from entry to entry; it must. Sort x and y, and keep each x once.")
     inside = np.ones(x.size, bool)
     if window is not None:
         edges = checks.as_array("window", window)
@@ -289,7 +272,7 @@ def _fitted_points(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None, window: 
             f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or read "
             "local slopes off np.gradient(np.log(y), np.log(x))."
         )
-    return inside
+    return x, y, sd, inside
 
 
 def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
@@ -317,8 +300,6 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
 
 def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
-    if X.size < 3:
-        return np.exp(X), np.full(X.size, np.nan)
     reach = (X[-1] - X[0]) / 16  # to each side
     slopes = np.empty(X.size)
     for i in range(X.size):
@@ -333,6 +314,7 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 @dataclass(frozen=True, repr=False)
 class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
     """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
+    is_power_law: is the local slope constant through the window, within its noise and 5%?
 
     error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the
     first to the last third of the window, in quadrature.
@@ -343,11 +325,7 @@ class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
     ranks: np.ndarray
     eigenvalues: np.ndarray
     fit: Exponent
-
-    @property
-    def is_power_law(self) -> bool:
-        """Is the local slope constant through the window, within its noise and 5%?"""
-        return self.fit.constant
+    is_power_law: bool
 
     def __str__(self) -> str:
         low, high = self.fit.window
@@ -387,4 +365,4 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     ranks = dim * (np.cumsum(p) - p / 2) + 0.5  # the middle of a level; k itself where each has one dimension
     fit = fit_exponent(ranks, lam, window)
     error = float(np.hypot(fit.statistical, np.ptp(fit.parts) / 2))
-    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit)
+    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit, fit.constant)

@@ -71,10 +71,7 @@ class ResultSequence(AnalysisResult, Generic[Item]):
 
 @dataclass(frozen=True)
 class Curve:
-    """One member of a trajectory: times (time,), error (time,), variables (time, ...) by name.
-
-    diverged: it stopped because everything grew.
-    """
+    """One member of a trajectory: times and error (time,), variables (time, ...) by name; diverged: everything grew."""
 
     times: Float[np.ndarray, " time"]
     error: Float[np.ndarray, " time"]
@@ -92,10 +89,7 @@ class Curve:
 
     @property
     def log_error(self) -> np.ndarray:
-        """ln e_g; where rounding takes over, near perfect learning, the curve is taken as flat.
-
-        For a run, its running median over a twenty-fifth of the record: brief excursions vanish, falls stay as steep.
-        """
+        """ln e_g, flat where rounding takes over; of a run the running median, in which falls stay as steep."""
         y = np.log(np.maximum(self.error, self.rounding))
         if not self.noisy:
             return y
@@ -211,24 +205,15 @@ def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times
             f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more times, or choose another run."
         )
     problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
-    return Curve(
-        times=pick(trajectory.times, 1)[:kept],
-        error=error[:kept],
-        variables={name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()},
-        T=None if trajectory.T is None else pick(trajectory.T, 2),
-        problem=problem,
-        label_noise=0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0)),
-        kind=trajectory.kind,
-        diverged=int(codes[index % codes.size]) == Status.DIVERGED,
-    )
+    variables = {name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()}
+    T = None if trajectory.T is None else pick(trajectory.T, 2)
+    noise = 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
+    diverged = int(codes[index % codes.size]) == Status.DIVERGED
+    return Curve(pick(trajectory.times, 1)[:kept], error[:kept], variables, T, problem, noise, trajectory.kind, diverged)
 
 
 def roughness(x: np.ndarray, y: np.ndarray) -> float:
-    """Standard deviation of the noise in a curve: how far points lie off the line between their neighbors.
-
-    Neighbors are a fiftieth of the record away, so that noise which lasts for a few recorded times counts; the median over
-    all points counts, so that a few sharp turns do not.
-    """
+    """Standard deviation of the noise in a curve: how far points lie off the line between points a stride away."""
     stride = _stride(x.size)
     if x.size < 2 * stride + 1:
         return 0.0
@@ -236,7 +221,7 @@ def roughness(x: np.ndarray, y: np.ndarray) -> float:
     share = (x[here] - x[before]) / (x[after] - x[before])
     off = y[here] - (1 - share) * y[before] - share * y[after]
     off = off / np.sqrt(1 + share**2 + (1 - share) ** 2)
-    return float(1.4826 * np.median(np.abs(off)))
+    return float(1.4826 * np.median(np.abs(off)))  # a few sharp turns do not count
 
 
 def _stride(count: int) -> int:

@@ -199,8 +199,10 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
-    *_error: standard errors (of the difference, where the theory has one, too); *_theory: f(u) and D(u). names: of the
-    coordinates, those that move; with several levels, level first. inputs: the law of the inputs. dim: N.
+    *_error: standard errors (of the difference, where the theory has one, too); *_theory: f(u) and D(u); *_z: (measured -
+    theory) / standard error, whose largest size is largest_z. agrees: is every |z| below 5? With very many samples the gap of
+    order 1/N shows: then a larger N must close it. names: of the coordinates, those that move; with several levels, level
+    first. inputs: the law of the inputs. dim: N.
     """
 
     problem: Problem
@@ -214,26 +216,10 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     diffusion: np.ndarray
     diffusion_error: np.ndarray
     diffusion_theory: np.ndarray
-
-    @property
-    def drift_z(self) -> np.ndarray:
-        """(measured - theory) / standard error, (size,)."""
-        return (self.drift - self.drift_theory) / self.drift_error
-
-    @property
-    def diffusion_z(self) -> np.ndarray:
-        """(measured - theory) / standard error, (size, size)."""
-        return (self.diffusion - self.diffusion_theory) / self.diffusion_error
-
-    @property
-    def largest_z(self) -> float:
-        """The largest |z| of all entries."""
-        return float(max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))))
-
-    @property
-    def agrees(self) -> bool:
-        """Is every |z| below 5? With very many samples the gap of order 1/N shows: then a larger N must close it."""
-        return self.largest_z < LARGEST_Z
+    drift_z: np.ndarray
+    diffusion_z: np.ndarray
+    largest_z: float
+    agrees: bool
 
     def __str__(self) -> str:
         i = int(np.argmax(np.abs(self.drift_z)))
@@ -294,7 +280,10 @@ def step_moments(
     diffusion, fourth = away.T @ away / count, (away**2).T @ away**2 / count
     drift_error = np.sqrt(np.diagonal(diffusion) / count)
     error = np.hypot(np.sqrt(np.maximum(fourth - diffusion**2, 0.0) / count), D_error[both])
-    return StepMoments(problem, dim, count, inputs, names, drift, drift_error, f[moves], diffusion, error, D[both])
+    z, diffusion_z = (drift - f[moves]) / drift_error, (diffusion - D[both]) / error
+    largest = float(max(np.max(np.abs(z)), np.max(np.abs(diffusion_z))))
+    found = drift, drift_error, f[moves], diffusion, error, D[both], z, diffusion_z, largest, largest < LARGEST_Z
+    return StepMoments(problem, dim, count, inputs, names, *found)
 
 
 def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -202,7 +202,7 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
         (lambda: tu.analysis.fit_exponent(X, 1 / X, (20.0, 10.0)), "two positive numbers, the smaller one first"),
         (lambda: tu.analysis.fit_exponent(X, 1 / X, 10.0), "window is 10, a single number; it must have shape"),
         (lambda: tu.analysis.fit_exponent(X, X[:-1]), r"y has shape \(60,\); it must have shape \(61,\)"),
-        (lambda: tu.analysis.fit_exponent(X[::-1], X), "x does not increase"),
+        (lambda: tu.analysis.fit_exponent(X[::-1], X), "x goes from 1000 to .*; the entries must increase"),
         (
             lambda: tu.analysis.fit_exponent(X, np.where(X > 500, np.nan, X)),
             "y contains nan; every entry must be a finite number",
@@ -210,7 +210,7 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
         (lambda: tu.analysis.fit_exponent(X, X, y_error=np.zeros(61)), "y_error contains 0; every entry must be positive"),
         (
             lambda: tu.analysis.fit_exponent(np.ones((3, 3)), np.ones((3, 3))),
-            r"x has shape \(3, 3\); it must be a list of numbers",
+            r"x has shape \(3, 3\); it must be a list of one number or more",
         ),
         (lambda: tu.analysis.fit_exponent(X, X, tolerance=-1.0), "tolerance is -1; it must be positive"),
         (lambda: tu.analysis.fit_exponent("abc", X), "x is 'abc'; it must be a number or an array"),

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.fixed_points import name_of_growth
+from tutelage.analysis.fixed_points import Namer
 from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.plot import plot_fixed_point
 
@@ -157,7 +157,7 @@ VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two reado
 @pytest.mark.parametrize("name", VECTORS)
 def test_names_are_measured(name):
     point = plateau(2)
-    assert name_of_growth(point.state, point.t, np.array(VECTORS[name], float)[:, None]) == name
+    assert Namer(point.state, point.t).name(1.0, np.array(VECTORS[name], float)[:, None]) == name
 
 
 def test_names_do_not_depend_on_the_sign_of_a_teacher():
