@@ -40,8 +40,8 @@ from tutelage.dynamics.order_parameters import (
     unflatten,
 )
 from tutelage.moments import ClosedMoments
-from tutelage.moments.erf import ErfAverages, array_module
-from tutelage.moments.matrices import error_weights, joint_covariance
+from tutelage.moments.erf import ErfAverages
+from tutelage.moments.matrices import array_module, error_weights, joint_covariance
 from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.problem import Problem
 from tutelage.problem.sample import learn, normals_needed

@@ -39,8 +39,9 @@ from tutelage.moments import (
     single_moments,
 )
 from tutelage.moments.averages import Averages, MeanUpdate, Situation
-from tutelage.moments.erf import ErfAverages, array_module
+from tutelage.moments.erf import ErfAverages
 from tutelage.moments.matrices import (
+    array_module,
     averages_for,
     error_weights,
     joint_covariance,

@@ -40,7 +40,7 @@ class ErfAverages(Averages):
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         d = _d(C, self.softness)
-        sines = C / array_module(C).sqrt(d[..., :, None] * d[..., None, :])
+        sines = C / _xp(C).sqrt(d[..., :, None] * d[..., None, :])
         return (2 / np.pi) * _angles(sines, self.softness, *np.indices(C.shape[-2:]))
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
@@ -82,9 +82,8 @@ class ErfAverages(Averages):
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
 
 
-def array_module(*arrays: object) -> Any:
-    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
-    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
+def _xp(x: NumpyOrJax) -> Any:
+    return np if isinstance(x, np.ndarray) else jnp
 
 
 def _d(C: Covariance, softness: tuple[float, ...]) -> Float[Any, " n"]:
@@ -96,12 +95,12 @@ def _d(C: Covariance, softness: tuple[float, ...]) -> Float[Any, " n"]:
 
 def _root(C: Covariance, d: Float[Any, " n"], K: int) -> Float[Any, "K n"]:
     """sqrt(d_i d_a - C_ia^2)."""
-    return array_module(C).sqrt(d[..., :K, None] * d[..., None, :] - C[..., :K, :] ** 2)
+    return _xp(C).sqrt(d[..., :K, None] * d[..., None, :] - C[..., :K, :] ** 2)
 
 
 def _angles(sines: NumpyOrJax, softness: tuple[float, ...], a: ArrayLike, b: ArrayLike) -> Any:
     """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
-    hard, xp = np.array(softness) == 0, array_module(sines)
+    hard, xp = np.array(softness) == 0, _xp(sines)
     angles = np.arcsin(np.clip(sines, -1.0, 1.0)) if xp is np else safe_arcsin(sines)
     return xp.where((a == b) & xp.asarray(hard)[a], np.pi / 2, angles) if hard.any() else angles
 

@@ -34,7 +34,7 @@ from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages, Covariance, Means, MeanUpdate, Moments, Situation
-from tutelage.moments.erf import SOFTNESS, ErfAverages, array_module
+from tutelage.moments.erf import SOFTNESS, ErfAverages
 from tutelage.moments.node_moments import NodeMoments, node_moments
 from tutelage.moments.nodes import Quadrature, Sampled
 from tutelage.moments.polynomial import PolynomialAverages
@@ -96,6 +96,11 @@ def moments_for(
 def _require_kind(name: str, value: object, kind: type, example: str) -> None:
     if value is not None and not isinstance(value, kind):
         raise InputError(f"{name} is {checks.shown(value)}; it must be a {kind.__name__}, such as {example}.")
+
+
+def array_module(*arrays: object) -> Any:
+    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
+    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
