@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, spec_of
@@ -102,7 +103,12 @@ def test_rounding_does_not_take_the_colors():
 
 def test_divergence_is_hatched_and_said():
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: lr + noise, diverged=lambda noise, lr: lr > 2)
-    assert texts(swept.plot()) == ["diverged"]
+    figure = swept.plot()
+    assert texts(figure) == ["diverged"]
+    FigureCanvasAgg(figure).draw()
+    (cells,) = [collection for collection in figure.axes[0].collections if collection.get_hatch()]
+    assert cells.get_edgecolor()[0, 3] == 1.0  # the hatches are seen
+    assert len(cells.get_paths()) == 9 * int((RATES > 2).sum())
 
 
 def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import colormaps, patheffects
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -164,7 +164,8 @@ def _draw_heat_map(
         diverged = (gone.all("start") if "start" in gone.dims else gone).transpose(*middle.dims).values.T
     if diverged.any():
         shown = np.ma.masked_where(~diverged, np.ones(z.shape))
-        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Greys", alpha=0.0)
+        clear = ListedColormap(["none"])  # only hatches
+        panel.pcolor(*edges, shown, cmap=clear, hatch="////", edgecolor=FAINT, linewidth=0.0)
         handles.append(Patch(facecolor=EMPTY, edgecolor=FAINT, hatch="////", label="diverged"))
     if np.any(~np.isfinite(z) & ~diverged):
         handles.append(Patch(facecolor=EMPTY, label="no number (see .notes, .failures)"))
