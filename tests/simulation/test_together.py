@@ -81,13 +81,13 @@ def test_normal_numbers_have_their_law_and_no_correlations():
 def test_fold_keeps_the_gram_matrix():
     rng = np.random.default_rng(0)
     Z, extra = rng.standard_normal((2, 3, 3, 5)), rng.standard_normal((2, 3, 2, 5))
-    folded, both = np.asarray(jax.jit(jax_steps.fold)(Z, extra)), np.concatenate([Z, extra], axis=2)
+    fold = jax.jit(jax_steps.fold)
+    folded, both = np.asarray(fold(Z, extra)), np.concatenate([Z, extra], axis=2)
     gram = "licr,ljcr->lrij"
     np.testing.assert_allclose(np.einsum(gram, folded, folded), np.einsum(gram, both, both), atol=1e-12)
     assert np.all(folded[:, *np.triu_indices(3, 1)] == 0)
-    np.testing.assert_allclose(jax_steps.fold(Z, 0.0 * extra)[:, 0, 0] ** 2, np.sum(Z[:, 0] ** 2, axis=1))
-    lower = np.tril(np.ones((3, 3)))[None, ..., None]
-    np.testing.assert_array_equal(jax_steps.fold(lower, np.zeros((1, 3, 1, 1))), lower)  # nothing to fold
+    lower = np.tril(np.ones((3, 3)))[None, ..., None] * np.ones_like(Z)
+    np.testing.assert_array_equal(fold(lower, 0.0 * extra), lower)  # nothing to fold
 
 
 STARTS = [tu.random_start(CASES["erf with noise"][0], dim=16, scale=0.5, seed=i) for i in range(8)]
@@ -110,17 +110,16 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
 
 @pytest.mark.full
 def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
-    """Unrolled steps, whole blocks as loops of known length, what is left one by one: the same runs."""
+    """Whole blocks as loops of known length, and what is left: the same runs."""
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 17 / 16], "seed": 3, "together": True}
     one_by_one = tu.simulate(problem, STARTS[:5], **options)
-    for name, value in (("STEPS", 6), ("UNROLLED", 2 * 3 * 5)):  # 3 students in 5 coordinates
-        monkeypatch.setattr(overlaps, name, value)
+    monkeypatch.setattr(overlaps, "STEPS", 6)
     monkeypatch.setattr(overlaps.jax, "default_backend", lambda: "gpu")
-    turns, right = [], jax_steps.advance_overlaps
-    monkeypatch.setattr(jax_steps, "advance_overlaps", lambda *about: turns.append(about[1:3]) or right(*about))
+    whole, right = [], jax_steps.advance_overlaps
+    monkeypatch.setattr(jax_steps, "advance_overlaps", lambda *about: whole.append(about[1]) or right(*about))
     in_blocks = tu.simulate(problem, STARTS[:5], **options)
-    assert turns == [(2, 3), (2, 3), (2, None)]
+    assert whole == [6, 6, None]
     np.testing.assert_allclose(in_blocks.Q, one_by_one.Q, rtol=1e-10)
 
 

@@ -40,11 +40,12 @@ def from_stream(step: OverlapsStep, problem: Problem, rng: np.random.Generator, 
         return factor
 
     normals = rng.standard_normal((steps, B, L, step.width)) * there
-    outside = bartlett(min(B, K))
+    outside = bartlett(min(B, K)) if outer.size else None
     noise = rng.standard_normal((steps, B, normals_needed(problem)))
     moves = rng.standard_normal((steps, L, M, step.width)) * there[:, None] if step.drifts else None
-    draws = Draws(normals, noise, _unseen(problem, noise), outside, moves, bartlett(M) if step.drifts else None)
-    return jax.tree.map(lambda x: x[..., None], draws)
+    far_moves = bartlett(M) if step.drifts and outer.size else None
+    drawn: Any = normals, noise, _unseen(problem, noise), outside, moves, far_moves
+    return jax.tree.map(lambda x: x[..., None], Draws(*drawn))
 
 
 @eqx.filter_jit

@@ -26,7 +26,7 @@ from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepC
 
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")  # constants that no program depends on
 Arrays = tuple[NumpyOrJax, ...]
-WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity, gradient, (K, N); W*
+WeightsState = tuple[Any, Any, Any, Any, Any]  # W, velocity and gradient, (K, N); W*, (M, N); ParameterState
 
 
 def as_data(constants: StepConstants) -> StepConstants:
@@ -78,12 +78,12 @@ class OverlapsState(NamedTuple):
 class Draws(NamedTuple):
     """Random numbers of a block of steps. moves: zeta of teachers that drift; None if they stay."""
 
-    normals: Float[NumpyOrJax, "steps B L W runs"]
-    noise: Float[NumpyOrJax, "steps B D runs"]
-    unseen: Float[NumpyOrJax, "steps B M runs"] | None  # what the inputs do not carry of the teachers' fields
-    outside: Float[NumpyOrJax, "steps L J J runs"]  # Bartlett's factors, J = min(B, K), where a level has an outside
-    moves: Float[NumpyOrJax, "steps L M W runs"] | None
-    far_moves: Float[NumpyOrJax, "steps L M M runs"] | None  # Bartlett's factors of what lies outside
+    normals: Float[Array, "steps B L W runs"]
+    noise: Float[Array, "steps B D runs"]
+    unseen: Float[Array, "steps B M runs"] | None  # what the inputs do not carry of the teachers' fields
+    outside: Float[Array, "steps L J J runs"] | None  # Bartlett's factors, J = min(B, K), if a level has an outside
+    moves: Float[Array, "steps L M W runs"] | None
+    far_moves: Float[Array, "steps L M M runs"] | None  # Bartlett's factors of what lies outside
 
 
 class OverlapsStep(eqx.Module):
@@ -111,10 +111,10 @@ class OverlapsStep(eqx.Module):
         if isinstance(self.problem.inputs, Mixture):
             normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
         update = self._respond(state, normals, spread, draws, rates)
-        scale = (layout.step[:, None] * layout.mask / B)[..., None, None]
+        scale = jnp.asarray(layout.step[:, None] * layout.mask / B)[..., None, None]
         inside = scale * jnp.sum(update.delta[:, None, :, None] * normals[:, :, None], axis=0)
         moved = self._kick(students, inside - rates[-2] * layout.mask[..., None, None] * students[:, :K], rates)
-        if any(self.outer):
+        if draws.outside is not None:
             factor = jnp.swapaxes(update.delta, 0, 1)[None]  # (1, K, B, runs): all that the other dimensions see
             factor = factor if spread is None else factor * jnp.swapaxes(spread, 0, 1)[:, None]
             factor = factor if B <= K else fold(factor[:, :, :K], factor[:, :, K:])
@@ -126,8 +126,8 @@ class OverlapsStep(eqx.Module):
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
         params = move_parameters(constants, params, *forces, rates)
-        if self.drifts:
-            moved, teachers = self._move_teachers(moved, teachers, roots, draws)
+        if draws.moves is not None:
+            moved, teachers = self._move_teachers(moved, teachers, roots, draws.moves, draws.far_moves)
         return OverlapsState(moved, teachers, params)
 
     def _respond(
@@ -136,11 +136,12 @@ class OverlapsStep(eqx.Module):
         """The updates of the samples of one step in each run, (B, ..., runs)."""
         K, layout = self.problem.student.hidden, self.layout
         students, teachers = state.students[:, :K], state.teachers
-        fields = [
-            jnp.sum(layout.field[:, None, None, None] * x * normals[:, :, None, : x.shape[2]], axis=(1, 3))
-            for x in (students, teachers)
-        ]
-        fields[1] = fields[1] if draws.unseen is None else fields[1] + draws.unseen
+
+        def fields(vectors: Array) -> Float[Array, "B vectors runs"]:
+            scaled = layout.field[:, None, None, None] * vectors
+            return jnp.sum(scaled * normals[:, :, None, : vectors.shape[2]], axis=(1, 3))
+
+        reference = fields(teachers) if draws.unseen is None else fields(teachers) + draws.unseen
         weights, runs = (layout.share * layout.eigenvalue)[:, None, None, None], normals.shape[-1]
         pairs = (students, teachers), (students, students), (teachers, teachers)
         overlaps = [jnp.sum(weights * products(a, b), axis=0) for a, b in pairs]  # what no rule uses is not computed
@@ -153,7 +154,7 @@ class OverlapsStep(eqx.Module):
             context = context_of(self.problem, rates[4], rates[5], tuple(overlaps))
             return respond(self.problem, params, student, reference, xi, context, norm2)
 
-        return jax.vmap(one, -1, -1)(state.params, *fields, draws.noise, overlaps, norm2)
+        return jax.vmap(one, -1, -1)(state.params, fields(students), reference, draws.noise, overlaps, norm2)
 
     def norm2(self, normals: Array, outside: Array | None, spread: Array | None) -> Float[Array, "1 K runs"]:
         """|x|^2 / N of a single sample, over the levels that each unit learns on."""
@@ -187,15 +188,17 @@ class OverlapsStep(eqx.Module):
         velocity = self.constants.keep * rows[:, K:] + kick
         return jnp.concatenate([rows[:, :K] + rates[1] * velocity, velocity], axis=1)
 
-    def _move_teachers(self, students: Array, teachers: Array, roots: Array, draws: Draws) -> tuple[Array, Array]:
+    def _move_teachers(
+        self, students: Array, teachers: Array, roots: Array, moves: Array, far_moves: Array | None
+    ) -> tuple[Array, Array]:
         """w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta, in a basis in which the teachers are lower triangular again."""
         drift, (M, columns), W = self.constants.drift, teachers.shape[1:3], students.shape[2]
         scaled = roots * jnp.sqrt(2.0 * drift / (self.layout.width + self.layout.dof))[:, None, None, None]
         wide = jnp.pad((1.0 - drift) * teachers, ((0, 0), (0, 0), (0, W - columns), (0, 0)))
-        vectors = jnp.concatenate([wide + times(scaled, draws.moves), students], axis=1)
-        if any(self.outer):
-            far = times(scaled, draws.far_moves)
-            vectors = self._folded(vectors, jnp.pad(far, ((0, 0), (0, students.shape[1]), (0, 0), (0, 0))), 0)
+        vectors = jnp.concatenate([wide + times(scaled, moves), students], axis=1)
+        if far_moves is not None:
+            far = jnp.pad(times(scaled, far_moves), ((0, 0), (0, students.shape[1]), (0, 0), (0, 0)))
+            vectors = self._folded(vectors, far, 0)
         return vectors[:, M:], vectors[:, :M, :columns]
 
     def _folded(self, rows: Array, extra: Array, first: int) -> Array:
@@ -237,34 +240,24 @@ def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Fl
 @eqx.filter_jit
 def advance_overlaps(
     step: OverlapsStep,
-    unrolled: int,
-    turns: int | None,
+    whole: int | None,
     state: OverlapsState,
-    roots: NumpyOrJax,
-    lengths: NumpyOrJax,
+    roots: Array,
+    lengths: Array,
     draws: Draws,
     rates: NumpyOrJax,
     first: NumpyOrJax,
     last: NumpyOrJax,
 ) -> OverlapsState:
-    """Steps first .. last - 1 of a block of draws, `unrolled` at a time. turns: how often, where that is known before.
+    """Steps first .. last - 1 of a block of draws. whole: the steps of the block, if they are all of it.
 
-    The kernels of a loop of known length are launched without asking the device after each turn whether to go on.
+    The kernels of a loop of known length are launched without asking the device after each step whether to go on.
     """
 
-    def one(at: NumpyOrJax, state: OverlapsState) -> OverlapsState:
-        return step(state, roots, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
+    def one(at: Array, state: OverlapsState) -> OverlapsState:
+        return step(state, roots, lengths, jax.tree.map(lambda x: x[at], draws), jnp.asarray(rates)[at])
 
-    def some(turn: Array, state: OverlapsState) -> OverlapsState:
-        for i in range(unrolled):
-            state = one(first + turn * unrolled + i, state)
-        return state
-
-    if turns is not None:
-        return jax.lax.fori_loop(0, turns, some, state)
-    most = (last - first) // unrolled
-    state = jax.lax.fori_loop(0, most, some, state)
-    return jax.lax.fori_loop(first + most * unrolled, last, one, state) if unrolled > 1 else state
+    return jax.lax.fori_loop(*((first, last) if whole is None else (0, whole)), one, state)
 
 
 class WeightsLoop(eqx.Module):
@@ -319,7 +312,7 @@ class WeightsLoop(eqx.Module):
         W, velocity, gradient, W_teacher, params = state
         constants, root = self.constants, 1.0 / np.sqrt(W.shape[1])
         pairs = (W, W_teacher), (W, W), (W_teacher, W_teacher)
-        overlaps = tuple(jnp.asarray((a * self.eigenvalues) @ b.T / W.shape[1]) for a, b in pairs)
+        overlaps: Any = tuple(jnp.asarray((a * self.eigenvalues) @ b.T / W.shape[1]) for a, b in pairs)
         context = context_of(self.problem, rates[4], rates[5], overlaps)
         fields = x @ W.T * root, x @ W_teacher.T * root + unseen
         norm2 = x**2 @ self.mask.T / W.shape[1] if self.problem.rule.uses_norm else None

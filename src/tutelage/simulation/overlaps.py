@@ -13,7 +13,7 @@ Runs step one by one in numba or JAX, or all together in one JAX program, for GP
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -46,16 +46,7 @@ from tutelage.simulation.step_constants import RateTable, has_kernels, step_cons
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
 ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that runs draw together at a time
 STEPS = 1024  # and at most for so many steps
-UNROLLED = 72  # on a GPU, coordinates times steps that become one piece of a program: compilation time against launches
 MANY = 1000  # runs from which a GPU pays
-
-
-class Pace(NamedTuple):
-    """Steps of a block of random numbers, in turns of some unrolled ones; turns: None where a loop of known length gains nothing."""
-
-    block: int
-    unrolled: int = 1
-    turns: int | None = None
 
 
 class OverlapsMethod:
@@ -76,27 +67,22 @@ class OverlapsMethod:
         goes_on = lambda taken: watch.goes_on(index, taken)  # noqa: E731
         if self.step is None:
             return self._in_numba(placed, rng, records, goes_on)
-        step, pace = self.step, Pace(max(1, min(self.stretch, STEPS, self.last)))
-        draw = lambda first: draws.from_stream(step, self.request.problem, rng, pace.block)  # noqa: E731
+        step, block = self.step, max(1, min(self.stretch, STEPS, self.last))
+        draw = lambda first: draws.from_stream(step, self.request.problem, rng, block)  # noqa: E731
         alone = Records(records.steps, *(x[None] for x in records[1:]))
-        status, taken = self._in_jax(step, [placed], draw, pace, alone, goes_on)
+        status, taken = self._in_jax(step, [placed], draw, block, alone, goes_on)
         return status[0], taken[0]
 
     def run_together(self, progress: bool) -> Runs:
         """All runs in one program, on one device."""
-        request, step, on_cpu = self.request, self.step, jax.default_backend() == "cpu"
+        request, step = self.request, self.step
         assert step is not None
-        unrolled = 1 if on_cpu else max(1, UNROLLED // self.placed[0].students[0].size)
         numbers = request.runs * request.problem.samples_per_step * request.dims.size * (step.width + 2)
-        fitting = (ON_CPU if on_cpu else ON_GPU) // numbers
-        turns = int(np.clip(fitting, unrolled, min(STEPS, max(unrolled, self.last)))) // unrolled
-        pace = Pace(turns * unrolled, unrolled, None if on_cpu else turns)
-        problem, keys, records = (
-            as_arrays(request.problem),
-            draws.run_keys(request.seed, request.runs),
-            empty_records(request),
-        )
-        draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), pace.block)  # noqa: E731
+        fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
+        block = max(1, min(fitting, STEPS, self.last))
+        problem, keys = as_arrays(request.problem), draws.run_keys(request.seed, request.runs)
+        draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), block)  # noqa: E731
+        records = empty_records(request)
         with progress_bar(self.last * request.runs, progress) as bar:
 
             def goes_on(taken: int) -> bool:
@@ -104,7 +90,7 @@ class OverlapsMethod:
                     bar.update(taken * request.runs - bar.n)
                 return True
 
-            return Runs(records, *self._in_jax(step, self.placed, draw, pace, records, goes_on))
+            return Runs(records, *self._in_jax(step, self.placed, draw, block, records, goes_on))
 
     def _in_numba(
         self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: Callable[[int], bool]
@@ -133,7 +119,7 @@ class OverlapsMethod:
         step: OverlapsStep,
         placed: list[PlacedStart],
         draw: Callable[[int], Draws],
-        pace: Pace,
+        block: int,
         records: Records,
         goes_on: Callable[[int], bool],
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -150,16 +136,14 @@ class OverlapsMethod:
 
         try:
             self._write_state(records, 0, state)
-            for first in range(0, self.last, pace.block):
-                drawn, rates = draw(first), self.rates.table(first, first + pace.block)
-                end, going = min(first + pace.block, self.last), True
+            for first in range(0, self.last, block):
+                drawn, rates = draw(first), self.rates.table(first, first + block)
+                end, going = min(first + block, self.last), True
                 while taken < end and going:
                     stop = next_stop(records.steps, taken, end)
-                    turns = pace.turns if stop - taken == pace.block else None
+                    whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
                     span = np.asarray(taken - first), np.asarray(stop - first)
-                    state = jax_steps.advance_overlaps(
-                        step, pace.unrolled, turns, state, roots, lengths, drawn, rates, *span
-                    )
+                    state = jax_steps.advance_overlaps(step, whole, state, roots, lengths, drawn, rates, *span)
                     note(*checked)  # the device is busy with the next stretch meanwhile
                     checked, taken = (stop, _within(state, bound)), stop
                     self._write_state(records, taken, state)

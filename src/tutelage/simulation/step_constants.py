@@ -52,7 +52,8 @@ class RateTable:
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
         columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
-        self._columns = {i: _vectorized(c) if callable(c) else float(np.asarray(c)) for i, c in columns.items()}
+        number = lambda c: _vectorized(c) if callable(c) else float(np.asarray(c))  # noqa: E731
+        self._columns: dict[int, Any] = {i: number(c) for i, c in columns.items()}
         tasks = isinstance(problem.teacher, Tasks)
         self._tasks = _vectorized(eqx.Partial(_task_columns, problem.teacher)) if tasks else None
         self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * tasks), 1.0 / dim, 1.0])
@@ -63,7 +64,8 @@ class RateTable:
         times = np.arange(first, last) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in self._columns.items():
-            table[:, i] = column(times) if callable(column) else column
+            values: Any = column(times) if callable(column) else column
+            table[:, i] = values
         if self._tasks is not None:
             table[:, 6:-2] = self._tasks(times)
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
