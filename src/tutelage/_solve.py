@@ -169,7 +169,7 @@ def solve(
     trajectory = assemble(raw, times, problem, start, settings)
     if checks.is_traced(raw):
         return trajectory
-    if by_quadrature(averages):
+    if averages is not None and by_quadrature(averages):
         from tutelage.accuracy import quadrature_warning
 
         if sentence := quadrature_warning(trajectory, averages):
@@ -306,9 +306,10 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
 
 def largest_rate(problem: Problem) -> float:
     """eta lam_max at time zero, a fixed momentum included."""
-    lr, momentum = problem.sgd.lr, problem.sgd.momentum
-    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1.0 - float(momentum)
-    return float(lr(jnp.zeros(())) if callable(lr) else lr) / gain * float(np.max(problem.inputs.eigenvalues))
+    sgd = problem.sgd
+    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
+    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
+    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
 
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:

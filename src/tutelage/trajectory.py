@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CLASS_ERRORS = "tutelage.simulation.recorded_error:class_errors"
-FIGURE, VALIDITY_LINES = "tutelage.plot:plot_trajectory", "tutelage.validity:known_lines"
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
 
 
@@ -138,7 +136,7 @@ class Trajectory(eqx.Module):
             raise InputError(
                 "only a solve or simulation of a Problem with a Mixture, from one initial condition, has errors of classes."
             )
-        return _function_of(CLASS_ERRORS)(self)
+        return _function_of("tutelage.simulation.recorded_error:class_errors")(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -176,18 +174,14 @@ class Trajectory(eqx.Module):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
         if codes.size == 1:
-            return status_message(int(codes.flat[0]), float(ends.flat[0]), self._lr_at_end())
+            rate = None if self.problem is None else np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
+            shown = f"{rate:.6g}" if rate is not None and rate.ndim == 0 else None
+            return status_message(int(codes.flat[0]), float(ends.flat[0]), shown)
         bad = np.flatnonzero(codes.ravel())
         if bad.size == 0:
             return f"finished ({codes.size} {'runs' if self.kind == 'simulation' else 'solutions'})"
         first = status_message(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
-
-    def _lr_at_end(self) -> str | None:
-        if self.problem is None:
-            return None
-        rate = np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
-        return f"{rate:.6g}" if rate.ndim == 0 else None
 
     @property
     def validity(self) -> Any:
@@ -252,7 +246,7 @@ class Trajectory(eqx.Module):
         >>> len(theory.plot().axes)
         3
         """
-        return _function_of(FIGURE)(self, ax=ax, title=title)
+        return _function_of("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
@@ -268,7 +262,8 @@ class Trajectory(eqx.Module):
         rows += [("N", str(self.dim))] if self.dim is not None else []
         rows.append(("times", f"{np.shape(self.times)[-1]} from {np.min(self.times):g} to {np.max(self.times):g}"))
         rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
-        rows += [("" if i else "validity", line) for i, line in enumerate(_function_of(VALIDITY_LINES)(self))]
+        validity = _function_of("tutelage.validity:known_lines")(self)
+        rows += [("" if i else "validity", line) for i, line in enumerate(validity)]
         rows += [] if self.problem is None else [("problem", repr(self.problem))]
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
         times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]

@@ -64,18 +64,16 @@ class Validity(ResultCard):
 
     def lines(self) -> list[str]:
         """The report, one statement per line."""
-        out = [
-            f"spectrum: effective rank {self.effective_rank:.3g} of N",
-            limit_line(self.limit_ratio, self.dim, self.dim_needed),
-        ]
-        if self.start_to_noise is not None:
-            out.append(
-                f"escape: asymmetry/noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
-            )
-        elif self.noise_dim is not None:
-            out.append(
-                f"escape: SGD noise matters for N near or below {self.noise_dim:.3g}, the initial condition far above it"
-            )
+        limit = limit_line(self.limit_ratio, self.dim, self.dim_needed)
+        out, ratio, N = (
+            [f"spectrum: effective rank {self.effective_rank:.3g} of N", limit],
+            self.start_to_noise,
+            self.noise_dim,
+        )
+        if ratio is not None:
+            out.append(f"escape: asymmetry/noise = {ratio:.2g} at N = {self.dim}: {who_decides(ratio)}")
+        elif N is not None:
+            out.append(f"escape: SGD noise matters for N near or below {N:.3g}, the initial condition far above it")
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
@@ -124,11 +122,9 @@ def assess(trajectory: Trajectory) -> Validity:
     system = OrderParameters(problem, t, gradient_flow, True, quadrature)
     dim = start.dim or problem.inputs.known_dim
     weights, fractions, lam = problem.inputs.weights, problem.inputs.fractions, problem.inputs.eigenvalues
-    notes: list[str] = []
-    mixture = isinstance(problem.inputs, Mixture)
-    largest = largest_rate(problem)
-    small = flatten(state).size <= LARGEST_STATE
-    noise_dim = _escape_noise(system, trajectory, state, notes) if small and not (gradient_flow or mixture) else None
+    notes, largest, small = list[str](), largest_rate(problem), flatten(state).size <= LARGEST_STATE
+    noisy = small and not gradient_flow and not isinstance(problem.inputs, Mixture)
+    noise_dim = _escape_noise(system, trajectory, state, notes) if noisy else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
     critical = critical_rate(problem, t) if usual and small else None
     averages, averages_error = averages_report(system, trajectory)
@@ -185,7 +181,5 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
 def slowest_before_rise(speed: Float[np.ndarray, " time"]) -> int | None:
     """Index of the slowest recorded moment after which the dynamics speeds up at least threefold."""
     rise = np.maximum.accumulate(speed[::-1])[::-1] / np.maximum(speed, 1e-300)
-    candidates = [
-        i for i in range(1, speed.size - 1) if speed[i] <= speed[i - 1] and speed[i] <= speed[i + 1] and rise[i] > 3
-    ]
-    return min(candidates, key=lambda i: speed[i]) if candidates else None
+    lowest = [i for i in range(1, speed.size - 1) if speed[i] <= min(speed[i - 1], speed[i + 1]) and rise[i] > 3]
+    return min(lowest, key=lambda i: speed[i]) if lowest else None

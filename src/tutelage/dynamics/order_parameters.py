@@ -352,8 +352,8 @@ class OrderParameters(ClosedSystem):
         """Error and loss in each class of a mixture, at time t."""
         assert isinstance(self.moments, MixtureMoments)
         blocks = observed["r"], observed["q"], self.t
-        at = self.situation(*map(self._summed, blocks), observed["readout"], observed.get("bias"), t)
-        return self.moments.errors(at, blocks)
+        R, Q, T = map(self._summed, blocks)
+        return self.moments.errors(self.situation(R, Q, T, observed["readout"], observed.get("bias"), t), blocks)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:

@@ -53,7 +53,7 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
             f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
         )
-    mirror = -1.0 if student.activation.parity == -1 and not problem.biased else 1.0
+    mirror = -1.0 if odd and not problem.biased else 1.0
     fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
     if np.all(np.diagonal(fits[0])):
         return np.eye(K, M)
@@ -88,9 +88,8 @@ def _fits(problem: Problem, sign: float) -> Bool[np.ndarray, "K M"]:
 def perfect_overlaps(problem: Problem, t: Float[NumpyOrJax, "L M M"], U0: Float[np.ndarray, "K M"]) -> Overlaps:
     """The state in which students are U0 times the teachers, with the readouts and biases of those."""
     copied, student, teacher = np.abs(U0).sum(axis=1) > 0, problem.student, problem.teacher
-    readout = np.where(copied, U0 @ np.asarray(teacher.readout), np.asarray(student.readout))
-    if student.activation.parity != -1:
-        readout = np.where(copied, np.abs(U0) @ np.asarray(teacher.readout), readout)
+    signs = U0 if student.activation.parity == -1 else np.abs(U0)
+    readout = np.where(copied, signs @ np.asarray(teacher.readout), np.asarray(student.readout))
     bias = None
     if problem.biased:
         bias = U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias))
@@ -146,12 +145,10 @@ class PerfectLearning:
 
     def inside(self, lr: float) -> Float[np.ndarray, "i i"]:
         """The Jacobian of (dr, dv, db) at a learning rate; rates of readouts and biases follow it unless they are set."""
-        sgd, student = self.problem.sgd, self.problem.student
-        L, K, M = self.state.r.shape
-        parts = [np.full(L * K * M, lr)]
-        parts += [np.full(K, lr if sgd.readout_lr is None else float(sgd.readout_lr))] if student.train_readout else []
-        parts += [np.full(K, lr if sgd.bias_lr is None else float(sgd.bias_lr))] if student.train_bias else []
-        return self.momentum * np.concatenate(parts)[:, None] * self.hessian
+        sgd, student, (L, K, M) = self.problem.sgd, self.problem.student, self.state.r.shape
+        trained = (student.train_readout, sgd.readout_lr), (student.train_bias, sgd.bias_lr)
+        own = [np.full(K, lr if rate is None else float(rate)) for learns, rate in trained if learns]
+        return self.momentum * np.concatenate([np.full(L * K * M, lr), *own])[:, None] * self.hessian
 
     def outside(self, lr: float) -> Float[np.ndarray, "x x"]:
         """The Jacobian of X at a learning rate."""
@@ -161,11 +158,11 @@ class PerfectLearning:
     @cached_property
     def isolated(self) -> bool:
         """Does every deviation, inside the teachers' span and outside, change the error? (Levels are weighed alike.)"""
-        L, K, M = self.state.r.shape
-        lam = np.asarray(self.problem.inputs.eigenvalues)
+        (L, K, M), lam = self.state.r.shape, np.asarray(self.problem.inputs.eigenvalues)
         inside = np.concatenate([np.repeat(lam, K * M), np.ones(len(self.hessian) - L * K * M)])
-        outside = np.repeat(lam, K * (K + 1) // 2)
-        return _is_regular(self.hessian / inside[:, None]) and _is_regular(self.slow / outside[:, None])
+        pairs = (self.hessian, inside), (self.slow, np.repeat(lam, K * (K + 1) // 2))
+        values = [np.linalg.svd(matrix / scale[:, None], compute_uv=False) for matrix, scale in pairs]
+        return all(bool(each[-1] > FLAT * each[0]) for each in values)
 
     def require_isolated(self) -> None:
         """Raise InputError for a solution along which one can move without error."""
@@ -203,8 +200,7 @@ def perfect_learning(problem: Problem, t: Float[NumpyOrJax, "L M M"], moments: M
     """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
     require_traits(problem, "the linear dynamics around zero error", PLAIN)
     require_small(problem)
-    t = np.asarray(t)
-    U0 = teacher_assignment(problem)
+    t, U0 = np.asarray(t), teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
     plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
     once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, moments=moments) for lr in (1.0, 2.0))
@@ -242,11 +238,6 @@ def require_small(problem: Problem) -> None:
             f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
             "(from_data(X, levels=...) groups them)."
         )
-
-
-def _is_regular(matrix: Float[np.ndarray, "a a"]) -> bool:
-    values = np.linalg.svd(matrix, compute_uv=False)
-    return bool(values[-1] > FLAT * values[0])
 
 
 class _Split:

@@ -10,6 +10,7 @@ The error is integrated next to the overlaps only to guide the steps: near perfe
 one says nothing about an error of 1e-9.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -119,8 +120,8 @@ def run_committee(
     r, q, t = (np.asarray(x, float) for x in blocks)
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
     n, one = K + M, kernel.committee_of(problem, moments, t, options.gradient_flow, FINE)
-    at = Point(*(np.tensordot(one.weights, x, 1) for x in (r, q)), one.T, v, one.v_teacher)
-    error = population_error(moments.averages, at, None, None)  # only guides the steps
+    R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
+    error = population_error(moments.averages, Point(R, Q, one.T, v, one.v_teacher), None, None)  # only guides the steps
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
@@ -149,7 +150,8 @@ def run_committee(
     if options.keep:
         levels = np.moveaxis(overlaps, -1, 1)
         variables |= {"r": levels[..., K:].copy(), "q": levels[..., :K].copy()}
-    return Raw(variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), one.T)
+    found: Any = (variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), one.T)
+    return Raw(*found)
 
 
 @eqx.filter_jit
@@ -165,7 +167,7 @@ def integrate(
     # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
     numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
     problem, moments, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
-    T, atol = None, tolerances[1]
+    T, atol, times = None, tolerances[1], jnp.asarray(times)
     if isinstance(problem, ClosedSystem):
         system, state, guided, rounding = problem, start, True, 0.0
     else:
@@ -187,6 +189,7 @@ def integrate(
         # a GPU would otherwise sum this number term by term in the kernel that packs the vector, and all of it would wait
         return pack((drift, jax.lax.optimization_barrier(error_rate * FINE)))
 
+    integrator: Callable[..., dormand_prince.Integrated]
     if options.solver == "explicit" and options.gradient == "forward":
         integrator = partial(dormand_prince.integrate, axis=options.axis)
     else:
@@ -207,7 +210,7 @@ def integrate(
         stops=system.switches(times[-1]),
         meter=_meter() if options.progress else None,
     )
-    recorded = done.records, jnp.asarray(times)
+    recorded = done.records, times
     if guided:
         errors, losses = jax.vmap(system.error_and_loss)(*recorded)
     else:  # as many times at once as memory allows
