@@ -148,7 +148,9 @@ class Problem(Part, ResultCard):
         if teacher is not None and teacher.unseen is not None:
             raise InputError("the teacher has an unseen part, which mixtures do not support; leave one of them out.")
         if given and isinstance(self.labels, FunctionLabels):
-            raise InputError("labels is a function of teacher fields and the mixture has labels of its own; give a teacher.")
+            raise InputError(
+                "labels is a function of teacher fields and the classes have labels; give the mixture a teacher."
+            )
         targets = self.targets
         signs = self.labels.kind != "sign" or targets is None or checks.is_traced(targets) or np.all(np.abs(targets) == 1)
         if not signs:

@@ -137,7 +137,7 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
     own = problem.label_fields if isinstance(inputs, Mixture) else 0  # overlaps of teacher and means are the start's to say
-    if known:
+    if T is not None and known:
         said, given = _per_level(inputs, gram, T)
         gap = float(np.max(np.abs(said - given)[..., own:, own:]))
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
@@ -234,7 +234,9 @@ def start_from_table(problem: Problem, table: Table) -> Start:
     if checks.known("the kind of start", table.get("kind", "random"), ("random", "asymmetric")) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
-        raise InputError("scale is given and the start is asymmetric; only random weights have one. Use --start random.")
+        raise InputError(
+            "scale is given and the initial condition is asymmetric; only random weights have one. Use --start random."
+        )
     return asymmetric_start(problem, dim)
 
 
