@@ -456,7 +456,7 @@ def _is_noisy(problem: Problem) -> bool:
         return True
     if isinstance(problem.labels, Real) and not callable(noise):
         return checks.is_traced(noise) or bool(np.any(np.asarray(noise) != 0))
-    return problem.labels.law(noise) is not None
+    return problem.labels.law(noise) is not None  # pyright: ignore
 
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:
