@@ -446,7 +446,7 @@ class AdaTron(SignRule):
 
 
 class Reinforce(SignRule):
-    """The RL perceptron (Patel et al. 2024): it is told only whether a whole episode of decisions was right.
+    """The RL perceptron (Patel et al. 2024), which learns only whether a whole episode of decisions was right.
 
     In an episode the student makes T decisions, the signs of its fields at T independent samples, and then moves once:
         w += (eta / sqrt(N)) (1/T) sum_t delta_t x_t,    delta_t = sign(lambda_t) (reward if all T are right, else -penalty).

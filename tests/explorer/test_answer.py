@@ -113,4 +113,4 @@ def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_sa
 
 def test_a_protocol_that_does_not_apply_is_a_note():
     (note,) = [part for part in answer.protocol(SMALL, "tasks") if part["part"] == "protocol"]
-    assert "it has one teacher" in note["note"]
+    assert "use several teachers" in note["note"]

@@ -85,10 +85,6 @@ CASES = {
     ),
     "sweep": (lambda: tu.sweep(problem(), {"lr": [0.1]}), ["2 tasks", "one teacher"]),
     "stiff": (lambda: tu.solve(problem(), tu.asymmetric_start(problem()), 1.0, solver="stiff"), ["2 tasks", "explicit"]),
-    "together": (
-        lambda: tu.simulate(problem(), tu.asymmetric_start(problem()), dim=50, times=0.1, runs=1, together=True),
-        ["several tasks", "together=False"],
-    ),
     "validity": (
         lambda: tu.solve(problem(), tu.asymmetric_start(problem()), [0.0, 1.0]).validity,
         ["several tasks", "compare"],

@@ -148,9 +148,9 @@ def test_bad_numbers(given, message):
 
 
 def test_what_it_cannot_learn():
-    with pytest.raises(tu.InputError, match="Reinforce is for a single unit and the student has 2"):
+    with pytest.raises(tu.InputError, match="Reinforce is for one unit and the student has 2"):
         episodes().replace(student=tu.Network(2, "erf"))
-    with pytest.raises(tu.InputError, match="Reinforce learns from labels -1 and 1"):
+    with pytest.raises(tu.InputError, match="Reinforce needs labels -1 and 1"):
         episodes(labels="real")
 
 

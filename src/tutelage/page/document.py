@@ -105,7 +105,16 @@ def save_page(
     *,
     over: Mapping[str, Numbers] | None = None,
 ) -> Path:
-    """Write `trajectory_page` as a file, complete or not there at all; returns the path."""
+    """Write `trajectory_page` as a file, complete or not there at all; returns the path.
+
+    >>> import tutelage as tu
+    >>> import tempfile, pathlib
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tu.page.save_page(theory, pathlib.Path(folder) / "curve.html").name
+    'curve.html'
+    """
     return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
@@ -381,5 +390,12 @@ def save_standalone(
     times: ArrayLike | None = None,
     **settings: Value,
 ) -> Path:
-    """Write `standalone` as a file, complete or not there at all; returns the path."""
+    """Write `standalone` as a file, complete or not there at all; returns the path.
+
+    >>> import tutelage as tu
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tu.page.save_standalone(pathlib.Path(folder) / "explorer.html", lr=0.3).name
+    'explorer.html'
+    """
     return write_text(path, standalone(problem, start, times, **settings))
