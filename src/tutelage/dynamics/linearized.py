@@ -192,7 +192,8 @@ class LocalDynamics:
         gains, n = (W @ whiten[:, None])[..., ::-1], W.shape[-1]
         found = []
         for i, (vector, normals, weight) in enumerate(zip(vectors, points, weights, strict=False)):
-            state, normals = unflatten(vector, self.like), normals.reshape(len(weight) * T, -1)
+            state = Overlaps(*(None if x is None else x[i] for x in states))
+            normals = normals.reshape(len(weight) * T, -1)
             parts = np.moveaxis(gains[i] @ normals[:, :n].T, -1, 0)
             (deltas, readouts), rates = self._updates(times[i], state, parts, normals[:, n:])
             samples = _flat_shares(system, rates, state, _moved(deltas, parts), _pairs(deltas), readouts, deltas)
@@ -218,8 +219,8 @@ class LocalDynamics:
         from scipy.special import erf  # takes long to import
 
         one, fields = self.committee.one, parts.sum(axis=1)
-        hard = one.softness == 0.0
-        g = np.where(hard, np.sign(fields), erf(fields / np.sqrt(2)))
+        g, hard = erf(fields / np.sqrt(2)), one.softness == 0.0
+        g[:, hard] = np.sign(fields[:, hard])
         errors = g @ error_weights(state.readout, one.v_teacher) + np.sqrt(one.sigma_2) * draws[:, 0]
         slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[:, : one.K] ** 2) / 2)
         return (errors[:, None] * state.readout * slopes, errors[:, None] * g[:, : one.K]), (one.eta, one.eta_v, one.eta)
