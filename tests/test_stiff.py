@@ -176,6 +176,7 @@ def test_equals_scipy_on_the_equations_written_out():
     np.testing.assert_allclose(ours.q.reshape(3, -1), reference[:, 16:], atol=1e-6)
 
 
+@pytest.mark.full
 def test_accurate_near_perfect_learning():
     """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one: rtol, or rounding."""
     problem = pair(2, 2, lr=1.0, inputs=tu.Spectrum([2.0, 1.2, 1.0, 0.8]))

@@ -35,7 +35,7 @@ times = { end = 5.0, points = 3 }
             ["simulate", *SMALL, "--runs", "2", "--dim", "50", "--quiet", "--out", "runs.nc"], "runs.nc", marks=FULL
         ),
         pytest.param(["solve", *SMALL, "--no-validity", "--quiet", "--plot", "curve.png"], "curve.png", marks=FULL),
-        (["sweep", "sweep.toml", "--out", "swept", "--executor", "serial", "--quiet"], "swept"),
+        pytest.param(["sweep", "sweep.toml", "--out", "swept", "--executor", "serial", "--quiet"], "swept", marks=FULL),
         pytest.param(
             ["compare", *SMALL, "--runs", "4", "--dim", "50", "--quiet", "--out-dir", "."], "compare.png", marks=FULL
         ),

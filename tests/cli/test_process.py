@@ -162,6 +162,7 @@ def everything(count):
     return tu.simulate(problem, begin, dim=1000, times=times, runs=count).error
 
 
+@pytest.mark.full
 def test_json_says_that_it_was_interrupted():
     run = interrupted("--json")
     answer = json.loads(run.stdout)

@@ -44,7 +44,8 @@ def derivatives(system, state):
 
 
 @pytest.mark.parametrize(
-    "activation", ["erf", "quadratic", "relu", pytest.param("tanh, biases", marks=pytest.mark.full), "relu, biases"]
+    "activation",
+    ["erf", "quadratic", "relu", *(pytest.param(n, marks=pytest.mark.full) for n in ("tanh, biases", "relu, biases"))],
 )
 def test_no_nan_anywhere(activation):
     name, _, biased = activation.partition(", ")

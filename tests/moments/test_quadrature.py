@@ -187,7 +187,7 @@ def test_spread_of_other_functions(student, teacher, tolerance):
     assert np.max(np.abs(wrong - expected)) > 2 * tolerance * np.max(np.abs(expected))
 
 
-@pytest.mark.parametrize("name", ["tanh", "softplus"])
+@pytest.mark.parametrize("name", [pytest.param("tanh", marks=pytest.mark.full), "softplus"])
 def test_two_students_are_treated_alike(name, monkeypatch):
     """Exchanging them exchanges G to rounding: else a symmetric state would leave its plateau by errors of the rule."""
     C, w = ref.random_covariance(4, 2, 0.6), np.array([-1.0, -0.7, 1.0, 0.8])

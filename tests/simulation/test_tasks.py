@@ -128,7 +128,7 @@ def test_overlaps_and_weights_follow_one_law():
     assert laws.probability(numba, tu.simulate(problem, start, runs=800, seed=2, method="weights", **options)) > laws.LEVEL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlaps, "has_kernels", lambda problem: False)
-        assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
+        assert laws.probability(numba, tu.simulate(problem, start, runs=150, seed=3, **options)) > laws.LEVEL
     still = problem.replace(drift=None)
     assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control
     assert numba.T is None
@@ -171,7 +171,13 @@ def with_problem(trajectory, problem):
     return replace(trajectory, problem=problem)
 
 
-@pytest.mark.parametrize("rule", [tu.rules.Dropout(0.8), tu.rules.Reinforce(3, 1.0, 0.0)], ids=["dropout", "episodes"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(tu.rules.Dropout(0.8), id="dropout", marks=pytest.mark.full),
+        pytest.param(tu.rules.Reinforce(3, 1.0, 0.0), id="episodes"),
+    ],
+)
 def test_rules_that_draw_numbers_or_see_episodes_learn_several_tasks(rule):
     """The number that chooses the task stands after those of the rule; the samples of an episode share their task."""
     classes = isinstance(rule, tu.rules.Reinforce)

@@ -227,7 +227,7 @@ const tutelageTheory = (() => {
     }
 
     // What is recorded, and the error of each task: sum_ab w_a w_b E[g_a g_b] / 2, a difference of numbers of order one. Near perfect learning it
-    // is integrated along the path from the state in which each student unit is its nearest teacher unit (dynamics/error.py).
+    // is integrated along the path from the state in which each student unit is its nearest teacher unit (dynamics/order_parameters.py).
     function observe(y) {
       summed(y, 0, R);
       summed(y, atQ, Q);
