@@ -192,7 +192,8 @@ class LocalDynamics:
         gains, n = (W @ whiten[:, None])[..., ::-1], W.shape[-1]
         found = []
         for i, (vector, normals, weight) in enumerate(zip(vectors, points, weights, strict=False)):
-            state = Overlaps(*(None if x is None else x[i] for x in states))
+            bias = None if states.bias is None else states.bias[i]
+            state = Overlaps(states.r[i], states.q[i], states.readout[i], bias)
             normals = normals.reshape(len(weight) * T, -1)
             parts = np.moveaxis(gains[i] @ normals[:, :n].T, -1, 0)
             (deltas, readouts), rates = self._updates(times[i], state, parts, normals[:, n:])
