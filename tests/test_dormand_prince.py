@@ -189,6 +189,8 @@ LONG = (
     "trained readouts",
     "logistic loss",
     "a decaying rate",
+    "ReLU",
+    "a divergence",
 )  # rates of the same kind for the integrator
 
 

@@ -156,6 +156,7 @@ class Oscillator(ClosedSystem):
 START = {"x": [1.0, 0.5], "p": [0.0, 0.0]}
 
 
+@pytest.mark.full  # test_extending.py solves one as its page says
 def test_a_closed_system_of_any_kind_is_solved():
     """Against the cosine; and its parameters can be differentiated."""
     theory = tu.solve(Oscillator(2.0), START, TIMES)

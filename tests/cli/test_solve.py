@@ -217,6 +217,7 @@ def test_tasks_have_a_row_each(tutelage, folder):
     assert np.shape(answer["final"]["readout"]) == (2, 2)
 
 
+@pytest.mark.full
 def test_tasks_are_compared(tutelage, folder):
     (folder / "tasks.toml").write_text(TASKS)
     ending = tutelage("compare", "tasks.toml", "--runs", "10", "--out-dir", "report")

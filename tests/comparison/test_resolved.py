@@ -68,6 +68,7 @@ def test_the_power_of_a_comparison_is_what_simulations_show():
     assert found(change / 3) <= 2
 
 
+@pytest.mark.full
 def test_more_runs_notice_less_and_schedules_have_a_power_too():
     start = tu.asymmetric_start(PLAIN, dim=200)
     few, many = (compared(tu.solve(PLAIN, start, TIMES), PLAIN, start, runs=n, seed=0).noticeable for n in (10, 200))

@@ -56,7 +56,8 @@ def test_derivatives_of_the_loop():
     assert float(jnp.sum(jax.grad(total)(C) * direction)) == pytest.approx(float(along), rel=1e-8)
 
 
-@pytest.mark.parametrize("name", ["relu", pytest.param("tanh", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["relu", "tanh"])
 def test_in_turns_as_at_once(name, monkeypatch):
     C, w = random_fields(5, 4)
     C[1] = C[4]  # a student that is a teacher
