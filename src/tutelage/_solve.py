@@ -143,6 +143,8 @@ def solve(
     times = check_times(times)
     start, blocks = prepare(problem, start, times)
     averages = None
+    if isinstance(problem, ClosedSystem) and (quadrature is not None or moments is not None):
+        raise InputError("quadrature and moments average the rule of a Problem; custom equations have none. Leave them out.")
     if isinstance(problem, Problem):
         averages = _differentiable(problem, start, moments_for(problem, quadrature, moments))
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)

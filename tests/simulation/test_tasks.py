@@ -128,7 +128,7 @@ def test_overlaps_and_weights_follow_one_law():
     assert laws.probability(numba, tu.simulate(problem, start, runs=800, seed=2, method="weights", **options)) > laws.LEVEL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlaps, "has_kernels", lambda problem: False)
-        assert laws.probability(numba, tu.simulate(problem, start, runs=150, seed=3, **options)) > laws.LEVEL
+        assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
     still = problem.replace(drift=None)
     assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control
     assert numba.T is None
