@@ -124,6 +124,9 @@ BAD = {
     "fail on their initial values": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (s.k,), lambda s: s.m), [0.0]),
     "has shape": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (jnp.ones(2),), lambda s: s.m), [0.0]),
     "one number": lambda: tu.solve(tu.Equations(("m",), lambda t, s: s, lambda s: s.m * jnp.ones(2)), [0.0]),
+    "custom equations have none": lambda: tu.solve(
+        tu.papers.notes.linear_regression(), {"m": 0.0, "q": 1.0}, quadrature=tu.Quadrature(nodes=32)
+    ),
     "derivatives": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (s.m, s.m), lambda s: s.m), [0.0]),
 }
 

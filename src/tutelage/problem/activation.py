@@ -101,7 +101,8 @@ class Recorded:
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} depends on a number that JAX traces; make it outside transformations."
+                f"the activation {name!r} depends on a number that JAX traces; its parameters must be known when the network "
+                "is made. Build the network outside grad, jit and vmap, and compare two values instead."
             )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()

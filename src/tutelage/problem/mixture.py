@@ -88,7 +88,9 @@ class Mixture(Inputs):
         norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
         if norms.max() > LARGEST_NORM:
             given = f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}"
-            raise InputError(f"{given}; it must be of order 1, where the noise has norm sqrt(N). Divide means by sqrt(N).")
+            raise InputError(
+                f"{given}; it must be of order 1, where the noise has norm sqrt(N). Divide means with entries of order 1 by sqrt(N)."
+            )
 
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
