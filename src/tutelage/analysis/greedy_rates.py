@@ -26,7 +26,6 @@ from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_o
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError
 from tutelage.integrate.program import Options, integrate, tolerances
-from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
@@ -37,14 +36,7 @@ Expansion: TypeAlias = tuple[Overlaps, Array]  # of the drift, and of d error / 
 RECORDED = 128  # times at which the rate is kept, dense at both ends
 
 
-def greedy(
-    problem: Problem,
-    start: Start,
-    t_max: float,
-    bounds: tuple[float, float] = (1e-3, 1e2),
-    *,
-    quadrature: Quadrature | None = None,
-) -> Interpolated:
+def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, float] = (1e-3, 1e2)) -> Interpolated:
     """The learning rate that lowers the error fastest at every moment up to t_max, as a schedule.
 
     Parameters
@@ -57,8 +49,6 @@ def greedy(
         The last time.
     bounds : (float, float)
         The lowest and the highest rate.
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -75,10 +65,14 @@ def greedy(
     """
     require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
     checks.require_untraced("start", "greedy", require_start(start))
-    t_max = checks.as_positive("t_max", t_max)
+    t_max, limits = checks.as_positive("t_max", t_max), np.array(checked_bounds("lr", bounds))
     times = t_max * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
-    rates, errors = greedy_rates(problem, start, times, checked_bounds("lr", bounds), quadrature)
-    if not np.all(np.isfinite(rates) & np.isfinite(errors)):
+    state, t = initial_overlaps(problem, start)
+    dynamics = GreedyDynamics(OrderParameters(as_arrays(problem), t, keep_blocks=True), limits)
+    options = Options(gradient_flow=False, solver="explicit", keep=True)
+    path = integrate(dynamics, None, state, times, tolerances(), options)
+    rates = np.asarray(_rates_along(dynamics, times, states_of(path.variables, state)))
+    if not np.all(np.isfinite(rates) & np.isfinite(path.error)):
         raise InputError(
             f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
             "Lower t_max or the upper bound."
@@ -134,19 +128,6 @@ class GreedyDynamics(ClosedSystem):
 
     def switches(self, end: ArrayLike) -> Array | None:
         return _with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
-
-
-def greedy_rates(
-    problem: Problem, start: Start, times: np.ndarray, bounds: tuple[float, float], quadrature: Quadrature | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The greedy rate and the error along its own path, at the times (increasing, from 0); NaN if it does not arrive."""
-    state, t = initial_overlaps(problem, start)
-    system = OrderParameters(as_arrays(problem), t, keep_blocks=True, quadrature=quadrature)
-    dynamics = GreedyDynamics(system, np.array(bounds))
-    options = Options(gradient_flow=False, solver="explicit", keep=True)
-    path = integrate(dynamics, None, state, times, tolerances(), options)
-    rates, error = _rates_along(dynamics, times, states_of(path.variables, state)), np.asarray(path.error)
-    return np.where(np.isfinite(error), rates, np.nan), error
 
 
 @eqx.filter_jit

@@ -15,7 +15,7 @@ To add a control, let the core take a schedule in its place (`Problem.schedules`
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,8 +38,7 @@ from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real, Sign
 from tutelage.moments import Moments, moments_for
-from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
+from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import MIXTURES, TASKS
@@ -81,28 +80,22 @@ class Knob(NamedTuple):
 KNOBS: dict[str, Knob] = {
     "lr": Knob(
         "sgd.lr",
-        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
+        lambda p: getattr(p.sgd.momentum, "k", None) is None,
         "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
     ),
     "readout_lr": Knob("sgd.readout_lr", lambda p: p.student.train_readout, "the readout is fixed; use train_readout=True"),
     "bias_lr": Knob("sgd.bias_lr", lambda p: p.student.train_bias, "the biases are fixed; use train_bias=True"),
     "weight_decay": Knob("sgd.weight_decay", lambda p: not p.sgd.spherical, "the length is fixed; use spherical=False"),
     "noise": Knob("noise", lambda p: type(p.labels) is Real, "only labels='real' have noise; control 'flip' instead"),
-    "flip": Knob(
-        "labels.flip", lambda p: isinstance(p.labels, Sign), "only labels='sign' are flipped; control 'noise'", 1.0
-    ),
+    "flip": Knob("labels.flip", lambda p: isinstance(p.labels, Sign), "use labels='sign', or control 'noise'", 1.0),
     "keep": Knob("rule.keep", lambda p: isinstance(p.rule, Dropout), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
     "feedback": Knob(
-        "rule.strength",
-        lambda p: isinstance(p.rule, FeedbackAlignment),
-        "the rule has no feedback weights; use rule=tu.rules.FeedbackAlignment(...)",
+        "rule.strength", lambda p: isinstance(p.rule, FeedbackAlignment), "use rule=tu.rules.FeedbackAlignment(...)"
     ),
-    "tasks": Knob(
-        "teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use several teachers, tu.Tasks([...])", 1.0
-    ),
+    "tasks": Knob("teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use tu.Tasks([...])", 1.0),
     "replay": Knob(
         "teacher.schedule.fraction",
-        lambda p: isinstance(p.teacher, Tasks) and isinstance(p.teacher.schedule, Replay),
+        lambda p: isinstance(getattr(p.teacher, "schedule", None), Replay),
         "its tasks are not replayed; use Tasks(..., schedule=tu.Replay(0.2, after=60.0))",
         1.0,
     ),
@@ -229,7 +222,7 @@ def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
 
 
 class Tried(NamedTuple):
-    """A point, its value, and the slope there."""
+    """A point, its value (FAILED where the protocol diverges), and the slope there."""
 
     point: np.ndarray
     value: float
@@ -237,7 +230,7 @@ class Tried(NamedTuple):
 
 
 def evaluate(search: Search, point: np.ndarray) -> Tried:
-    """Value and slope of a point; those of a protocol that diverges are large and zero."""
+    """Value and slope of a point."""
     whole = jnp.repeat(jnp.asarray(point), search.size // point.size)
     value, slope = map(np.asarray, value_and_slope(search, whole))
     if not (np.isfinite(value) and np.all(np.isfinite(slope))):
@@ -264,57 +257,49 @@ def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndar
     return left[limited], slopes[limited]
 
 
-@dataclass
 class Descent:
-    """A descent within the bounds and budgets. best: the best point met so far that is finite and keeps the budgets."""
+    """A descent within the bounds and budgets. best: the best point met so far; FAILED unless it keeps the budgets."""
 
-    search: Search
-    best: Tried | None = None
+    def __init__(self, search: Search, point: np.ndarray):
+        self.search, self.best = search, Tried(point, FAILED, np.zeros(point.size))
 
-    @property
-    def limited(self) -> bool:
-        """Are there budgets?"""
-        return bool(np.isfinite(self.search.budgets).any())
-
-    def run(self, point: np.ndarray, iterations: int, tick: Callable[[], object] = lambda: None) -> None:
-        """Go down from a point. tick: called after each iteration."""
+    def run(self, iterations: int, tick: Callable[[], object] = lambda: None) -> Tried:
+        """Go down; the best point. tick: called after each iteration."""
         taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
-        if self.limited:
+        if np.isfinite(self.search.budgets).any():
             left = partial(budgets_left, self.search)
             limits = {"type": "ineq", "fun": lambda x: left(x)[0], "jac": lambda x: left(x)[1]}
             how |= {"method": "SLSQP", "constraints": [limits]}
         for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
-            near = point if self.best is None else self.best.point
+            near = self.best.point
             bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
             options = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
             taken += minimize(self._evaluate, near, bounds=bounds, options=options, **how).nit
-            if taken >= iterations or (self.best is not None and self.free_slope() < CONVERGED):
+            if taken >= iterations or (self.best.value < FAILED and self.free_slope() < CONVERGED):
                 break
+        return self.best
 
     def _evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope, and keep the point if it is the best."""
         tried = evaluate(self.search, point)
-        better = tried.value < (FAILED if self.best is None else self.best.value)
-        if better and (not self.limited or budgets_left(self.search, point)[0].min() > -FEASIBLE):
+        if tried.value < self.best.value and np.all(budgets_left(self.search, point)[0] > -FEASIBLE):
             self.best = tried
         return tried.value, tried.slope
 
     def free_slope(self) -> float:
         """Largest slope at the best point in a direction that bounds and budgets leave free: 0 at an optimum."""
-        assert self.best is not None
         z, _, slope = self.best
-        if self.limited:
-            left, rows = budgets_left(self.search, z)
-            active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
-            slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
+        left, rows = budgets_left(self.search, z)
+        active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+        slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
         free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
         return float(np.max(np.abs(slope[free]), initial=0.0))
 
 
 def recorded_times(edges: np.ndarray) -> np.ndarray:
     """Times that are even in each segment."""
-    shares = np.arange(PER_SEGMENT) / PER_SEGMENT
-    return np.append((edges[:-1, None] + np.diff(edges)[:, None] * shares).ravel(), edges[-1])
+    places = np.arange(edges.size)
+    return np.interp(np.linspace(0.0, places[-1], PER_SEGMENT * places[-1] + 1), places, edges)
 
 
 def new_search(
@@ -327,7 +312,6 @@ def new_search(
     objective: Objective,
     level: float,
     budgets: dict[str, Limits],
-    quadrature: Quadrature | None,
 ) -> Search:
     """The search for the best protocol of a problem within limits of its controls, of this shape between the edges."""
     lengths, rows, initial = np.diff(edges), [], {}
@@ -337,7 +321,7 @@ def new_search(
         middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
         initial[name] = schedule_of(name, shape, edges, np.full((rows[-1], shares.size), middle))
     times, controlled = recorded_times(edges), changed(problem, initial)
-    moments = moments_for(controlled, quadrature)
+    moments = moments_for(controlled)
     prepare(controlled, start, times)
     needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
     weights: Any = simpson(np.eye(times.size), x=times)
@@ -373,17 +357,13 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
     points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
     tried = [evaluate(search, point) for point in points]
     tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
-    found = []
-    for point in _apart(tried, 2):
-        descent = Descent(search)
-        descent.run(point, 100)
-        found += [descent.best] if descent.best else []
-    if not found:
+    found = [Descent(search, point).run(100) for point in _apart(tried, 2)]
+    best = min(found, key=lambda one: one.value, default=None)
+    if best is None or best.value == FAILED:
         raise InputError(
             f"no constant protocol within the bounds stays finite up to t_max = {search.times[-1]:g}; one must. "
             "Give lower bounds for the rates."
         )
-    best = min(found, key=lambda one: one.value)
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
         raise InputError(
             f"the best constant protocol already brings the objective to {np.exp(best.value):.1g}, where rounding begins; "
@@ -436,7 +416,7 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     baselines: dict[str, Baseline]
     starts: np.ndarray
     slope: float
-    sensitivity: dict[str, np.ndarray] = field(repr=False)
+    sensitivity: dict[str, np.ndarray]
     totals: dict[str, float]
     notes: tuple[str, ...]
 
@@ -459,11 +439,6 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     def gains(self) -> dict[str, float]:
         """The same for each baseline."""
         return {name: one.value / self.value for name, one in self.baselines.items()}
-
-    @property
-    def spread(self) -> float:
-        """How much worse the worst start ended than the best, as a share."""
-        return float(np.ptp(self.starts) / abs(np.min(self.starts)))
 
     def simulate(self, dim: int, runs: int = 20, *, seed: int = 0, **options: Any) -> Trajectory:
         """Networks of finite size under the protocol, at the times of the trajectory. Options: those of `tu.simulate`."""
@@ -509,7 +484,6 @@ def optimize(
     baselines: Mapping[str, Mapping[str, Any]] | None = None,
     starts: int = 2,
     iterations: int = 200,
-    quadrature: Quadrature | None = None,
     progress: bool = False,
 ) -> OptimalProtocol:
     """The protocol on [0, t_max] that makes an objective smallest, in the limit of large N.
@@ -545,8 +519,6 @@ def optimize(
         Descents: from the best constant protocol, from the middle of the bounds, then from the best constant ones that differ.
     iterations : int
         The most of each descent.
-    quadrature : Quadrature, optional
-        As in `solve`.
     progress : bool
         Show a progress bar after two seconds. Ctrl-C returns the best protocol found so far.
 
@@ -579,12 +551,12 @@ def optimize(
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     hidden = not checks.as_flag("progress", progress)
     how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
-    searching = partial(new_search, **how, quadrature=quadrature)
+    searching = partial(new_search, **how)
     search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
 
     def judged(controls: Table) -> Baseline:
         """The theory under controls, and its objective; infinite if it does not reach the end."""
-        theory = solve(changed(problem, controls), start, times, gradient="forward", quadrature=quadrature)
+        theory = solve(changed(problem, controls), start, times, gradient="forward")
         return Baseline(controls, theory, float(search.value(theory)) if theory.finished else np.inf)
 
     bar = tqdm(total=starts * iterations, desc="optimizing", delay=SILENT_SECONDS, leave=False, disable=hidden)
@@ -600,20 +572,21 @@ def optimize(
             middle = [one.point for one in tried if np.all(one.point == 0.5)]
             chosen = [constant.point, *middle][:starts]
             for point in [*chosen, *_apart(tried, starts - len(chosen), chosen)]:
-                descents.append(Descent(search))
-                descents[-1].run(np.repeat(point, search.shares.size), iterations, bar.update)
+                descents.append(Descent(search, np.repeat(point, search.shares.size)))
+                descents[-1].run(iterations, bar.update)
         except KeyboardInterrupt:
             interrupted = True
-    ended = [(descent, descent.best) for descent in descents if descent.best is not None]
+    ended = [descent for descent in descents if descent.best.value < FAILED]
     if not ended:
         raise InputError(
             "cannot optimize: the derivative of the objective is not finite at the best constant protocol. "
             "Narrow the bounds."
         )
-    descent, best = min(ended, key=lambda one: one[1].value)
+    descent = min(ended, key=lambda one: one.best.value)
+    best = descent.best
     point = jnp.asarray(best.point)
     schedules = {name: schedule_of(name, shape, edges, np.asarray(rows)) for name, rows in search.values(point).items()}
-    own, values = judged(schedules), np.array([tried.value for _, tried in ended])
+    own, values = judged(schedules), np.array([one.best.value for one in ended])
     return OptimalProtocol(
         problem=changed(problem, schedules),
         start=start,
