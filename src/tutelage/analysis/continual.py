@@ -6,7 +6,7 @@ the time at which an error falls to a target is interpolated in the logarithm of
 Arguments and arrays count tasks and units from 0; words and figures count them from one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult, curve_of
 from tutelage.dynamics.order_parameters import generalization_error
 from tutelage.errors import InputError, require_fields
-from tutelage.problem import Problem, Replay, Start, Tasks, random_start
+from tutelage.problem import Interleave, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS
 from tutelage.times import check_times
@@ -30,9 +30,6 @@ SERVES = 0.1  # a unit with at least this share of a task serves it
 FRACTIONS, ROUNDS = 21, 3  # of `best_replay`: the grid, and how often it is laid closer around the best fraction
 
 
-# Times that the schedule gives, and curves.
-
-
 def _require_tasks(problem: object, function: str) -> Tasks:
     """The tasks of a problem that has some."""
     tasks = require_problem(problem, function, needs=(TASKS,)).teacher
@@ -41,13 +38,6 @@ def _require_tasks(problem: object, function: str) -> Tasks:
             f"{function} compares tasks, and this problem has one teacher. Use Problem(student, Tasks([...], Switch(60.0)))."
         )
     return tasks
-
-
-def _as_task(task: object, tasks: Tasks) -> int:
-    number = checks.as_count("task", task, least=0)
-    if number >= tasks.count:
-        raise InputError(f"task is {number}; there are {tasks.count} tasks, counted from 0.")
-    return number
 
 
 def _jumps(tasks: Tasks, end: float) -> tuple[np.ndarray, np.ndarray]:
@@ -117,11 +107,6 @@ def _time_below(times: np.ndarray, error: np.ndarray, target: float, begin: floa
     return float(np.interp(np.log(target), y[around], t[around]) - begin)
 
 
-def _target(target: object, errors: np.ndarray) -> float:
-    """The target as a positive number; by default a tenth of the first error."""
-    return float(0.1 * errors[0]) if target is None else checks.as_positive("target", target)
-
-
 def _shown(time: float | None) -> str:
     return "not reached" if time is None else f"{time:.4g}"
 
@@ -134,10 +119,7 @@ def _increasing(name: str, values: Any) -> np.ndarray:
     return array
 
 
-# Forgetting
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forgetting(AnalysisResult, figure="plot_forgetting"):
     """How much of each task is lost after the student has left it.
 
@@ -152,15 +134,9 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
     final: np.ndarray
     amount: np.ndarray
     standard_error: np.ndarray
-    times: np.ndarray = field(repr=False)
-    error: np.ndarray = field(repr=False)
-    trajectory: Trajectory = field(repr=False)
-
-    @property
-    def mean(self) -> float:
-        """The mean amount over the tasks that were left; zero if none was."""
-        gone = self.left < self.times[-1]
-        return float(self.amount[gone].mean()) if gone.any() else 0.0
+    times: np.ndarray
+    error: np.ndarray
+    trajectory: Trajectory
 
     def __str__(self) -> str:
         lines, end = [], self.times[-1]
@@ -191,13 +167,12 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     Examples
     --------
     >>> import tutelage as tu
-    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.5)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(120, 13))
+    >>> theory = tu.solve(problem, times=tu.linear_times(120, 13))
     >>> print(tu.analysis.forgetting(theory))
-    task 1: left at 60 with error 0.000139; at 120 the error is 0.1551: forgetting 0.1549
-    task 2: not left up to 120; error 0.0001146
+    task 1: left at 60 with error 0.002716; at 120 the error is 0.1981: forgetting 0.1954
+    task 2: not left up to 120; error 0.001406
     """
     tasks, times, errors = _read_tasks(trajectory, "forgetting")
     left = _task_left(tasks, float(times[-1]))
@@ -207,10 +182,7 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     return Forgetting(left, learned.mean(axis=0), mean[-1], amounts.mean(axis=0), spread, times, mean, trajectory)
 
 
-# Transfer
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transfer(AnalysisResult, figure="plot_transfer"):
     """How fast a task is learned after other tasks, compared with learning it from scratch.
 
@@ -223,8 +195,8 @@ class Transfer(AnalysisResult, figure="plot_transfer"):
     begin: float
     after: float | None
     scratch: float | None
-    theory: Trajectory = field(repr=False)
-    alone: Trajectory = field(repr=False)
+    theory: Trajectory
+    alone: Trajectory
 
     @property
     def gain(self) -> float:
@@ -274,14 +246,13 @@ def transfer(
     Examples
     --------
     >>> import tutelage as tu
-    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.8)
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.8)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
-    >>> print(tu.analysis.transfer(problem, start, tu.linear_times(90, 361), target=0.01))
-    task 2 to the error 0.01: 7.042 after the other tasks, 10.43 from scratch: positive transfer, 1.481 times as fast
+    >>> print(tu.analysis.transfer(problem, times=tu.linear_times(90, 361), target=0.01))
+    task 2 to the error 0.01: 3.174 after the other tasks, 4.469 from scratch: positive transfer, 1.408 times as fast
     """
     tasks = _require_tasks(problem, "transfer")
-    task, times = _as_task(task, tasks), check_times(times)
+    task, times = checks.as_count("task", task, least=0, most=tasks.count - 1), check_times(times)
     begins = _task_begins(tasks, task, float(times[-1]))
     if not begins.size or begins[0] <= 0:
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
@@ -289,24 +260,17 @@ def transfer(
             f"task {task} (counted from 0) begins {when}; transfer needs a task that begins after another. Use Switch(60.0), "
             "or choose another task or later times."
         )
-    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     theory = solve(problem, start, times, **options)
-    # alone, the task has its columns of R, its teacher's overlaps and its head
-    units, T = tasks.units(task), start.T if start.T is not None else tasks.gram
-    own = None if T is None else np.asarray(T)[..., units, units]
-    head = tasks.head(np.asarray(start.readout_of(problem)), task)
-    begun = Start(np.asarray(start.R)[..., units], start.Q, own, head, start.bias, dim=start.dim)
-    alone = solve(problem.task(task), begun, times, **options)
-    level, begin = _target(target, np.asarray(alone.error)), float(begins[0])
+    alone = problem.replace(schedule=Interleave(np.eye(tasks.count)[task]))  # no other task is ever shown
+    alone = solve(alone, start, times, **options).task(task)
+    level = float(0.1 * alone.error[0]) if target is None else checks.as_positive("target", target)
+    begin = float(begins[0])
     after = _time_below(np.asarray(theory.times), np.asarray(theory.error)[:, task], level, begin)
     scratch = _time_below(np.asarray(alone.times), np.asarray(alone.error), level)
     return Transfer(task, level, begin, after, scratch, theory, alone)
 
 
-# Savings
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Savings(AnalysisResult, figure="plot_savings"):
     """How much faster a task is learned again.
 
@@ -319,9 +283,9 @@ class Savings(AnalysisResult, figure="plot_savings"):
     begins: tuple[float, float]
     first: float | None
     again: float | None
-    times: np.ndarray = field(repr=False)
-    error: np.ndarray = field(repr=False)
-    trajectory: Trajectory = field(repr=False)
+    times: np.ndarray
+    error: np.ndarray
+    trajectory: Trajectory
 
     @property
     def fraction(self) -> float:
@@ -366,24 +330,22 @@ def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) 
     0.32
     """
     tasks, times, errors = _read_tasks(trajectory, "savings")
-    task, error = _as_task(task, tasks), errors.mean(axis=0)
+    task, error = checks.as_count("task", task, least=0, most=tasks.count - 1), errors.mean(axis=0)
     begins = _task_begins(tasks, task, float(times[-1]))
     if begins.size < 2:
         raise InputError(
             f"task {task} (counted from 0) begins {begins.size} time{'s' * (begins.size != 1)} up to {times[-1]:g}; savings "
             "needs a task that returns. Use Switch([60.0, 120.0], order=[0, 1, 0])."
         )
-    level, ends = _target(target, error[:, task]), (float(begins[0]), float(begins[-1]))
+    level = float(0.1 * error[0, task]) if target is None else checks.as_positive("target", target)
+    ends = float(begins[0]), float(begins[-1])
     first, again = (_time_below(times, error[:, task], level, begin) for begin in ends)
     if first is not None and first > begins[1] - begins[0]:
         first = None  # reached only after the task had come back
     return Savings(task, level, ends, first, again, times, error, trajectory)
 
 
-# Interference
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interference(AnalysisResult, figure="plot_interference"):
     """Forgetting against the similarity of the tasks.
 
@@ -392,13 +354,13 @@ class Interference(AnalysisResult, figure="plot_interference"):
     times, error: (time,) and (V, time, task): all curves.
     """
 
-    similarity: np.ndarray = field(repr=False)
-    forgetting: np.ndarray = field(repr=False)
-    final: np.ndarray = field(repr=False)
+    similarity: np.ndarray
+    forgetting: np.ndarray
+    final: np.ndarray
     left: np.ndarray
-    times: np.ndarray = field(repr=False)
-    error: np.ndarray = field(repr=False)
-    problem: Problem = field(repr=False)
+    times: np.ndarray
+    error: np.ndarray
+    problem: Problem
 
     def worst(self, task: int = 0) -> tuple[float, float]:
         """The similarity with the largest forgetting of a task, and that forgetting; a parabola through three points."""
@@ -413,8 +375,9 @@ class Interference(AnalysisResult, figure="plot_interference"):
 
     def time_to(self, target: float, task: int = 1) -> Float[np.ndarray, " V"]:
         """The time from the beginning of a task to an error, for each similarity; NaN where it is not reached."""
-        level, tasks = checks.as_positive("target", target), _require_tasks(self.problem, "time_to")
-        begins = _task_begins(tasks, _as_task(task, tasks), float(self.times[-1]))
+        level, tasks = checks.as_positive("target", target), self.problem.teacher
+        task = checks.as_count("task", task, least=0, most=tasks.count - 1)
+        begins = _task_begins(tasks, task, float(self.times[-1]))
         if not begins.size:
             raise InputError(f"task {task} (counted from 0) does not begin before {self.times[-1]:g}.")
         found = [_time_below(self.times, curve[:, task], level, float(begins[0])) for curve in self.error]
@@ -454,12 +417,11 @@ def interference(
     Examples
     --------
     >>> import tutelage as tu
-    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.5)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
-    >>> found = tu.analysis.interference(problem, start, tu.linear_times(120, 13), similarity=[0.2, 0.3, 0.4, 0.5])
+    >>> found = tu.analysis.interference(problem, times=tu.linear_times(120, 13), similarity=[0.2, 0.3, 0.4, 0.5])
     >>> found.forgetting[:, 0].round(4)
-    array([0.1535, 0.1645, 0.163 , 0.1549])
+    array([0.3176, 0.2766, 0.2359, 0.1954])
     """
     tasks = _require_tasks(problem, "interference")
     if tasks.given_gram is not None:
@@ -471,10 +433,7 @@ def interference(
     return Interference(V, final - _errors_at(times, error, left), final, left, times, error, problem)
 
 
-# Replay
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BestReplay(AnalysisResult, figure="plot_best_replay"):
     """The fraction of replayed samples with the smallest error at the end.
 
@@ -485,12 +444,12 @@ class BestReplay(AnalysisResult, figure="plot_best_replay"):
 
     fraction: float
     value: float
-    fractions: np.ndarray = field(repr=False)
-    final: np.ndarray = field(repr=False)
-    forgetting: np.ndarray = field(repr=False)
-    values: np.ndarray = field(repr=False)
+    fractions: np.ndarray
+    final: np.ndarray
+    forgetting: np.ndarray
+    values: np.ndarray
     weights: np.ndarray
-    problem: Problem = field(repr=False)
+    problem: Problem
 
     @property
     def gain(self) -> float:
@@ -534,10 +493,9 @@ def best_replay(
     Examples
     --------
     >>> import tutelage as tu
-    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Replay(0.0, after=60.0), similarity=0.5)
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Replay(0.0, after=60.0), similarity=0.5)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
-    >>> found = tu.analysis.best_replay(problem, start, tu.linear_times(120, 13))
+    >>> found = tu.analysis.best_replay(problem, times=tu.linear_times(120, 13))
     >>> bool(0.2 < found.fraction < 0.8), bool(found.gain > 10)
     (True, True)
     """
@@ -552,7 +510,6 @@ def best_replay(
     if share.sum() <= 0:
         raise InputError("weights are all zero; give at least one task a positive weight.")
     share, times = share / share.sum(), check_times(times)
-    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     left = _task_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))
     tried, best = np.empty(0), 0
     final = learned = np.empty((0, tasks.count))
@@ -567,10 +524,7 @@ def best_replay(
     return BestReplay(float(tried[best]), float(values[best]), tried, final, final - learned, values, share, problem)
 
 
-# Which units serve which task
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
     """Which student units serve which task.
 
@@ -579,8 +533,8 @@ class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
     the end. reuse: (task, task), sum_k min(share_sk, share_tk): 1 if two tasks use the same units, 0 if they use different ones.
     """
 
-    importance: np.ndarray = field(repr=False)
-    shares: np.ndarray = field(repr=False)
+    importance: np.ndarray
+    shares: np.ndarray
     times: np.ndarray
     reuse: np.ndarray
 
@@ -617,10 +571,9 @@ def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
     Examples
     --------
     >>> import tutelage as tu
-    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.0)
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.0)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(120, 13))
+    >>> theory = tu.solve(problem, times=tu.linear_times(120, 13))
     >>> tu.analysis.node_reuse(theory).shares.shape
     (2, 2)
     """
@@ -633,11 +586,9 @@ def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
         now = {"readout": problem.student.readout, "bias": None}
         now |= {name: values[nearest] for name, values in curve.variables.items()}
         units = np.ones(problem.student.hidden)
+        heads = np.asarray(now["readout"]) * [units, *(1 - np.diag(units))]  # the whole, and without each unit
         whole, *without = (
-            float(
-                generalization_error(problem, now["R"], now["Q"], curve.T, np.asarray(now["readout"]) * active, now["bias"])
-            )
-            for active in (units, *(1 - np.diag(units)))
+            float(generalization_error(problem, now["R"], now["Q"], curve.T, head, now["bias"])) for head in heads
         )
         measured.append(curve.times[nearest])
         importance.append(np.array(without) - whole)
