@@ -18,6 +18,7 @@ from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
@@ -293,18 +294,15 @@ def _unchanged(vectors: np.ndarray, labels: np.ndarray) -> float:
 class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
-    r, q, t: overlaps per level. readout, bias: v and b. R, Q, T: covariances of student and teacher fields.
-    error: generalization error there. residual: the largest drift that is left.
+    state: overlaps r and q per level, readout, bias. t: overlaps of the teachers per level. R, Q, T: covariances of student and
+    teacher fields. error: generalization error there. residual: the largest drift that is left.
     distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
     perfect solution without noise and decay, or the end of the approach to a plateau.
     """
 
     problem: Problem
     gradient_flow: bool
-    r: Float[np.ndarray, "L K M"]
-    q: Float[np.ndarray, "L K K"]
-    readout: Float[np.ndarray, " K"]
-    bias: Float[np.ndarray, " K"] | None
+    state: Overlaps
     t: Float[np.ndarray, "L M M"]
     R: Float[np.ndarray, "K M"]
     Q: Float[np.ndarray, "K K"]
@@ -315,14 +313,9 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     distance: float = 0.0
 
     @property
-    def state(self) -> Overlaps:
-        """The state as the dynamics holds it."""
-        return Overlaps(self.r, self.q, self.readout, self.bias, None)
-
-    @property
     def start(self) -> Start:
         """The fixed point as a `Start`, per level."""
-        return Start(self.r, self.q, self.t, readout=self.readout, bias=self.bias)
+        return Start(self.state.r, self.state.q, self.t, readout=self.state.readout, bias=self.state.bias)
 
     @property
     def unstable(self) -> tuple[Mode, ...]:
@@ -379,14 +372,15 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
 
 class Root(NamedTuple):
-    """Where the drift vanishes, the largest change of an overlap on the way there, and: does no deviation inside grow?"""
+    """Where the drift vanishes, the largest change of an overlap on the way there, and: does no deviation inside grow?
+
+    jacobian: there, if it needed care.
+    """
 
     state: Overlaps
     distance: float
-    stable: bool
-
-
-Found: TypeAlias = tuple[Root, np.ndarray | None]  # a root, and the Jacobian there if it needed care
+    stable: bool = True
+    jacobian: np.ndarray | None = None
 
 
 class SubspaceDrift:
@@ -517,17 +511,16 @@ def fixed_point(
             raise InputError("some levels are frozen, and their overlaps are not specified; give a Start instead of a word.")
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
-    (state, distance, _), J = find(system, state)
+    state, distance, _, J = find(system, state)
     free, local, vector = subspace_of(problem, state), LocalDynamics(system, state), np.asarray(flatten(state))
-    R, Q, T, t, r, q, v = (np.asarray(x) for x in (*system.covariances(state), t, state.r, state.q, state.readout))
-    bias = None if state.bias is None else np.asarray(state.bias)
+    state, t, *covariances = jax.tree.map(np.asarray, (state, t, *system.covariances(state)))
     error = float(local.errors(vector[None])[0])
     residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
     modes = named_modes(state, t, local.jacobian(vector) if J is None else J, free)
-    return FixedPoint(problem, gradient_flow, r, q, v, bias, t, R, Q, T, error, residual, modes, distance)
+    return FixedPoint(problem, gradient_flow, state, t, *covariances, error, residual, modes, distance)
 
 
-def _find_nearest(system: OrderParameters, state: Overlaps) -> Found:
+def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
     """The root that is nearest to a state."""
     subspace = subspace_of(system.problem, state)
     found = SubspaceDrift(system, state, subspace).root(subspace.coordinates(flatten(state)))
@@ -538,10 +531,10 @@ def _find_nearest(system: OrderParameters, state: Overlaps) -> Found:
         raise InputError(
             f"the root nearest to this Start does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start."
         )
-    return found, None
+    return found
 
 
-def _find_plateau(system: OrderParameters, blank: Overlaps) -> Found:
+def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
     """From small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
     problem, v, v_teacher = system.problem, np.asarray(blank.readout), np.asarray(system.problem.teacher.readout)
     direction = np.asarray(system.t) @ v_teacher  # (L, M)
@@ -554,10 +547,10 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Found:
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.size == subspace_of(problem, state).size:
         raise InputError("no two units of this problem are equal, so it has no symmetric plateau; give a Start.")
-    return _approach(system, state, subspace), None
+    return _approach(system, state, subspace)
 
 
-def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
+def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
     """Perfect learning, with the Jacobian there, or followed to the noise and weight decay; equal extra units stay copies."""
     problem, t, U0 = system.problem, system.t, teacher_assignment(system.problem)
     state, kinked = perfect_overlaps(problem, t, U0), is_kinked(system)
@@ -568,13 +561,13 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
                 f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative, and so no modes, where a "
                 "student meets its teacher. Use a smooth activation, such as 'softplus' or 'gelu', or add noise."
             )
-        return Root(state, 0.0, True), perfect_jacobian(system, state)
+        return Root(state, 0.0, jacobian=perfect_jacobian(system, state))
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
     subspace = subspace_of(problem, state, copies, copies=True)
     # where the perfect solution is one of many, or its modes are unknown, the dynamics itself must choose
     if kinked or not perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).isolated:
-        return _approach(system, state, subspace), None
+        return _approach(system, state, subspace)
     share, step, found, y = 0.0, 0.01, None, subspace.coordinates(flatten(state))
     while found is None or share < 1.0:
         tried = min(1.0, share + step)
@@ -589,4 +582,4 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Found:
                 f"the perfect solution is lost at {share:.3g} of this noise and weight decay, at learning rate "
                 f"{float(problem.sgd.lr):g}; lower them (see critical_learning_rate)."
             )
-    return Root(found.state, float(np.max(np.abs(flatten(found.state) - flatten(state)))), found.stable), None
+    return found._replace(distance=float(np.max(np.abs(flatten(found.state) - flatten(state)))))

@@ -18,7 +18,6 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.errors import InputError
 from tutelage.moments import moments_for
-from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
 
@@ -56,17 +55,11 @@ class CriticalRate(LearningRates):
 
     mode: Mode
 
-    @property
-    def share(self) -> float | None:
-        """The problem's own learning rate over eta_c; None for a schedule."""
-        lr = self.problem.sgd.lr
-        return None if callable(lr) else float(lr) / self.rate
-
     def __str__(self) -> str:
-        lines = [f"critical learning rate: {self.rate:.8g}; above it a deviation {self.mode.name}"]
-        if self.share is not None:
-            word = "stable" if self.share < 1 else "NOT stable"
-            lines.append(f"this problem: lr = {float(self.problem.sgd.lr):g}, {self.share:.4g} of it: zero error is {word}")
+        lines, lr = [f"critical learning rate: {self.rate:.8g}; above it a deviation {self.mode.name}"], self.problem.sgd.lr
+        if not callable(lr):
+            word = "stable" if float(lr) < self.rate else "NOT stable"
+            lines.append(f"this problem: lr = {float(lr):g}, {float(lr) / self.rate:.4g} of it: zero error is {word}")
         return self._with_noise_note(*lines)
 
 
@@ -83,11 +76,6 @@ class DecayRate(LearningRates):
     inside: float
     outside: float
 
-    @property
-    def limited_by(self) -> str:
-        """Which of the two is slower: "inside" or "outside" the teachers' span."""
-        return "inside" if 2 * self.inside < self.outside else "outside"
-
     def __str__(self) -> str:
         falls = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
         leaves = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
@@ -95,7 +83,7 @@ class DecayRate(LearningRates):
             falls if self.rate > 0 else leaves,
             f"  inside the teachers' span: {self.inside:.6g}, which enters the error squared: {2 * self.inside:.6g}",
             f"  outside the teachers' span: {self.outside:.6g}, which enters it linearly",
-            f"  the slower is {self.limited_by}",
+            f"  the slower is {'inside' if 2 * self.inside < self.outside else 'outside'}",
         )
 
 
@@ -160,15 +148,13 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
         return stable, np.array([dynamics.noise_floor(lr) for lr in stable])
 
 
-def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> CriticalRate:
+def critical_learning_rate(problem: Problem) -> CriticalRate:
     """The constant learning rate eta_c above which zero error is unstable.
 
     Parameters
     ----------
     problem : Problem
         Its learning rate and label noise are ignored.
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -187,27 +173,25 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
     2.306828
     """
-    dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"), quadrature)
+    dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
     rate = dynamics.critical_rate
     if not np.isfinite(rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
     # the mode that stands still at this rate, named by what it does just above
     there, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
-    J = perfect_jacobian(OrderParameters(there, dynamics.t, quadrature=quadrature), state)
+    J = perfect_jacobian(OrderParameters(there, dynamics.t), state)
     first = named_modes(state, dynamics.t, J, subspace_of(there, state))[0]
     lost = replace(first, name=Namer(state, dynamics.t).name(1.0, first.right[:, None]))
     return CriticalRate(problem, dynamics, rate, lost)
 
 
-def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> DecayRate:
+def decay_rate(problem: Problem) -> DecayRate:
     """The rate at which e_g finally falls, near the perfect solution, at the problem's constant learning rate.
 
     Parameters
     ----------
     problem : Problem
         Label noise is ignored; with it the error stops at a floor (`noise_floor`).
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -221,20 +205,18 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
     0.044185
     """
     problem = with_constant_rates(problem, "decay_rate")
-    dynamics, lr = perfect_dynamics(problem, quadrature), float(problem.sgd.lr)
+    dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
     inside, outside = slowest_rates(dynamics, lr)
     return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
 
 
-def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> BestRate:
+def best_constant_rate(problem: Problem) -> BestRate:
     """The constant learning rate at which e_g finally falls fastest: the maximum of `decay_rate` below eta_c.
 
     Parameters
     ----------
     problem : Problem
         Its learning rate is ignored. Rates of readouts and biases follow it unless they are set.
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -254,7 +236,7 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     from scipy.optimize import fminbound
 
     problem = with_constant_rates(problem, "best_constant_rate")
-    dynamics = perfect_dynamics(problem, quadrature)
+    dynamics = perfect_dynamics(problem)
     critical = dynamics.critical_rate
     if not np.isfinite(critical):
         raise InputError("the decay only grows with the learning rate here, so there is no best one.")
@@ -270,15 +252,13 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     return BestRate(problem, dynamics, -float(least), float(lr), critical)
 
 
-def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> NoiseFloor:
+def noise_floor(problem: Problem) -> NoiseFloor:
     """e_g(infinity) / sigma^2 as sigma -> 0, by linear response of the perfect solution at the problem's learning rate.
 
     Parameters
     ----------
     problem : Problem
         Zero error must exist and be stable; otherwise InputError is raised.
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -298,15 +278,15 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")
-    dynamics, lr = perfect_dynamics(problem, quadrature, isolated=False), float(problem.sgd.lr)
+    dynamics, lr = perfect_dynamics(problem, isolated=False), float(problem.sgd.lr)
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
 
 
-def perfect_dynamics(problem: Problem, quadrature: Quadrature | None, isolated: bool = True) -> PerfectLearning:
+def perfect_dynamics(problem: Problem, isolated: bool = True) -> PerfectLearning:
     """The linear dynamics around the perfect solution, which must be isolated unless that does not matter."""
     K, M = problem.student.hidden, problem.teacher.hidden
     _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
-    found = perfect_learning(problem, t, moments_for(problem, quadrature))
+    found = perfect_learning(problem, t, moments_for(problem))
     if isolated:
         found.require_isolated()
     return found

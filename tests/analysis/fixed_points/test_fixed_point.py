@@ -26,9 +26,9 @@ def naive_drift(point, flow=False):
     """dR and dQ at a fixed point of isotropic inputs and equal readouts, by loops."""
     problem, K = point.problem, point.R.shape[0]
     C = np.block([[point.Q, point.R], [point.R.T, point.T]]).tolist()
-    w = [*(-point.readout), *np.asarray(problem.teacher.readout)]
+    w = [*(-point.state.readout), *np.asarray(problem.teacher.readout)]
     pull, error = naive.averages(naive.Erf, C, w, K)
-    lr, v = float(problem.sgd.lr), point.readout
+    lr, v = float(problem.sgd.lr), point.state.readout
     dR = lr * v[:, None] * pull[:, K:] - lr * float(problem.sgd.weight_decay) * point.R
     dQ = lr * v[:, None] * pull[:, :K] - lr * float(problem.sgd.weight_decay) * point.Q
     G = 0 if flow else naive.spread(naive.Erf, C, w, K, float(problem.noise))
@@ -113,9 +113,9 @@ def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
         warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         start = tu.Start(*symmetric_overlaps(2, 0.3, 0.3, 0.4, 0.4))
         out = tu.solve(problem, start, [0, 200], gradient_flow=True, rtol=1e-10)
-    np.testing.assert_allclose(point.r, out.variables["r"][-1], atol=1e-8)
-    np.testing.assert_allclose(point.q, out.variables["q"][-1], atol=1e-8)
-    assert np.ptp(point.r[:, 0, 0]) > 0.05
+    np.testing.assert_allclose(point.state.r, out.variables["r"][-1], atol=1e-8)
+    np.testing.assert_allclose(point.state.q, out.variables["q"][-1], atol=1e-8)
+    assert np.ptp(point.state.r[:, 0, 0]) > 0.05
     assert point.error == pytest.approx(out.error[-1], rel=1e-8)
 
 
@@ -131,7 +131,7 @@ def test_modes_are_the_eigenvectors_and_predict_a_solve():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
             out = tu.solve(point.problem, tu.Start(moved.r[0], moved.q[0]), [0, 4])
-        end = np.concatenate([out.R[-1].ravel(), out.Q[-1][np.triu_indices(2)], point.readout]) - at
+        end = np.concatenate([out.R[-1].ravel(), out.Q[-1][np.triu_indices(2)], point.state.readout]) - at
         grown = left @ end / size
         assert grown[i] == pytest.approx(np.exp(4 * point.modes[i].rate), rel=1e-3)
         np.testing.assert_allclose(np.delete(grown, i), 0, atol=1e-3)
