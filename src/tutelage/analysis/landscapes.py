@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._html import ResultCard
@@ -34,7 +33,6 @@ from tutelage.dynamics.order_parameters import Point, averages_of, field_means, 
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update
-from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Network, Problem
@@ -57,7 +55,8 @@ class Span:
 
     basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
     level (S,), lam (S,): level and eigenvalue of each; taught (S,): does it lie in the span of the teachers? dims, lam_levels:
-    dimensions and eigenvalues of the levels; outside: how many of the dimensions are left.
+    dimensions and eigenvalues of the levels; outside: how many of the dimensions are left. axes (N, N): those of the levels in
+    the coordinates of the weights; None: they are the same.
     """
 
     basis: list[np.ndarray]
@@ -69,11 +68,13 @@ class Span:
     dims: Int[np.ndarray, " L"]
     lam_levels: Float[np.ndarray, " L"]
     outside: Int[np.ndarray, " L"]
+    axes: Float[np.ndarray, "N N"] | None
 
     def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
-        """Directions (..., S) of the span as arrays (..., N), in the eigenbasis of the inputs."""
+        """Directions (..., S) of the span as arrays (..., N), in the coordinates of the weights."""
         parts = np.split(coordinates, np.cumsum([u.shape[0] for u in self.basis])[:-1], axis=-1)
-        return np.concatenate([x @ u for x, u in zip(parts, self.basis, strict=True)], axis=-1)
+        directions = np.concatenate([x @ u for x, u in zip(parts, self.basis, strict=True)], axis=-1)
+        return directions if self.axes is None else directions @ self.axes
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -92,7 +93,7 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     sizes = np.array([u.shape[0] for u in basis])
     level = np.repeat(np.arange(dims.size), sizes)
     taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
-    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, dims - sizes)
+    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, dims - sizes, problem.inputs.basis)
 
 
 def row_space(rows: np.ndarray, least: float) -> np.ndarray:
@@ -103,15 +104,13 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     return basis[sizes > least]
 
 
-def hessian_at(
-    problem: Problem, span: Span, readout: np.ndarray, quadrature: Quadrature | None
-) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def hessian_at(problem: Problem, span: Span) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
-    at = Point(*(jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout)))
-    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, at)
+    at = Point(*(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout)))
+    out = _error_and_derivatives(averages_of(problem), shared_parity(problem), mean, at)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -163,9 +162,9 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
         )
 
 
-def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]]:
     """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it."""
-    c, t = span.students, span.teachers
+    c, t, readout = span.students, span.teachers, np.asarray(problem.student.readout)
     free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
     if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters
         free = np.linalg.svd(readout[None])[2][1:]
@@ -320,9 +319,9 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
             raise InputError(
                 f"the Hessian has {self.gradient.size} rows; at most {LARGEST_MATRIX} are written out. Use .spectrum instead."
             )
-        K, lam, basis = len(self.A), np.repeat(self.span.lam_levels, self.span.dims), self.problem.inputs.basis
-        omega = np.diag(lam) if basis is None else basis.T * lam @ basis
-        inside = _in_inputs(self.problem, self.span, np.eye(self.span.lam.size))  # (S, N)
+        K, lam, axes = len(self.A), np.repeat(self.span.lam_levels, self.span.dims), self.span.axes
+        omega = np.diag(lam) if axes is None else axes.T * lam @ axes
+        inside = self.span.in_weights(np.eye(self.span.lam.size))  # (S, N)
         whole = np.einsum("ksjt,sn,tm->knjm", self.matrix.reshape(K, len(inside), K, -1), inside, inside)
         whole -= np.einsum("kj,nm->knjm", self.A, omega - inside.T @ inside @ omega)
         return whole.reshape(self.gradient.size, -1)
@@ -334,7 +333,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
                 f"{curvature.family!r} means every direction orthogonal to student and teacher vectors; give a curvature "
                 "inside their span, or use curvature.directions, the combinations of student units."
             )
-        return _in_inputs(self.problem, self.span, curvature.directions)
+        return self.span.in_weights(curvature.directions)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: e_g = {self.error:.6g}, gradient {self.gradient_norm:.2g}"]
@@ -347,14 +346,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         return "\n".join(lines)
 
 
-def landscape(
-    problem: Problem,
-    weights: Numbers,
-    teacher_weights: Numbers,
-    *,
-    readout: ArrayLike | None = None,
-    quadrature: Quadrature | None = None,
-) -> Landscape:
+def landscape(problem: Problem, weights: Numbers, teacher_weights: Numbers) -> Landscape:
     """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
 
     Parameters
@@ -363,10 +355,6 @@ def landscape(
         Any activation and spectrum.
     weights, teacher_weights : arrays (K, N) and (M, N)
         W and W*, in the coordinates of `start_from_weights`.
-    readout : array, optional
-        v, if not that of the problem.
-    quadrature : Quadrature, optional
-        As in `solve`.
 
     Returns
     -------
@@ -388,11 +376,7 @@ def landscape(
     'minimum'
     """
     problem = require_problem(problem, "landscape")
-    v = problem.student.readout if readout is None else checks.as_array("readout", readout)
-    checks.require_untraced("the readout", "landscape", v)
-    checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
-    checks.require_finite("readout", v)
-    v = np.asarray(v, float)
+    checks.require_untraced("the readout", "landscape", problem.student.readout)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:
@@ -401,15 +385,11 @@ def landscape(
             f"{span.students.size} rows, of at most {LARGEST_MATRIX}. Use fewer levels."
         )
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
-    error, A, slope, matrix = hessian_at(problem, span, v, quadrature)
-    gradient, (inside, outside) = _in_inputs(problem, span, slope), orbit_of(problem, span, v)
+    error, A, slope, matrix = hessian_at(problem, span)
+    gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
-    dim, size = (
-        int(span.dims.sum()),
-        largest * max(float(np.linalg.norm(span.students)), float(np.linalg.norm(span.teachers))),
-    )
-    length = float(np.linalg.norm(gradient))
-    critical = length <= CRITICAL_GRADIENT * size
+    size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))
+    critical = bool(length <= CRITICAL_GRADIENT * largest * size)
     spectrum = spectrum_of(span, A, matrix, (inside, outside) if critical else None)
     down, flat, up = (sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign) for sign in (-1, 0, 1))
     kind = "not a critical point"
@@ -418,9 +398,3 @@ def landscape(
     orbit = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
     found = kind, error, gradient, length, critical, spectrum, down, flat, orbit, dim, len(A) * dim
     return Landscape(problem, *found, span, A, matrix)
-
-
-def _in_inputs(problem: Problem, span: Span, coordinates: np.ndarray) -> np.ndarray:
-    """Directions (..., S) of the span in the coordinates in which the weights were given."""
-    directions, basis = span.in_weights(coordinates), problem.inputs.basis
-    return directions if basis is None else directions @ basis

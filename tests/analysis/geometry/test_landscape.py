@@ -59,9 +59,9 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_error(activation, input
 
 def test_hessian_with_biases_and_another_readout():
     mean, readout = np.array([0.3, -0.4, 0.2, 0.1]), np.array([0.5, 1.1])
-    problem = pair(2, 2, "tanh", student={"bias": mean[:2]}, teacher={"bias": mean[2:]})
+    problem = pair(2, 2, "tanh", student={"bias": mean[:2], "readout": readout}, teacher={"bias": mean[2:]})
     W, W_teacher = 0.8 * vectors(2, 1), vectors(2, 2)
-    found = tu.analysis.landscape(problem, W, W_teacher, readout=readout)
+    found = tu.analysis.landscape(problem, W, W_teacher)
     by_hand = lambda W: error_by_hand("tanh", W, W_teacher, readout, np.ones(N), mean)  # noqa: E731
     direction = vectors(2, 5) / 4
     first, second = derivatives_by_hand(by_hand, W, direction)
@@ -180,7 +180,8 @@ def test_symmetries_of_other_networks():
     assert alone.orbit == 2 * (N - 2) - 3
     linear = tu.analysis.landscape(pair(2, 2, "linear"), T[::-1], T)
     assert linear.flat == linear.orbit == N
-    silent = tu.analysis.landscape(pair(3, 2), np.concatenate([T, vectors(1, 9)]), T, readout=[1.0, 1.0, 0.0])
+    idle = pair(3, 2, student={"readout": [1.0, 1.0, 0.0]})
+    silent = tu.analysis.landscape(idle, np.concatenate([T, vectors(1, 9)]), T)
     assert silent.error < 1e-15
     assert silent.flat == N
     assert silent.merely_flat == 0
@@ -230,7 +231,6 @@ def test_what_is_refused():
     cases = [
         (lambda: tu.analysis.landscape("erf", T, T), ("Problem",)),
         (lambda: tu.analysis.landscape(pair(2, 2), T[:1], T), ("weights", "(2, N)")),
-        (lambda: tu.analysis.landscape(pair(2, 2), T, T, readout=[1.0]), ("readout",)),
         (lambda: tu.analysis.landscape(pair(2, 2, "relu"), T * [[0.0], [1.0]], T), ("student unit 1", "relu")),
         (
             lambda: tu.analysis.landscape(
