@@ -96,7 +96,7 @@ class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
 
 
 def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0.1) -> Plateaus | RunResults:
-    """Find the plateaus of a solved trajectory, of one run, or of every run of a simulation.
+    """Find the plateaus of a trajectory, of one run or of every run; docs/how-to/plateaus-and-phases.md defines them.
 
     Parameters
     ----------
@@ -112,24 +112,17 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
     -------
     Plateaus or RunResults
 
-    Notes
-    -----
-    docs/how-to/plateaus-and-phases.md defines a plateau and discusses the accuracy of the rate.
-
     Examples
     --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> theory = tu.solve(problem, tu.Start([[0.11, 0.1], [0.1, 0.11]], [[0.1, 0.0], [0.0, 0.1]]), 400.0)
     >>> found = tu.analysis.plateaus(theory)
     >>> len(found), round(found[0].height, 4)
     (1, 0.0146)
     """
-    given = float(checks.as_array("share", share)) if np.ndim(share) == 0 else np.nan
-    if not 0 < given < 1:
-        raise InputError(f"share is {checks.shown(share)}; it must be a number between 0 and 1, such as 0.1.")
-    return read_curves(trajectory, run, "plateaus", lambda curve: find_plateaus(curve, given), LEAST_TIMES)
+    share = float(checks.as_number("share", share, checks.require_positive, checks.require_probability))
+    return read_curves(trajectory, run, "plateaus", lambda curve: find_plateaus(curve, share), LEAST_TIMES)
 
 
 def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
@@ -220,10 +213,8 @@ def _growth(curve: Curve, start: float, end: float, until: float) -> dict[str, A
     terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
     b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
     line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
-    error = float(
-        np.hypot(line.error, noise / inside[0] / (t[-1] - t[0]))
-    )  # with what the noise at the beginning does to it
-    window = float(t[0]), float(t[-1])
+    window, early = (float(t[0]), float(t[-1])), noise / inside[0] / (t[-1] - t[0])  # what the noise at first does to it
+    error = float(np.hypot(line.error, early))
     return {"growth_rate": line.slope, "growth_error": error, "growth_window": window, "departure": u}
 
 
@@ -310,23 +301,18 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
     Parameters
     ----------
     trajectory, run
-        As in `plateaus`.
+        As in `plateaus`, of at least two student and two teacher units.
 
     Returns
     -------
     Specialization or RunResults
         Units are counted from 0, like the rows of R.
 
-    Notes
-    -----
-    At least two student and two teacher units are needed.
-
     Examples
     --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> theory = tu.solve(problem, tu.Start([[0.11, 0.1], [0.1, 0.11]], [[0.1, 0.0], [0.0, 0.1]]), 400.0)
     >>> found = tu.analysis.specialization(theory)
     >>> found.permutation, round(found.final, 3)
     (array([0, 1]), 0.999)
@@ -407,9 +393,8 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
             )
         if self.time == self.end_time:
             up_to = " up to fluctuations" if self.curve.noisy else ""
-            return (
-                f"train on: the error is smallest{up_to}, {self.value:.5g}, at the last recorded time, {self.end_time:.5g}"
-            )
+            where = f"{self.value:.5g}, at the last recorded time, {self.end_time:.5g}"
+            return f"train on: the error is smallest{up_to}, {where}"
         return f"do not train: the error is smallest, {self.value:.5g}, at the first recorded time, {self.time:.5g}"
 
 
@@ -513,7 +498,7 @@ class Phases(ResultSequence[Phase], CurveResult, figure="plot_phases"):
 
 
 def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResults:
-    """Divide a solved trajectory, one run, or every run of a simulation into named phases.
+    """Divide a trajectory, one run or every run into named phases; docs/how-to/plateaus-and-phases.md defines them.
 
     Parameters
     ----------
@@ -525,16 +510,11 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
     Phases or RunResults
         `phases(theory).at(alpha)` names the phase at a time.
 
-    Notes
-    -----
-    docs/how-to/plateaus-and-phases.md defines the phases.
-
     Examples
     --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> theory = tu.solve(problem, tu.Start([[0.11, 0.1], [0.1, 0.11]], [[0.1, 0.0], [0.0, 0.1]]), 400.0)
     >>> [phase.name for phase in tu.analysis.phases(theory)]
     ['search', 'symmetric plateau', 'specialization', 'convergence']
     """

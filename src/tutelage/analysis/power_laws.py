@@ -9,7 +9,7 @@ and at least the distance to Aitken's limit of their sequence: that covers y = c
 `spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 
 import numpy as np
@@ -146,7 +146,7 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
 
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
     last x of the fit, decades wide, a share of all the data's decades; reason: how it came about. parts: slopes of its
-    thirds (or halves). local_x, local_slope: d ln y / d ln x along all the data.
+    thirds (or halves). local_slope: d ln y / d ln x along all the data that have logarithms.
     """
 
     amplitude: float
@@ -156,7 +156,6 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
     share: float
     points: int
     reason: str
-    local_x: np.ndarray
     local_slope: np.ndarray
     x: np.ndarray
     y: np.ndarray
@@ -223,54 +222,44 @@ def fit_exponent(
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
     chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
-    constant, ends = _is_constant(line, tolerance, CERTAIN_DRIFT), (float(np.exp(X[0])), float(np.exp(X[-1])))
-    positive = (x > 0) & (y > 0)
-    local_x, local_slope = _local_slopes(np.log(x[positive]), np.log(y[positive]))
-    decades = float(np.log10(ends[1] / ends[0]))
-    share, amplitude = float(decades / np.log10(local_x[-1] / local_x[0])), float(np.exp(line.intercept))
-    fit = line.slope, line.intercept, line.statistical, line.systematic, line.parts, line.certainty
-    return Exponent(*fit, amplitude, constant, ends, decades, share, X.size, reason, local_x, local_slope, x, y, sd)
+    amplitude, constant = float(np.exp(line.intercept)), _is_constant(line, tolerance, CERTAIN_DRIFT)
+    positive, ends = (x > 0) & (y > 0), (float(np.exp(X[0])), float(np.exp(X[-1])))
+    whole = np.log(x[positive])
+    decades, share = float(np.log10(ends[1] / ends[0])), float((X[-1] - X[0]) / (whole[-1] - whole[0]))
+    found = amplitude, constant, ends, decades, share, X.size, reason, _local_slopes(whole, np.log(y[positive]))
+    return Exponent(*astuple(line), *found, x, y, sd)
 
 
 def _fitted_points(
     given_x: ArrayLike, given_y: ArrayLike, y_error: ArrayLike | None, window: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
     """x, y and the errors of y as arrays, and which points lie in the window: enough positive ones over a wide enough range."""
-    x, y = checks.as_array("x", given_x), checks.as_array("y", given_y)
-    sd = None if y_error is None else checks.as_array("y_error", y_error)
-    checks.require_untraced("the curve", "fit_exponent", x, y, sd)
-    checks.require_increasing("x", x)
-    checks.require_shape("y", y, x.shape, fix="One value for each x.")
-    checks.require_finite("y", y)
-    if sd is not None:
-        checks.require_shape("y_error", sd, x.shape, fix="One error for each y.")
-        checks.require_positive("y_error", sd, fix="Leave it out if the errors are not known.")
+    checks.require_untraced("the curve", "fit_exponent", given_x, given_y, y_error)
+    x = checks.as_array("x", given_x, checks.require_increasing)
+    y = checks.as_array("y", given_y, checks.require_finite, shapes=[x.shape], fix="One value for each x.")
+    sd = checks.as_array("y_error", y_error, checks.require_positive, shapes=[x.shape], fix="One for each y.", optional=True)
     inside = np.ones(x.size, bool)
     if window is not None:
-        edges = checks.as_array("window", window)
-        checks.require_shape("window", edges, (2,), fix="Give the first and the last x.")
-        low, high = (float(e) for e in edges)
+        low, high = checks.as_array("window", window, shapes=[(2,)], fix="Give the first and the last x.").tolist()
         if not 0 < low < high:
             raise InputError(f"window is ({low:g}, {high:g}); it must be two positive numbers, the smaller one first.")
         inside = (x >= low * (1 - 1e-12)) & (x <= high * (1 + 1e-12))
-        if not inside.any():
-            raise InputError(f"window is ({low:g}, {high:g}), where there is no data; x runs from {x[0]:g} to {x[-1]:g}.")
     for name, values in (("x", x[inside]), ("y", y[inside])):
         if np.any(values <= 0):
             raise InputError(
                 f"{name} contains {np.min(values):g}, which has no logarithm; every fitted entry must be positive. "
                 "Leave it out (time zero, say), or give window=(first, last)."
             )
-    count = int(inside.sum())
-    if count < LEAST_POINTS:
+    if inside.sum() < LEAST_POINTS:
         raise InputError(
-            f"there are {count} points to fit; an exponent with an error needs at least {LEAST_POINTS}. Add points."
+            f"there are {inside.sum()} points to fit; an exponent needs at least {LEAST_POINTS}. Add points, or widen the "
+            f"window: x runs from {x[0]:g} to {x[-1]:g}."
         )
     decades = float(np.log10(x[inside][-1] / x[inside][0]))
     if decades < LEAST_DECADES * (1 - 1e-9):
         raise InputError(
-            f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or read "
-            "local slopes off np.gradient(np.log(y), np.log(x))."
+            f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or "
+            "read local slopes off np.gradient(np.log(y), np.log(x))."
         )
     return x, y, sd, inside
 
@@ -298,7 +287,7 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
     )
 
 
-def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _local_slopes(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
     reach = (X[-1] - X[0]) / 16  # to each side
     slopes = np.empty(X.size)
@@ -308,7 +297,7 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
             near = np.arange(3) + np.clip(i - 1, 0, X.size - 3)
         centered = X[near] - X[near].mean()
         slopes[i] = centered @ Y[near] / (centered @ centered)
-    return np.exp(X), slopes
+    return slopes
 
 
 @dataclass(frozen=True, repr=False)

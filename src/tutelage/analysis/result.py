@@ -4,10 +4,10 @@ A solve is one curve. A simulation is one curve per run, and the results of an a
 divergence only the times before it are kept. Everything here is NumPy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from inspect import signature
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -53,20 +53,14 @@ class AnalysisResult(ResultCard):
         return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"
 
 
-class ResultSequence(AnalysisResult, Generic[Item]):
+class ResultSequence(AnalysisResult, Sequence[Item]):
     """A result whose first field is what it is a sequence of."""
 
-    def _items(self) -> tuple[Item, ...]:
-        return getattr(self, fields(self)[0].name)  # pyright: ignore[reportArgumentType]
-
     def __len__(self) -> int:
-        return len(self._items())
+        return len(self[:])
 
-    def __getitem__(self, index: int) -> Item:
-        return self._items()[index]
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._items())
+    def __getitem__(self, index: Any) -> Any:
+        return getattr(self, fields(self)[0].name)[index]  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def _draw_power_law(
     top.set(xscale="log", yscale="log")
     top.plot(x, y, label=names[0], **plain_dots(0, 3.4))
     top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
-    bottom.plot(fit.local_x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
+    bottom.plot(x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
     bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
     if error > 0:
         fill_band(bottom, edges, np.full(2, value), np.full(2, error), COLORS[1])

@@ -193,11 +193,14 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
     [
         (
             lambda: tu.analysis.fit_exponent([1, 10, 100], [3, 2, 1]),
-            "there are 3 points to fit; an exponent .* needs at least 5",
+            "there are 3 points to fit; an exponent needs at least 5",
         ),
         (lambda: tu.analysis.fit_exponent(np.arange(20), 1.0 + np.arange(20)), "x contains 0, which has no logarithm"),
         (lambda: tu.analysis.fit_exponent(X, X - 2.0), "y contains -1, which has no logarithm"),
-        (lambda: tu.analysis.fit_exponent(X, 1 / X, (2000.0, 3000.0)), r"where there is no data; x runs from 1 to 1000"),
+        (
+            lambda: tu.analysis.fit_exponent(X, 1 / X, (2000.0, 3000.0)),
+            "there are 0 points .* widen the window: x runs from 1 to 1000",
+        ),
         (lambda: tu.analysis.fit_exponent(X, 1 / X, (10.0, 20.0)), "span 0.3 decades of x; a power law needs at least 0.5"),
         (lambda: tu.analysis.fit_exponent(X, 1 / X, (20.0, 10.0)), "two positive numbers, the smaller one first"),
         (lambda: tu.analysis.fit_exponent(X, 1 / X, 10.0), "window is 10, a single number; it must have shape"),

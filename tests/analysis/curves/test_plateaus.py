@@ -244,7 +244,10 @@ def test_plateaus_of_small_networks():
     ("ask", "sentence"),
     [
         (lambda: tu.analysis.plateaus(None), "got None; give it what solve or simulate returned"),
-        (lambda: tu.analysis.plateaus(from_plateau(1e-3), share=2.0), "share is 2.0; it must be a number between 0 and 1"),
+        (
+            lambda: tu.analysis.plateaus(from_plateau(1e-3), share=2.0),
+            "share is 2; it must be a probability between 0 and 1",
+        ),
         (lambda: tu.analysis.plateaus(from_plateau(1e-3), run=0), "run is 0; this trajectory is a single curve"),
         (lambda: tu.analysis.plateaus(runs("linear"), run=8), "run is 8; this trajectory has runs 0 to 5"),
         (lambda: tu.analysis.plateaus(thinned(from_plateau(1e-3), 40)), "has 6 recorded times; plateaus needs at least 8"),
