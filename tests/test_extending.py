@@ -148,9 +148,8 @@ def test_an_activation_in_one_line(swish, folder):
 def test_the_kernel_of_an_activation_lives_where_the_text_says():
     from tutelage.simulation import numba_kernels, step_constants
 
-    says("src/tutelage/simulation/numba_kernels.py", "value", "slope", "ACTIVATIONS", "simulation/step_constants.py")
-    assert callable(numba_kernels.value)
-    assert callable(numba_kernels.slope)
+    says("src/tutelage/simulation/numba_kernels.py", "activate", "ACTIVATIONS", "simulation/step_constants.py")
+    assert callable(numba_kernels.activate)
     assert step_constants.ACTIVATIONS["tanh"] == numba_kernels.TANH
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import tutelage as tu
 from tutelage.simulation.runs import stream
-from tutelage.simulation.weights import LAWS, DrawnInputs, RowInputs
+from tutelage.simulation.weights import LAWS, drawn_rows, given_rows
 
 PROBLEM = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.Spectrum([2.0, 0.5], [0.5, 0.5]), sgd=tu.SGD(0.5))
 START = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
@@ -14,8 +14,8 @@ START = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
 @pytest.mark.parametrize("law", [law for law in LAWS if law != "student_t3"])
 def test_laws_have_the_variance_of_their_level(law):
     dims = np.array([20, 20])
-    source = DrawnInputs(PROBLEM, dims, law, stream(0, 0))
-    block = np.concatenate([source.rows(0, 1000).copy() for _ in range(40)])
+    source = drawn_rows(PROBLEM, dims, law, stream(0, 0))
+    block = np.concatenate([source(0, 1000) for _ in range(40)])
     lam = np.repeat(PROBLEM.inputs.eigenvalues, dims)
     covariance = block.T @ block / block.shape[0]
     tail = 9.0 if law == "student_t" else 3.0  # kurtosis
@@ -31,14 +31,14 @@ def test_three_degrees_of_freedom():
     from scipy import stats
 
     problem = tu.Problem(tu.Network(1), tu.Network(1))
-    rows = DrawnInputs(problem, np.array([20]), "student_t3", stream(0, 0)).rows(0, 1000).ravel()
+    rows = drawn_rows(problem, np.array([20]), "student_t3", stream(0, 0))(0, 1000).ravel()
     assert stats.kstest(rows, stats.t(3, scale=np.sqrt(1 / 3)).cdf).pvalue > 1e-3
     assert stats.kstest(rows, stats.t(5, scale=np.sqrt(3 / 5)).cdf).pvalue < 1e-6
 
 
 def test_gaussian_rows_are_those_of_numpy():
-    source = DrawnInputs(tu.Problem(tu.Network(1), tu.Network(1)), np.array([7]), "gaussian", stream(1, 0))
-    np.testing.assert_array_equal(source.rows(0, 5), stream(1, 0).standard_normal((5, 7)))
+    source = drawn_rows(tu.Problem(tu.Network(1), tu.Network(1)), np.array([7]), "gaussian", stream(1, 0))
+    np.testing.assert_array_equal(source(0, 5), stream(1, 0).standard_normal((5, 7)))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -52,10 +52,10 @@ def test_many_coordinates_make_any_law_gaussian(law):
 def test_orders_of_rows():
     data = np.arange(12.0)[:, None] * np.ones(2)
     problem = tu.Problem(tu.Network(1), tu.Network(1))
-    rows = {order: RowInputs(problem, data, order, stream(0, 0)) for order in ("given", "shuffled", "sampled")}
-    given = np.concatenate([rows["given"].rows(i, 4) for i in (0, 4, 8)])[:, 0]
-    shuffled = np.concatenate([rows["shuffled"].rows(i, 4) for i in (0, 4, 8)])[:, 0]
-    sampled = np.concatenate([rows["sampled"].rows(i, 40) for i in range(10)])[:, 0]
+    rows = {order: given_rows(problem, data, order, stream(0, 0)) for order in ("given", "shuffled", "sampled")}
+    given = np.concatenate([rows["given"](i, 4) for i in (0, 4, 8)])[:, 0]
+    shuffled = np.concatenate([rows["shuffled"](i, 4) for i in (0, 4, 8)])[:, 0]
+    sampled = np.concatenate([rows["sampled"](i, 40) for i in range(10)])[:, 0]
     np.testing.assert_array_equal(given, data[:, 0])
     assert not np.array_equal(shuffled, given)
     np.testing.assert_array_equal(np.sort(shuffled), given)

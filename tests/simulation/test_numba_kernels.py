@@ -82,5 +82,5 @@ def test_a_kernel_that_reaches_outside_is_found(name):
     module = ModuleType("elsewhere")
     exec("def kernel(x):\n    return other(x)", vars(module))
     module.kernel = numba.njit(module.kernel)
-    module.other = numba_kernels.value.py_func if name == "a function" else (1.0, 2.0)
+    module.other = numba_kernels.activate.py_func if name == "a function" else (1.0, 2.0)
     assert len(outside(module)) == 1

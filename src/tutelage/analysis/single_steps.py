@@ -40,7 +40,7 @@ from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
-from tutelage.simulation.weights import FILL, LAWS
+from tutelage.simulation.weights import LAWS
 
 COVARIANCE_ROUNDING = 1e-8  # how far a covariance may be from symmetric and positive, relative to its largest entry
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
@@ -164,8 +164,7 @@ def _input_batches(
     scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
     together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
     for first in range(0, count, together):
-        rows = np.empty((min(together, count - first) * batch, dim))
-        FILL[law](rng, rows)
+        rows = LAWS[law](rng, (min(together, count - first) * batch, dim))
         yield (rows * scale).reshape(-1, batch, dim)
 
 

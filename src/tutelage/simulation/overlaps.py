@@ -31,10 +31,10 @@ from tutelage.simulation.jax_steps import Draws, OverlapsState, OverlapsStep
 from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
 from tutelage.simulation.runs import (
     Ended,
+    GoesOn,
     Records,
     Request,
     Runs,
-    Watch,
     empty_records,
     next_stop,
     progress_bar,
@@ -61,10 +61,9 @@ class OverlapsMethod:
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
         self.step = OverlapsStep(problem, self.constants, self.layout) if together or not has_kernels(problem) else None
 
-    def run(self, index: int, records: Records, watch: Watch) -> Ended:
+    def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
         placed, rng = self.placed[index % len(self.placed)], stream(self.request.seed, index)
-        goes_on = lambda taken: watch.goes_on(index, taken)  # noqa: E731
         if self.step is None:
             return self._in_numba(placed, rng, records, goes_on)
         step, block = self.step, max(1, min(self.stretch, STEPS, self.last))
@@ -86,15 +85,12 @@ class OverlapsMethod:
         with progress_bar(self.last * request.runs, progress) as bar:
 
             def goes_on(taken: int) -> bool:
-                if bar is not None:
-                    bar.update(taken * request.runs - bar.n)
+                bar.update(taken * request.runs - bar.n)
                 return True
 
             return Runs(records, *self._in_jax(step, self.placed, draw, block, records, goes_on))
 
-    def _in_numba(
-        self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: Callable[[int], bool]
-    ) -> Ended:
+    def _in_numba(self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
         """One run, by stretches of steps."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
         params = with_heads(params)
@@ -121,10 +117,10 @@ class OverlapsMethod:
         draw: Callable[[int], Draws],
         block: int,
         records: Records,
-        goes_on: Callable[[int], bool],
+        goes_on: GoesOn,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
-        runs, taken = records.R.shape[0], 0
+        runs, taken, going = records.R.shape[0], 0, True
         students, teachers, params, roots, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
         every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
         state = jax.tree.map(every_run, OverlapsState(students, teachers, params))
@@ -136,20 +132,18 @@ class OverlapsMethod:
 
         try:
             self._write_state(records, 0, state)
-            for first in range(0, self.last, block):
-                drawn, rates = draw(first), self.rates.table(first, first + block)
-                end, going = min(first + block, self.last), True
-                while taken < end and going:
-                    stop = next_stop(records.steps, taken, end)
-                    whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
-                    span = np.asarray(taken - first), np.asarray(stop - first)
-                    state = jax_steps.advance_overlaps(step, whole, state, roots, lengths, drawn, rates, *span)
-                    note(*checked)  # the device is busy with the next stretch meanwhile
-                    checked, taken = (stop, _within(state, bound)), stop
-                    self._write_state(records, taken, state)
-                    going = goes_on(taken) and not np.all(ended >= 0)
-                if not going:
-                    break
+            while going and taken < self.last:
+                first = taken - taken % block
+                if taken == first:
+                    drawn, rates = draw(first), self.rates.table(first, first + block)
+                stop = next_stop(records.steps, taken, min(first + block, self.last))
+                whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
+                span = np.asarray(taken - first), np.asarray(stop - first)
+                state = jax_steps.advance_overlaps(step, whole, state, roots, lengths, drawn, rates, *span)
+                note(*checked)  # the device is busy with the next stretch meanwhile
+                checked, taken = (stop, _within(state, bound)), stop
+                self._write_state(records, taken, state)
+                going = goes_on(taken) and not np.all(ended >= 0)
         except KeyboardInterrupt:
             if not np.isfinite(records.R[:, 0]).any():
                 raise

@@ -40,12 +40,13 @@ def errors_at_records(
     known = np.flatnonzero(np.isfinite(states[0]).reshape(len(states[0]), -1).all(axis=1))
     found = np.full((2, len(states[0]), *_values(problem)), np.nan)
     moments = moments_for(problem)
-    on_cpu, costly = jax.default_backend() == "cpu", by_nodes(moments) is not None or by_quadrature(moments)
-    size = (32 if costly else 512) if on_cpu else (256 if costly else 2**15)  # bounded memory, one compilation
+    nodes, on_cpu = by_nodes(moments) is not None, jax.default_backend() == "cpu"
+    costly, single = nodes or by_quadrature(moments), nodes and on_cpu  # nodes fill the cores of a CPU with one state
+    size = (512, 32, 8)[costly + single] if on_cpu else (2**15, 256)[costly]  # bounded memory, one compilation
     for first in range(0, known.size, size):
         which = known[first : first + size]
         padded = np.pad(which, (0, size - which.size), mode="edge")
-        both = _errors(as_arrays(problem), moments, np.asarray(which.size), tuple(x[padded] for x in states))
+        both = _errors(as_arrays(problem), moments, single, tuple(x[padded] for x in states))
         found[:, which] = np.stack(both)[:, : which.size]
     error, loss = found.reshape(2, *lead, *found.shape[2:])
     return error, loss
@@ -77,9 +78,9 @@ def _values(problem: Problem) -> tuple[int, ...]:
 
 @eqx.filter_jit
 def _errors(
-    problem: Problem, moments: Moments, count: Array | np.ndarray, states: tuple[np.ndarray, ...]
+    problem: Problem, moments: Moments, single: bool, states: tuple[np.ndarray, ...]
 ) -> tuple[Float[Array, "*states_each"], Float[Array, "*states_each"]]:
-    """Error and loss. A CPU averages over nodes for one state after the other, for the first `count` states alone."""
+    """Error and loss. single: of one state after the other."""
 
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b, t = at
@@ -89,11 +90,4 @@ def _errors(
         return at_covariances(problem, T, moments).error_and_loss(seen | {"R": R, "Q": Q}, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
-    if by_nodes(moments) is None or jax.default_backend() != "cpu":
-        return jax.vmap(one)(arrays)
-
-    def fill(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
-        error, loss = one(tuple(x[i] for x in arrays))
-        return both[0].at[i].set(error), both[1].at[i].set(loss)
-
-    return jax.lax.fori_loop(0, jnp.asarray(count), fill, (jnp.zeros((arrays[0].shape[0], *_values(problem))),) * 2)
+    return jax.lax.map(one, arrays) if single else jax.vmap(one)(arrays)

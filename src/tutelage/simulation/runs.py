@@ -7,8 +7,8 @@ number alone: neither the number of workers nor the number of runs changes a dig
 import sys
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from tutelage.simulation.coordinates import drift_rate
 
 BEAT = 0.2  # seconds between two looks at the runs
 Ended = tuple[Status, int]  # how a run ended, and the steps that it took
+GoesOn = Callable[[int], bool]  # told the steps taken so far; False when the run should return what it has
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ class Records(NamedTuple):
     T: Float[np.ndarray, "*run time M M"]
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """All runs: records with a leading axis of runs, NaN beyond the steps taken; status codes and steps taken."""
 
     records: Records
@@ -119,37 +119,32 @@ def write_overlaps(
         records.T[at] = np.einsum("l,...lmn->...mn", weights, t)
 
 
-class Watch:
-    """What runs and the caller share: steps taken so far, and the request to stop."""
-
-    def __init__(self, runs: int):
-        self.taken, self.stopped = np.zeros(runs, dtype=np.int64), False
-
-    def goes_on(self, run: int, taken: int) -> bool:
-        """Report progress; False when the run should return what it has."""
-        self.taken[run] = taken
-        return not self.stopped
-
-
 def stream(seed: int, *key: int) -> np.random.Generator:
     """The random stream of one purpose: `key` is the run's number, then the purpose."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 def run_in_threads(
-    run: Callable[[int, Records, Watch], Ended], request: Request, workers: int | None, progress: bool
+    run: Callable[[int, Records, GoesOn], Ended], request: Request, workers: int | None, progress: bool
 ) -> Runs:
-    """run(index, its records, watch) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
+    """run(index, its records, goes_on) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
     workers = cores() if workers is None else checks.as_count("workers", workers)
-    records, watch, futures = empty_records(request), Watch(request.runs), []
+    records, taken, stop, futures = empty_records(request), np.zeros(request.runs, dtype=np.int64), Event(), []
+
+    def one(index: int) -> Ended:
+        def goes_on(steps: int) -> bool:
+            taken[index] = steps
+            return not stop.is_set()
+
+        return run(index, Records(request.steps, *(x[index] for x in records[1:])), goes_on)
+
     with ThreadPoolExecutor(min(workers, request.runs)) as pool:
         try:
             for index in range(request.runs):
-                own = Records(request.steps, *(x[index] for x in records[1:]))
-                futures.append(pool.submit(run, index, own, watch))
-            _follow(futures, watch, int(request.steps[-1]) * request.runs, progress)
+                futures.append(pool.submit(one, index))
+            _follow(futures, taken, int(request.steps[-1]) * request.runs, progress)
         except BaseException as error:
-            watch.stopped = True
+            stop.set()
             for future in reversed(futures):
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):
@@ -158,11 +153,10 @@ def run_in_threads(
     records = Records(request.steps, *(x[: len(begun)] for x in records[1:]))
     if not np.isfinite(records.R[:, 0]).any():
         raise KeyboardInterrupt
-    status, taken = np.array(begun, dtype=int).T
-    return Runs(records, status, taken)
+    return Runs(records, *np.array(begun, dtype=int).T)
 
 
-def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> None:
+def _follow(futures: list[Future], taken: Int[np.ndarray, " run"], total: int, progress: bool) -> None:
     """Wait for all runs; an error in one ends all."""
     pending: Any = futures
     with progress_bar(total, progress) as bar:
@@ -170,16 +164,12 @@ def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> 
             done, pending = wait(pending, timeout=BEAT, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
-            if bar is not None:
-                bar.update(int(watch.taken.sum()) - bar.n)
+            bar.update(int(taken.sum()) - bar.n)
 
 
 def progress_bar(total: int, progress: bool) -> Any:
-    """A progress bar that counts steps, or None, as a context."""
-    if not progress:
-        return nullcontext()
+    """A progress bar that counts steps, as a context."""
     from tqdm.auto import tqdm
 
-    return tqdm(
-        total=total, desc="simulating", unit=" steps", unit_scale=True, delay=SILENT_SECONDS, leave=False, file=sys.stderr
-    )
+    how = {"unit": " steps", "unit_scale": True, "delay": SILENT_SECONDS, "leave": False, "file": sys.stderr}
+    return tqdm(total=total, desc="simulating", disable=not progress, **how)

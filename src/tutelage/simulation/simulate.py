@@ -8,7 +8,7 @@ three on a present-day core. Seconds per step, fitted to measurements (K, M from
 
 import warnings
 from collections.abc import Sequence
-from math import ceil, prod
+from math import ceil
 from os import PathLike
 from typing import Any
 
@@ -251,15 +251,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
         return "gaussian"
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
         return checks.known("inputs", inputs, LAWS)
-    if isinstance(inputs, str | PathLike):
-        return as_rows(inputs, "inputs")
-    rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
-    if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
-        raise InputError(
-            f"inputs have shape {rows.shape} and type {rows.dtype}; give numbers of shape (samples, N), images, the name "
-            f"of a .npy file, or a law: {', '.join(LAWS)}."
-        )
-    return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
+    return as_rows(inputs, "inputs")
 
 
 def _starts(problem: Problem, start: Start | Sequence[Start] | None, weights: Any) -> list[Start]:
@@ -322,8 +314,6 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
             f"inputs have {rows.shape[0]} rows, but {steps} steps of batch {batch} need {needed}; stop at "
             f"alpha = {reach:g}, or draw rows again and again with order='sampled'."
         )
-    if rows.shape[0] == 0:
-        raise InputError("inputs have no rows; give at least one sample.")
 
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:

@@ -14,6 +14,7 @@ teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -23,14 +24,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
 
-from tutelage.errors import InputError, Status
+from tutelage import checks
+from tutelage.errors import Status
 from tutelage.problem import Mixture, Problem, Spectrum, Tasks
-from tutelage.problem.inputs import HiddenManifold, Realized
+from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
-from tutelage.simulation.numba_kernels import advance_weights, fill_normal
-from tutelage.simulation.runs import Ended, Records, Request, Watch, next_stop, stream, write_overlaps
+from tutelage.simulation.numba_kernels import advance_weights, draw_normals
+from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 Rows = Float[np.ndarray, "samples N"]
@@ -39,7 +41,7 @@ BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough
 STRETCH = 4096  # steps whose rates are computed at once
 ORDERS = ("given", "shuffled", "sampled")
 
-Fill = Callable[[np.random.Generator, np.ndarray], None]
+Source = Callable[[int, int], Rows]  # samples first .. first + count - 1, in eigencoordinates
 
 
 def rows_per_block(problem: Problem, dim: int) -> int:
@@ -47,97 +49,50 @@ def rows_per_block(problem: Problem, dim: int) -> int:
     return max(1, BLOCK // dim // problem.rule.samples) * problem.rule.samples
 
 
-def _rademacher(rng: np.random.Generator, rows: np.ndarray) -> None:
-    bits = np.unpackbits(np.frombuffer(rng.bytes((rows.size + 7) // 8), dtype=np.uint8), count=rows.size)
-    np.multiply(bits.reshape(rows.shape), 2.0, out=rows)
-    rows -= 1.0
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    count = math.prod(shape)
+    bits = np.unpackbits(np.frombuffer(rng.bytes((count + 7) // 8), dtype=np.uint8), count=count)
+    return 2.0 * bits.reshape(shape) - 1.0
 
 
-def _uniform(rng: np.random.Generator, rows: np.ndarray) -> None:
-    rng.random(out=rows)
-    rows -= 0.5
-    rows *= np.sqrt(12.0)
-
-
-def _student_t(degrees: float) -> Fill:
-    def fill(rng: np.random.Generator, rows: np.ndarray) -> None:
-        rows[:] = rng.standard_t(degrees, size=rows.shape)
-        rows *= np.sqrt((degrees - 2) / degrees)
-
-    return fill
-
-
-FILL: dict[str, Fill] = {
-    "gaussian": fill_normal,
-    "rademacher": _rademacher,
-    "uniform": _uniform,
-    "student_t": _student_t(5.0),
-    "student_t3": _student_t(3.0),
+LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "gaussian": draw_normals,
+    "rademacher": _signs,
+    "uniform": lambda rng, shape: np.sqrt(12.0) * (rng.random(shape) - 0.5),
+    "student_t": lambda rng, shape: np.sqrt(3 / 5) * rng.standard_t(5.0, shape),
+    "student_t3": lambda rng, shape: np.sqrt(1 / 3) * rng.standard_t(3.0, shape),
 }
-LAWS = tuple(FILL)
 
 
-class DrawnInputs:
+def drawn_rows(problem: Problem, dims: Int[np.ndarray, " L"], law: str, rng: np.random.Generator) -> Source:
     """Independent coordinates of a law, scaled to the spectrum."""
+    root = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
 
-    def __init__(self, problem: Problem, dims: Int[np.ndarray, " L"], law: str, rng: np.random.Generator):
-        lam = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
-        self.root = None if np.all(lam == 1.0) else np.sqrt(lam)
-        self.fill, self.rng = FILL[law], rng
-        self.buffer = np.empty((rows_per_block(problem, lam.size), lam.size))
-
-    def rows(self, first: int, count: int) -> Rows:
-        """The next `count` samples; the array is reused at the next call."""
-        block = self.buffer[:count]
-        self.fill(self.rng, block)
-        if self.root is not None:
-            block *= self.root
+    def rows(first: int, count: int) -> Rows:
+        block = LAWS[law](rng, (count, root.size))
+        block *= root  # in place: another array of this size costs more than the numbers
         return block
 
+    return rows
 
-class RowInputs:
+
+def given_rows(problem: Problem, data: np.ndarray, order: str, rng: np.random.Generator) -> Source:
     """Rows of a user's array: as given, each once in random order, or sampled with replacement."""
+    shuffled, inputs = rng.permutation(len(data)) if order == "shuffled" else None, problem.inputs
+    center, scale = (inputs.center, float(np.asarray(inputs.scale))) if isinstance(inputs, Spectrum) else (None, 1.0)
 
-    def __init__(self, problem: Problem, data: np.ndarray, order: str, rng: np.random.Generator):
-        self.data, self.order, self.rng = data, order, rng
-        self.shuffled = rng.permutation(data.shape[0]) if order == "shuffled" else None
-        inputs = problem.inputs
-        self.basis = inputs.basis
-        self.center, self.scale = None, 1.0
-        if isinstance(inputs, Spectrum) and self.basis is not None:
-            self.center, self.scale = inputs.center, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
-
-    def rows(self, first: int, count: int) -> Rows:
-        if self.order == "sampled":
-            which: Any = self.rng.integers(self.data.shape[0], size=count)
+    def rows(first: int, count: int) -> Rows:
+        if order == "sampled":
+            which: Any = rng.integers(len(data), size=count)
         else:
-            which = slice(first, first + count) if self.shuffled is None else self.shuffled[first : first + count]
-        block = np.array(self.data[which], dtype=float, order="C")
-        if not np.isfinite(block).all():
-            raise InputError(f"inputs contain {block[~np.isfinite(block)][0]}; every entry must be a finite number.")
-        if self.basis is None:
+            which = slice(first, first + count) if shuffled is None else shuffled[first : first + count]
+        block = np.array(data[which], dtype=float, order="C")
+        checks.require_finite("inputs", block)
+        if inputs.basis is None:
             return block
-        if self.center is not None:
-            block -= self.center
-        return np.ascontiguousarray(block @ self.basis.T) * self.scale
+        return np.ascontiguousarray((block if center is None else block - center) @ inputs.basis.T / np.sqrt(scale))
 
-
-class FeatureInputs:
-    """Samples of a `HiddenManifold`, in eigencoordinates, and what they do not carry of the fields of one teacher."""
-
-    def __init__(self, features: Realized, latent: np.ndarray, teacher: np.ndarray, rng: np.random.Generator):
-        self.features, self.latent, self.teacher, self.rng = features, latent, teacher, rng
-        self.unseen = np.zeros((0, 0))
-
-    def rows(self, first: int, count: int) -> Rows:
-        N, D = self.features.matrix.shape
-        c = self.rng.standard_normal((count, D))
-        x = np.asarray(self.features.inputs.samples(c, self.features.matrix)) @ self.features.basis.T
-        self.unseen = c @ self.latent.T / np.sqrt(D) - x @ self.teacher.T / np.sqrt(N)
-        return x
-
-
-Source = DrawnInputs | RowInputs | FeatureInputs
+    return rows
 
 
 class Block(NamedTuple):
@@ -171,7 +126,7 @@ class WeightsMethod:
         self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
         self.last, self.size = int(request.steps[-1]), rows_per_block(problem, request.dim)
 
-    def run(self, index: int, records: Records, watch: Watch) -> Ended:
+    def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
         request, problem, B = self.request, self.request.problem, self.constants.batch
         which, total = index % len(request.starts), self.last * B
@@ -193,7 +148,7 @@ class WeightsMethod:
                 if end % B == 0:
                     self._write(records, end // B, state)
                 begin = end
-            if not watch.goes_on(index, last // B) and last < total:
+            if not goes_on(last // B) and last < total:
                 return Status.INTERRUPTED, last // B
         return Status.FINISHED, self.last
 
@@ -228,22 +183,37 @@ class WeightsMethod:
 
     def _blocks(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int) -> Iterator[Block]:
         """The samples of a run, and their random numbers."""
-        problem, source = self.request.problem, self._source(index, W_teacher)
-        labels, drift, hidden = (stream(self.request.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
+        request, problem, latent = self.request, self.request.problem, np.zeros((0, 0))
+        inputs, labels, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, NOISE, DRIFT, UNSEEN))
+        if self.features is not None:
+            latent = self.features.latent_teacher(W_teacher, np.asarray(problem.unseen), hidden)
+            source = lambda first, count: inputs.standard_normal((count, latent.shape[1]))  # noqa: E731
+        elif isinstance(request.inputs, str):
+            source = drawn_rows(problem, request.dims, request.inputs, inputs)
+        else:
+            source = given_rows(problem, request.inputs, request.order, inputs)
         width = 1 + self.tasks if self.loop is None else normals_needed(self.loop.problem)
         for first in range(0, total, self.size):
             samples = min(self.size, total - first)
-            rows, noise = source.rows(first, samples), np.zeros((samples, width))
+            rows, unseen, noise = source(first, samples), np.zeros((0, 0)), np.zeros((samples, width))
             if self.constants.draws or self.tasks or self.loop is not None:
                 labels.standard_normal(out=noise)
             if self.tasks and self.loop is None:
                 noise[:, 1] = ndtr(noise[:, 1])
             if isinstance(problem.inputs, Mixture):
                 rows = self._in_classes(problem.inputs, rows, noise, W_teacher)
-            unseen = source.unseen if isinstance(source, FeatureInputs) else np.zeros((0, 0))
-            if self.features is None and problem.unseen is not None:
+            if self.features is not None:
+                rows, unseen = self._of_latent(rows, latent, W_teacher)
+            elif problem.unseen is not None:
                 unseen = hidden.standard_normal((samples, problem.teacher.hidden)) @ unseen_root(problem).T
             yield Block(first, rows, unseen, noise, self._moves(which, drift, samples))
+
+    def _of_latent(self, c: np.ndarray, latent: np.ndarray, W_teacher: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """Samples of a `HiddenManifold` with latent vectors c, and what they do not carry of the fields of one teacher."""
+        assert self.features is not None
+        N, D = self.features.matrix.shape
+        x = np.asarray(self.features.inputs.samples(c, self.features.matrix)) @ self.features.basis.T
+        return x, c @ latent.T / np.sqrt(D) - x @ W_teacher.T / np.sqrt(N)
 
     def _in_classes(self, mixture: Mixture, rows: Rows, noise: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
         """Samples of drawn classes: noise with the spectrum of its class, and its mean."""
@@ -275,16 +245,6 @@ class WeightsMethod:
             amplitudes = np.repeat(np.sqrt(self.features.inputs.visible), request.dims)
             W_teacher = self.features.with_amplitudes(W_teacher, amplitudes)
         return W, W_teacher
-
-    def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> Source:
-        request, rng = self.request, stream(self.request.seed, index, INPUTS)
-        if self.features is not None:
-            frame = stream(request.seed, index, UNSEEN)
-            beta = self.features.latent_teacher(W_teacher, np.asarray(request.problem.unseen), frame)
-            return FeatureInputs(self.features, beta, W_teacher, rng)
-        if isinstance(request.inputs, str):
-            return DrawnInputs(request.problem, request.dims, request.inputs, rng)
-        return RowInputs(request.problem, request.inputs, request.order, rng)
 
     def _overlaps(self, a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "L A B"]:
         """a P_l b^T / n_l for every level."""
