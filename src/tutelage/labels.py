@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import Choice, Part, with_fields
-from tutelage._types import Array, ArrayLike, Table
+from tutelage._part import Choice, Part, by_name, with_fields
+from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
@@ -177,17 +177,13 @@ class Function(Labels):
 
     function: Callable[[Array, Array], Array]
     judged_by: str = eqx.field(static=True)
-    random: bool | None = eqx.field(static=True)
-    given_random: bool | None = eqx.field(static=True)  # None: found out
+    random: bool | None = eqx.field(static=True)  # does it depend on xi? None: not known yet
 
-    def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared", random: bool | None = None):
+    def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared"):
         if not callable(function):
             raise InputError(f"the label is {checks.shown(function)}; it must be a JAX function label(rho, xi).")
         self.function, self.judged_by = function, checks.known("metric", metric, METRICS)
-        self.random = self.given_random = random if random is None else checks.as_flag("random", random)
-
-    def arguments(self) -> Table:
-        return {"function": self.function, "metric": self.judged_by, "random": self.given_random}
+        self.random = None
 
     @property
     def metric(self) -> str:
@@ -196,25 +192,23 @@ class Function(Labels):
     def for_fields(self, M: int) -> "Function":
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
         rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
-        name = checks.name_of(self.function)
-        fails = f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)}"
-        with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho of shape (M,)."):
-            shape = jax.eval_shape(self.function, jnp.zeros(M), jnp.zeros(()))
+        name = f"the label function {checks.name_of(self.function)!r}"
+        fails, fix = (
+            f"{name} fails on {M} teacher field{'s' * (M > 1)}",
+            "write it with jax.numpy, as label(rho, xi) with rho (M,).",
+        )
+        with explained(fails, fix):
             both, fixed_rho, fixed_xi = (
                 np.asarray(jax.vmap(self.function)(jnp.asarray(r), jnp.asarray(x)))
                 for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
             )
-        if len(shape.shape) > 1:
-            raise InputError(
-                f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector."
-            )
+        if both.ndim > 2:
+            raise InputError(f"{name} returns shape {both.shape[1:]}; it must return a number or a vector.")
         if not np.all(np.isfinite(both)):
-            raise InputError(f"the label function {name!r} returns NaN or infinity; every label must be a finite number.")
+            raise InputError(f"{name} returns NaN or infinity; every label must be a finite number.")
         if np.ptp(fixed_xi, axis=0).max() == 0:
-            raise InputError(
-                f"the label function {name!r} returns {checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
-                "must depend on rho."
-            )
+            always = checks.shown(fixed_xi[0])
+            raise InputError(f"{name} returns {always} whatever the teacher fields are; a label must depend on rho.")
         return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
 
     def law(self, noise: Noise) -> Law | None:
@@ -224,6 +218,6 @@ class Function(Labels):
         return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)
 
 
-NAMED: dict[str, type[Labels]] = {"real": Real, "sign": Sign, "logistic": Logistic, "argmax": Argmax}
+NAMED: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
 OTHERS = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
 as_labels = Choice("labels", Labels, NAMED, "real", OTHERS, Function)

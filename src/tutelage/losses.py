@@ -6,7 +6,7 @@ as one. `output` is a number for a network with one output and an array (outputs
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
 import equinox as eqx
@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._jump_search import find_jumps
-from tutelage._part import Choice, Part, with_fields
+from tutelage._jump_search import breaks_of
+from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
 
@@ -217,63 +217,36 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
         rng = np.random.default_rng(0)
         labels = jnp.concatenate([jnp.eye(outputs), jnp.asarray(rng.standard_normal((2, outputs)))])
         lines = [tuple(rng.standard_normal((2, outputs))) for _ in range(4)]
-    loss = Function(function, jumps=True)
-    each = jax.jit(jax.vmap(jax.vmap(loss.descent, (None, 0)), (0, None)))
-
-    def slopes(s: np.ndarray, at: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """(s, label, ...); zero for labels that the function is not made for."""
-        values = np.asarray(each(at + np.multiply.outer(s, along), labels))
-        usable = np.isfinite(values).all(axis=(0, *range(2, values.ndim)), keepdims=True)
-        return np.where(usable, values, 0.0)
-
+    each = jax.vmap(Function(function, jumps=True).descent, (None, 0))
+    slopes = lambda s: jnp.stack([each(at + s * along, labels) for at, along in lines]).ravel()  # noqa: E731
     try:
-        with jax.ensure_compile_time_eval():
-            return any(find_jumps(partial(slopes, at=at, along=along), SEARCHED) for at, along in lines)
-    except jax.errors.TracerArrayConversionError:
-        return True  # the function contains numbers that JAX traces
+        places = breaks_of(jnp.vectorize(slopes, signature="()->(v)"), 0)
+    except (TypeError, jax.errors.JAXTypeError):
+        return True  # it has no second derivative, or contains numbers that JAX traces
+    return any(abs(x) < SEARCHED for x in places)
 
 
-NAMED: dict[str, type[Loss]] = {
-    "squared": Squared,
-    "logistic": Logistic,
-    "hinge": Hinge,
-    "huber": Huber,
-    "absolute": Absolute,
-    "cross_entropy": CrossEntropy,
-}
+NAMED: dict[str, type[Loss]] = by_name(Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy)
 OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
 as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
-    """The loss maps an output and a label of these shapes to one finite number that JAX can differentiate.
-
-    labels: some labels of the problem.
-    """
-    name, label = loss_name(loss), labels[0]
-    fails = f"the loss {name!r} fails on an output of shape {jnp.shape(output)} and a label of shape {jnp.shape(label)}"
-    fix = "write it with jax.numpy, as loss(output, label)."
-    with explained(fails, fix):
-        value = jax.eval_shape(loss, output, label)
-    if not hasattr(value, "shape") or value.shape != ():
-        raise InputError(
-            f"the loss {name!r} returns shape {getattr(value, 'shape', type(value).__name__)}; it must return one number. "
-            "Sum over the outputs."
-        )
-    with explained(fails, fix):
-        slope = jax.eval_shape(loss.descent, output, label)
-    if slope.shape != jnp.shape(output):
-        raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
-    if checks.is_traced(loss, output, labels):
-        return
-    for size in (-2.0, 0.3, 2.0):
-        at = jnp.full_like(output, size)
-        tried = jax.vmap(loss, (None, 0))(at, labels), jax.vmap(loss.descent, (None, 0))(at, labels)
-        if not all(bool(jnp.all(jnp.isfinite(each))) for each in tried):
-            raise InputError(
-                f"the loss {name!r} or its derivative is not finite at output {size:g} for some label; it must be finite at "
-                "every output and label."
-            )
+    """The loss maps an output and a label (of some labels) to one finite number that JAX can differentiate."""
+    name, label, shape = loss_name(loss), labels[0], jnp.shape(output)
+    for what, function, right, rule in (
+        ("loss", loss, (), "one number. Sum over the outputs"),
+        ("derivative of the loss", loss.descent, shape, f"shape {shape}"),
+    ):
+        fails = f"the {what} {name!r} fails on an output of shape {shape} and a label of shape {jnp.shape(label)}"
+        with explained(fails, "write it with jax.numpy, as loss(output, label)."):
+            found = jax.eval_shape(function, output, label)
+        if getattr(found, "shape", None) != right:
+            given = getattr(found, "shape", type(found).__name__)
+            raise InputError(f"the {what} {name!r} returns shape {given}; it must return {rule}.")
+        tried = [jax.vmap(function, (None, 0))(jnp.full_like(output, x), labels) for x in (-2.0, 0.3, 2.0)]
+        if not checks.is_traced(tried) and not np.all(np.isfinite(tried)):
+            raise InputError(f"the {what} {name!r} is not finite at every output and label; make it finite.")
 
 
 def loss_name(loss: Loss) -> str:

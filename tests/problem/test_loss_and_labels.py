@@ -148,7 +148,6 @@ CASES = {
     "flip array": (lambda: tu.labels.Sign(flip=[0.1, 0.2]), ["flip", "(2,)", "single number"]),
     "slope zero": (lambda: tu.labels.Logistic(slope=0.0), ["slope", "0", "positive"]),
     "metric unknown": (lambda: tu.labels.Function(zero_one, metric="classes"), ["metric", "'classes'", "'class'"]),
-    "random word": (lambda: tu.labels.Function(zero_one, random="no"), ["random", "'no'", "True or False"]),
     "label function of a number": (lambda: tu.labels.Function(3), ["3", "label(rho, xi)"]),
     "label ignores fields": (lambda: problem(labels=ignores_fields), ["ignores_fields", "depend on rho"]),
     "label constant": (lambda: problem(labels=lambda rho, xi: jnp.ones(())), ["1", "depend on rho"]),

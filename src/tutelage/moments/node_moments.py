@@ -24,7 +24,7 @@ from jax.scipy.special import erfinv
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._jump_search import find_breaks, find_jumps
+from tutelage._jump_search import breaks_of
 from tutelage._types import Array, NumpyOrJax
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
@@ -217,8 +217,8 @@ class ErrorMetric(Rule):
 @lru_cache(maxsize=64)
 def sign_changes(activation: Activation) -> tuple[float, ...]:
     """Where the sign of an activation changes: the class that a single unit predicts."""
-    with jax.ensure_compile_time_eval():
-        return tuple(find_jumps(lambda x: np.sign(activation(jnp.asarray(x)[:, None])), NEAR))
+    places = breaks_of(lambda x: jnp.sign(activation(x[..., None])), 0)
+    return tuple(x for x in places if abs(x) < NEAR)
 
 
 INVERSES = {
@@ -475,8 +475,7 @@ def _found_jumps(
     kind: Callable[..., Labels], function: Callable | None, activation: Activation, readout: float
 ) -> tuple[float, ...]:
     """The same by search; labels of one kind and function have their jumps in one place."""
-    labels = kind() if function is None else kind(function, random=False)
-
-    label = jax.jit(jax.vmap(lambda x: labels.truth(readout * activation(x[None])[0], x[None])))
-    places = find_breaks(label, REACH)
+    labels = kind() if function is None else kind(function)
+    label = jnp.vectorize(lambda x: jnp.ravel(labels.truth(readout * activation(x[None])[0], x[None])), signature="()->(v)")
+    places = sorted(x for order in (0, 1) for x in breaks_of(label, order) if abs(x) < REACH)
     return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

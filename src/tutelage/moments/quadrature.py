@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._jump_search import Function, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.moments.averages import ROOM, Averages, Covariance, Means, in_turn, safe_ratio, safe_sqrt
 from tutelage.moments.nodes import (
@@ -46,7 +47,7 @@ from tutelage.moments.nodes import (
     panels,
     sobol,
 )
-from tutelage.problem.activation import Activation, Function, breaks_of, elementwise_derivative
+from tutelage.problem.activation import Activation
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 LOST = 1e-13  # relative variance below which a conditional field has none

@@ -7,35 +7,27 @@ Compiled programs are found again by the function they hold. So a function must 
 functions must be told apart by what they compute, never by their names. A recording, the JAX expression of a function at
 one moment, has both properties: later changes of the object (a parameter, a variable of a closure) do not reach it, and
 equal recordings compute the same.
-
-A function can break in three ways: g jumps, g' jumps (a kink), or only g'' does (a bend). What g grows by on a short
-interval and the integral of g' there differ by a jump alone, up to the error of the rule. So every interval is halved
-towards the half that misses more, and only a jump is still missed when nothing is left of it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
-from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._jump_search import Function, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
 
 HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
-Function = Callable[[Array], Array]
 NEAR = np.linspace(-6.0, 6.0, 97)
 PROBES = np.concatenate([NEAR, np.linspace(-31.3, 29.7, 38), [-900.0, -70.0, 80.0, 1000.0]])
-REACH = 64.0  # breaks farther out are not seen; fields of variance 50 come there once in 1e19
-HALVINGS = 44
 
 # erf x = x P(x^2) for |x| < 2, and 1 - exp(-x^2) F(1/x) beyond, up to 6: both polynomials in a variable between -1 and 1
 SMALL, LARGE = 2.0, 6.0
@@ -75,15 +67,6 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
     for c in coefficients[-2::-1]:
         total = total * x + c
     return total
-
-
-def elementwise_derivative(function: Function) -> Function:
-    """f' of an elementwise f: the directional derivative along ones, exact and without a loop over entries."""
-
-    def derivative(x: Array) -> Array:
-        return jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
-
-    return derivative
 
 
 class Recorded:
@@ -142,51 +125,6 @@ class Recorded:
         if not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
             raise InputError(f"the activation {self.name!r} mixes the entries of an array; it must act on each entry alone.")
         return g, slope
-
-
-@lru_cache(maxsize=768)
-def breaks_of(function: Function, order: int) -> tuple[float, ...]:
-    """Where an elementwise function jumps (order 0), or only its slope (1) or second derivative (2); sorted, within `REACH`."""
-    h = function
-    for _ in range(order):
-        h = elementwise_derivative(h)
-    known = [x for lower in range(order) for x in breaks_of(function, lower)]
-    places = _missed(h, elementwise_derivative(h))
-    return tuple(x for x in places if all(abs(x - other) > 1e-6 for other in known))
-
-
-def _missed(h: Function, slope: Function) -> tuple[float, ...]:
-    """Where h grows by more than the integral of its slope."""
-    near = np.linspace(-8.03, 8.05, 258)  # no end on a round number, where a break is likely
-    far = np.geomspace(8.05, REACH, 130)[1:]
-    edges = np.concatenate([0.02 - far[::-1], near, far]).astype(jnp.result_type(float))
-    with jax.ensure_compile_time_eval():
-        left, right, change, size = map(np.asarray, _search(h, slope, edges[:-1], edges[1:]))
-    size = np.fmax(size, 1e-3 * np.max(size[np.abs(edges[1:]) < 8]))
-    places = ((left + right) / 2)[change > 7 * np.sqrt(np.finfo(edges.dtype).eps) * size]
-    return tuple(places[np.diff(places, prepend=-np.inf) > 1e-6].tolist())
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _search(
-    h: Function, slope: Function, left: Float[Array, " I"], right: Float[Array, " I"]
-) -> tuple[Array, Array, Array, Array]:
-    """The ends of each interval after all halvings, the change of h that is left, and the size of h on the way."""
-    nodes, weights = (each.astype(left.dtype)[:, None, None] for each in np.polynomial.legendre.leggauss(3))
-
-    def halve(_: int, at: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        left, right, size = at[0], at[1], at[3]
-        middle = (left + right) / 2
-        values = h(jnp.stack([left, middle, right]))
-        low, half = jnp.stack([left, middle]), jnp.stack([middle - left, right - middle]) / 2
-        integral = half * jnp.sum(weights * slope(low + half * (1 + nodes)), axis=0)
-        missed = jnp.abs(jnp.diff(values, axis=0) - integral)
-        lower = missed[0] > missed[1]
-        size = jnp.fmax(size, jnp.max(jnp.abs(values), axis=0))
-        return jnp.where(lower, left, middle), jnp.where(lower, middle, right), jnp.abs(values[2] - values[0]), size
-
-    zero = jnp.zeros_like(left)
-    return jax.lax.fori_loop(0, HALVINGS, halve, (jnp.asarray(left), jnp.asarray(right), zero, zero))
 
 
 @dataclass(frozen=True)
