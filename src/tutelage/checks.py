@@ -112,6 +112,7 @@ def as_number(name: str, value: object, *requirements: Requirement, schedule: bo
     """One finite number, as an array of shape (). schedule: a function of time is allowed too, and returned as it is."""
     if schedule and isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}; it must be a number or a schedule. Make one of that class.")
+    value = getattr(value, "constant_value", value)  # of `schedules.Constant`
     if schedule and callable(value):
         return value
     return as_array(name, value, require_finite, *requirements, shapes=[()], fix=fix)
@@ -123,7 +124,7 @@ def number_field(name: str, *requirements: Requirement, schedule: bool = False, 
     def convert(value: object) -> Any:
         return as_number(name, value, *requirements, schedule=schedule, fix=BATCH)
 
-    return eqx.field(converter=convert, **default)
+    return eqx.field(converter=convert, metadata={"schedule": schedule}, **default)
 
 
 def as_positive(name: str, value: object) -> float:

@@ -133,17 +133,13 @@ class PerUnit(Law):
     by a random rotation: three lengths, from the law of |xi|^2, times directions that average polynomials of degree 5 exactly.
 
     >>> import tutelage as tu
-    >>> law = tu.rules.PerUnit(tu.rules.Discrete([0.0, 2.0], [0.5, 0.5])).for_units(3)
+    >>> law = tu.rules.PerUnit(tu.rules.Discrete([0.0, 2.0], [0.5, 0.5]), units=3)
     >>> law.nodes(affine=False)[0].shape
     (8, 3)
     """
 
     law: Law
     units: int = eqx.field(static=True, default=1)
-
-    def for_units(self, units: int) -> "PerUnit":
-        """The same law for a student with so many hidden units."""
-        return PerUnit(self.law, units)
 
     @property
     def enumerable(self) -> bool:

@@ -13,7 +13,7 @@ field. A rule applies to each unit of a wider student by itself. Readouts do not
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import Choice, Part
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
+from tutelage._part import Choice, Part, by_name
+from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
@@ -135,15 +135,11 @@ class Rule(Part):
     def law(self, units: int, time: ArrayLike) -> Law | None:
         """The law of xi for a student with so many hidden units."""
         law = self.randomness(time)
-        return law.for_units(units) if isinstance(law, PerUnit) else law
+        return PerUnit(law.law, units) if isinstance(law, PerUnit) else law
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         """Numbers of the rule that belong to single hidden units. Units can be exchanged only if these are equal."""
         return np.zeros((0, np.shape(readout)[-1]))
-
-    def schedules(self) -> dict[str, Schedule]:
-        """Fields that are functions of time, by name: the solver does not step across their jumps."""
-        return {}
 
     @abstractmethod
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
@@ -226,9 +222,6 @@ class FeedbackAlignment(Gradient):
         """The feedback at this time, in the shape of the readout."""
         return jnp.broadcast_to(_at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout))
 
-    def schedules(self) -> dict[str, Schedule]:
-        return {"strength": cast(Schedule, self.strength)} if callable(self.strength) else {}
-
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
 
@@ -256,9 +249,6 @@ class Dropout(Gradient):
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
         return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
-
-    def schedules(self) -> dict[str, Schedule]:
-        return {"keep": cast(Schedule, self.keep)} if callable(self.keep) else {}
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(*_sent_back(sample, parameters, context, parameters.readout, sample.xi))
@@ -507,16 +497,7 @@ class OneDecision(SignRule):
         return self.result(decision * reward, parameters, loss=jnp.where(jnp.all(right), 0.0, 1.0))
 
 
-NAMED: dict[str, type[Rule]] = {
-    "gradient": Gradient,
-    "hebbian": Hebbian,
-    "perceptron": Perceptron,
-    "adatron": AdaTron,
-    "feedback_alignment": FeedbackAlignment,
-    "dropout": Dropout,
-    "reinforce": Reinforce,
-    "node_perturbation": NodePerturbation,
-    "reuse": Reuse,
-}
+NAMED: dict[str, type[Rule]] = by_name(Gradient, Hebbian, Perceptron) | {"adatron": AdaTron}
+NAMED |= by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse)
 OTHERS = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
 as_rule = Choice("rule", Rule, NAMED, "gradient", OTHERS)

@@ -64,11 +64,6 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     return np.concatenate([[0.0], np.geomspace(first, end, checks.as_count("count", count, least=3, most=MOST_TIMES) - 1)])
 
 
-def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
-    """What the command line and the page record: even times, or DECADES of them even in the logarithm."""
-    return log_times(end / 10**DECADES, end, count) if log else linear_times(end, count)
-
-
 def times_from_table(table: dict[str, Any]) -> np.ndarray:
     """The table [times] of a problem file: from 0 to end, evenly spaced or evenly spaced in the logarithm."""
     for name in table:
@@ -77,7 +72,7 @@ def times_from_table(table: dict[str, Any]) -> np.ndarray:
     log = checks.as_flag("log in [times]", table.get("log", False))
     least = 3 if log else 2
     points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
-    return times_up_to(end, points, log)
+    return log_times(end / 10**DECADES, end, points) if log else linear_times(end, points)
 
 
 def check_times(given: object) -> np.ndarray:

@@ -51,7 +51,6 @@ def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
 def constant_rate(problem: "tu.Problem", name: str, fix: str = "Use a number, or solve.") -> float:
     """The effective learning rate, a fixed momentum included; a rate that changes in time has none."""
     lr = problem.sgd.lr
-    lr = lr.value if isinstance(lr, tu.schedules.Constant) else lr
     if callable(lr):
         raise InputError(f"the learning rate changes with time; {name} needs a constant one. {fix}")
     return float(np.asarray(lr)) / (1 - float(problem.sgd.momentum))

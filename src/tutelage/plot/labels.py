@@ -19,7 +19,6 @@ LOSSES = {"Squared": "", "Huber": "Huber loss", "CrossEntropy": "cross-entropy"}
 LOSSES |= {name.capitalize(): f"{name} loss" for name in ("absolute", "logistic", "hinge")}
 LABELS = {name: f"{name.lower()} labels" for name in ("Sign", "Logistic", "Argmax")}
 RATES = {  # fields of the schedule, and the first and last of its values
-    "Constant": "{value:g}",
     "PowerDecay": "falling from {initial:g} as a power {exponent:g} of time",
     "Cosine": "on a cosine from {initial:g} to {final:g}",
     "Piecewise": "in {values.size} steps from {first:g} to {last:g}",

@@ -17,7 +17,7 @@ For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visib
 
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import equinox as eqx
 import jax
@@ -43,6 +43,9 @@ NUMBERS = "iuf"  # kinds of real numbers
 class Inputs(Part):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced.
 
+    basis: eigenvectors as rows, level by level; None: the coordinates are the eigenvectors, in the order of levels.
+    known_dim: the input dimension, where the spectrum was measured on something that has one.
+
     >>> import tutelage as tu
     >>> isinstance(tu.Isotropic(), tu.Inputs), tu.PowerLaw(beta=1.0, levels=4).level_dims(100)
     (True, array([25, 25, 25, 25]))
@@ -50,6 +53,8 @@ class Inputs(Part):
 
     eigenvalues: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
     fractions: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
+    basis: ClassVar[Any] = None
+    known_dim: ClassVar[int | None] = None
 
     @property
     def levels(self) -> int:
@@ -60,16 +65,6 @@ class Inputs(Part):
     def weights(self) -> Float[NumpyOrJax, " L"]:
         """p_l lam_l: what each level contributes to a field covariance."""
         return self.fractions * self.eigenvalues
-
-    @property
-    def basis(self) -> Float[np.ndarray, "D N"] | None:
-        """Eigenvectors as rows, level by level; None: the coordinates are the eigenvectors, in the order of levels."""
-        return None
-
-    @property
-    def known_dim(self) -> int | None:
-        """The input dimension, where the spectrum was measured on something that has one."""
-        return None
 
     def without_basis(self) -> "Inputs":
         """The same law without what only weights and data need: all that a file keeps."""
@@ -171,8 +166,8 @@ class Spectrum(Inputs):
     normalize: bool = eqx.field(static=True)
     center: Float[np.ndarray, " N"] | None
     dropped: int = eqx.field(static=True)
-    _basis: Float[np.ndarray, "D N"] | None
-    _known_dim: int | None = eqx.field(static=True)
+    basis: Float[np.ndarray, "D N"] | None  # pyright: ignore
+    known_dim: int | None = eqx.field(static=True)  # pyright: ignore
 
     def __init__(
         self,
@@ -195,8 +190,8 @@ class Spectrum(Inputs):
             self.scale = checks.as_number("scale", scale, checks.require_positive)[()]
         self.eigenvalues, self.fractions = lam, p
         self.dropped = checks.as_count("dropped", dropped, least=0)
-        self._known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)
-        self.center, self._basis = None, None
+        self.known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)  # pyright: ignore
+        self.center = self.basis = None  # pyright: ignore
 
     def changed(self, **changes: Any) -> "Spectrum":
         """The spectrum of other eigenvalues or fractions, which are scaled anew. Equal fractions stay equal."""
@@ -206,17 +201,9 @@ class Spectrum(Inputs):
         given: Table = {"eigenvalues": eigenvalues, "fractions": fractions, "normalize": self.normalize}
         return Spectrum(**given | changes)
 
-    @property
-    def basis(self) -> Float[np.ndarray, "D N"] | None:
-        return self._basis
-
-    @property
-    def known_dim(self) -> int | None:
-        return self._known_dim
-
     def without_basis(self) -> "Spectrum":
         """The same spectrum without eigenvectors and center: all that the theory needs, and all that a file keeps."""
-        return with_fields(self, center=None, _basis=None)
+        return with_fields(self, center=None, basis=None)
 
     @classmethod
     def from_covariance(
@@ -242,7 +229,7 @@ class Spectrum(Inputs):
         fractions = [g.size / keep.size for g in groups]
         dropped = matrix.shape[0] - keep.size
         spectrum = cls([g.mean() for g in groups], fractions, dropped=dropped, known_dim=keep.size)
-        return with_fields(spectrum, center=center, _basis=vectors[:, keep].T)
+        return with_fields(spectrum, center=center, basis=vectors[:, keep].T)
 
     def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
         """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
@@ -441,10 +428,6 @@ class HiddenManifold(Inputs):
 
     def arguments(self) -> Table:
         return super().arguments() | {"levels": self.most_levels}
-
-    def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
-        """t_l of isotropic teacher vectors with latent overlaps T."""
-        return self.visible[:, None, None] * T
 
     def visible_teacher(self, beta: Numbers) -> Float[np.ndarray, "M N"]:
         """w* of latent teacher vectors beta (M, D), in input coordinates: w* . x / sqrt(N) is the best guess of their fields."""

@@ -122,11 +122,6 @@ class Mixture(Inputs):
         """The number of classes."""
         return np.shape(self.coefficients)[0]
 
-    @property
-    def vectors(self) -> int:
-        """The number of reference vectors b_m."""
-        return np.shape(self.coefficients)[1]
-
     def mean_overlaps(self) -> Float[NumpyOrJax, "classes classes"]:
         """Overlaps of the means of x."""
         t = np.asarray(self.gram)
@@ -139,7 +134,7 @@ class Mixture(Inputs):
         Teacher vectors are orthogonal to the b_m unless the initial condition says more. The b_m have no readout.
         """
         own, M = (UNIT, 0) if teacher is None else (teacher, teacher.hidden)
-        m, L = self.vectors, self.levels
+        m, L = np.shape(self.coefficients)[1], self.levels
         xp: Any = jnp if checks.is_traced(self.gram, self.laws, teacher) else np
         t = xp.broadcast_to(xp.asarray(self.gram), (L, m, m))
         if teacher is not None:

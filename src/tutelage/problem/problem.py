@@ -15,14 +15,13 @@ from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
-from tutelage.labels import Sign as SignLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import SGD, USUAL_LR, Constant, is_schedule, rate_at
+from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
@@ -183,20 +182,16 @@ class Problem(Part, ResultCard):
 
     def schedules(self) -> dict[str, Any]:
         """All numbers that change in time, by name, except the probabilities of tasks."""
-        sgd = self.sgd
-        found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
-        found |= {"k": getattr(sgd.momentum, "k", None), "flip": getattr(self.labels, "flip", None)}
-        found |= {"noise": None if self.has_noise_law else self.noise}
-        found |= type(self.rule).schedules(self.rule)  # Equinox wraps bound methods at each call
-        return {name: value for name, value in found.items() if callable(value)}
+        found: Table = {}
+        for part in (self.sgd, self.sgd.momentum, self.labels, self.rule):
+            found |= type(part).schedules(part) if isinstance(part, Part) else {}  # Equinox wraps bound methods at each call
+        return found | {"noise": self.noise} if is_schedule(self.noise) else found
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """The same problem with the noise and the flips of its labels as numbers: their values at time t."""
         noise = rate_at(self.noise, t) if is_schedule(self.noise) else self.noise
-        labels = self.labels
-        if isinstance(labels, SignLabels) and callable(labels.flip):
-            labels = with_fields(labels, flip=rate_at(labels.flip, t))
-        return with_fields(self, noise=noise, labels=labels)
+        now = {name: rate_at(rate, t) for name, rate in type(self.labels).schedules(self.labels).items()}
+        return with_fields(self, noise=noise, labels=with_fields(self.labels, **now))
 
     @property
     def samples_per_step(self) -> int:
@@ -317,12 +312,15 @@ class Problem(Part, ResultCard):
 
     def to_dict(self) -> Table:
         """What differs from its default, as plain numbers, words and lists. The spectrum of data loses its eigenvectors."""
-        return serialize.problem_to_dict(self)
+        checks.require_untraced("the problem", "a file", self)
+        table = {name: serialize.plain(name, getattr(self, name)) for name in serialize.NAMES}
+        usual = {name: choice.default for name, choice in LEARNING.items()}
+        return {name: value for name, value in table.items() if value is not None and value != usual.get(name)}
 
     @classmethod
     def from_dict(cls, data: Table, allow: Sequence[str] = ()) -> "Problem":
         """The problem that `to_dict` wrote. allow: modules that may be imported for functions "module:function"."""
-        return serialize.problem_from_dict(cls, data, allow)
+        return cls(**serialize.problem_arguments(data, allow))
 
     def to_json(self) -> str:
         """The problem as JSON text, as NetCDF files carry it."""
@@ -378,8 +376,5 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = VISIBLE) 
 
 
 def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
-    """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
-    problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
-    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    constants = {name: rate.value for name, rate in rates.items() if isinstance(rate, Constant)}
-    return problem.replace(**constants) if constants else problem
+    """The problem, if its learning rates are constant and it has the traits in `needs`."""
+    return require_problem(problem, verb, (*needs, *CONSTANT_RATES))

@@ -48,11 +48,11 @@ def _rate_field(name: str, **options: Any) -> Any:
     def convert(rate: Rate | float | None) -> Any:
         return None if rate is None else checks.as_number(name, rate, positive, schedule=True, fix=checks.BATCH)
 
-    return eqx.field(converter=convert, **options)
+    return eqx.field(converter=convert, metadata={"schedule": True}, **options)
 
 
 class Constant(Part):
-    """eta(alpha) = value. A plain number means the same.
+    """eta(alpha) = value. A plain number means the same, and is what a problem keeps.
 
     >>> import tutelage as tu
     >>> float(tu.schedules.Constant(0.5)(10.0))
@@ -60,6 +60,11 @@ class Constant(Part):
     """
 
     value: ArrayLike = checks.number_field("value (the learning rate)", checks.require_positive)
+
+    @property
+    def constant_value(self) -> ArrayLike:
+        """The number that stands for this schedule."""
+        return self.value
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.value)

@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
@@ -30,9 +30,6 @@ from tutelage.problem.network import Network
 from tutelage.problem.schedules import SGD, USUAL_LR, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
-
-if TYPE_CHECKING:
-    from tutelage.problem.problem import Problem
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
@@ -55,14 +52,6 @@ PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
 
 
 # Writing.
-
-
-def problem_to_dict(problem: "Problem") -> Table:
-    """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
-    checks.require_untraced("the problem", "a file", problem)
-    table = {name: plain(name, getattr(problem, name)) for name in NAMES}
-    usual = {name: choice.default for name, choice in LEARNING.items()}
-    return {name: value for name, value in table.items() if value is not None and value != usual.get(name)}
 
 
 def plain(name: str, value: object) -> Plain:
@@ -142,8 +131,8 @@ def _toml(value: Plain) -> str:
 # Reading.
 
 
-def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[str] = ()) -> "Problem":
-    """The problem that a table describes, every name and value checked. allow: modules that may be imported for it."""
+def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
+    """The arguments of the problem that a table describes, every name checked. allow: modules that may be imported for it."""
     modules = as_modules(allow)
     if not isinstance(data, dict):
         raise InputError(f"the problem is {checks.shown(data)}; it must be a table with student, teacher, inputs, sgd.")
@@ -154,7 +143,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         if name not in data and (name == "student" or inputs.get("kind") != "mixture"):
             raise InputError(f"the problem has no [{name}] table; it must have one, such as hidden = 3, activation = 'erf'.")
     whole = data | {"inputs": inputs, "sgd": {"lr": USUAL_LR} | sgd}
-    return cls(**{name: _read(name, value, modules) for name, value in whole.items()})
+    return {name: _read(name, value, modules) for name, value in whole.items()}
 
 
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
@@ -235,20 +224,13 @@ def _table(where: str, value: object) -> Table:
 def parsed(text: str, form: str = "TOML") -> Table:
     """The dictionary that TOML or JSON text holds."""
     text = checks.as_text(f"the {form} of the problem", text, fix="Read the file first.")
+    if text.endswith(".toml") and "\n" not in text:
+        raise InputError(f"{text!r} is the name of a file; give its text: Path({text!r}).read_text().")
     try:
         return (tomllib if form == "TOML" else json).loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-        if text.endswith(".toml") and "\n" not in text:
-            raise InputError(
-                f"{text!r} is the name of a file; give its text: Problem.from_toml(pathlib.Path({text!r}).read_text())."
-            ) from None
+    except (ValueError, RecursionError) as error:  # bad syntax, a number with too many digits, tables nested too deeply
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
-    except RecursionError:
-        why = "its lists or tables are nested too deeply; a problem needs three levels"
-    except ValueError:
-        why = "it holds a number with too many digits"
-    raise InputError(f"the {form} of the problem cannot be read: {why}.")
 
 
 # Functions of modules.

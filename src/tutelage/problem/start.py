@@ -153,7 +153,7 @@ def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: 
         return T
     if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
         raise InputError("T of the Start is not that of the latent teacher; give it to the teacher, Network(M, gram=T).")
-    return inputs.visible_overlaps(latent)
+    return inputs.visible[:, None, None] * latent
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
@@ -273,7 +273,7 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     a = np.full((K, M), SHARED)
     a[units, units % M] += OWN * (1 - units / (2 * K))
     T = np.eye(M) if problem.references.gram is None else np.asarray(problem.references.gram, dtype=float)
-    T = problem.inputs.visible_overlaps(T) if isinstance(problem.inputs, HiddenManifold) else T
+    T = problem.inputs.visible[:, None, None] * T if isinstance(problem.inputs, HiddenManifold) else T
     R = a @ T
     Q = R @ a.T + REST * np.eye(K)
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)

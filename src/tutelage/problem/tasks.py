@@ -19,7 +19,6 @@ from tutelage import checks
 from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
-from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
 from tutelage.problem.network import Network, as_gram
 from tutelage.problem.schedules import rate_at, switch_times
 
@@ -50,10 +49,6 @@ class TaskSchedule(Part):
     def begins(self) -> tuple[ArrayLike, ...]:
         """Times at which the next task begins."""
         return ()
-
-    def schedules(self) -> list[Any]:
-        """Its numbers that change in time."""
-        return []
 
 
 class Switch(TaskSchedule):
@@ -110,17 +105,15 @@ class Interleave(TaskSchedule):
 
     def __check_init__(self) -> None:
         if not self.schedules():
-            shares = self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)
-            checks.require_probabilities("shares (the probabilities of the tasks)", shares)
+            checks.require_probabilities("shares (the probabilities of the tasks)", self.shares)
 
-    def schedules(self) -> list[Any]:
-        return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
+    def schedules(self) -> dict[str, Schedule]:
+        shares = self.shares if isinstance(self.shares, tuple) else [self.shares]
+        return {f"share {task}": share for task, share in enumerate(shares) if callable(share)}
 
     @property
     def needs(self) -> int:
-        if isinstance(self.shares, tuple):
-            return len(self.shares)
-        return 2 if callable(self.shares) or np.ndim(self.shares) == 0 else np.shape(self.shares)[0]
+        return 2 if callable(self.shares) else len(self.shares)
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         if isinstance(self.shares, tuple):
@@ -130,13 +123,14 @@ class Interleave(TaskSchedule):
 
 
 def _shares(shares: Any) -> Any:
-    """Numbers as an array; a schedule, or a list with schedules (as a tuple), as it is."""
+    """Numbers as an array, one for each task; a schedule, or a list with schedules (as a tuple), as it is."""
     if callable(shares):
         return shares
     if isinstance(shares, list | tuple) and any(callable(share) for share in shares):
         return tuple(share if callable(share) else checks.as_array("a share", share) for share in shares)
     fix = "A list of probabilities, one for each task."
-    return checks.as_array("shares (the probabilities of the tasks)", shares, shapes=[(), ("tasks",)], fix=fix)
+    array = checks.as_array("shares (the probabilities of the tasks)", shares, shapes=[(), ("tasks",)], fix=fix)
+    return array if array.ndim else array * np.array([1.0, -1.0]) + np.array([0.0, 1.0])  # p and 1 - p
 
 
 class Replay(TaskSchedule):
@@ -167,9 +161,6 @@ class Replay(TaskSchedule):
         earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
         fraction = jnp.where(np.arange(phases) > 0, rate_at(self.fraction, t), 0.0)[:, None]
         return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
-
-    def schedules(self) -> list[Any]:
-        return [self.fraction] if callable(self.fraction) else []
 
 
 class Drift(Part):
@@ -322,12 +313,6 @@ class Tasks(Part):
         return self.teachers[0].outputs
 
     @property
-    def activation(self) -> Activation:
-        """The activation of all units, or one for each."""
-        units = [a for teacher in self.teachers for a in _of_units(teacher)]
-        return units[0] if all(unit == units[0] for unit in units) else per_unit(units)
-
-    @property
     def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
         """The readouts of all teachers, side by side."""
         return _joined([teacher.readout for teacher in self.teachers])
@@ -389,7 +374,7 @@ class Tasks(Part):
         """Times up to `end` across which the solver must not step."""
         known = [] if self.freeze_heads is None else [self.freeze_heads]
         if isinstance(self.schedule, TaskSchedule):
-            return switch_times(end, *self.schedule.schedules(), known=[*self.schedule.begins, *known])
+            return switch_times(end, *self.schedule.schedules().values(), known=[*self.schedule.begins, *known])
         one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
         return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))), known=known)
 
@@ -418,11 +403,6 @@ class Tasks(Part):
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):
                 checks.require_probabilities("the probabilities of the tasks", row, f" at time {t:g}")
-
-
-def _of_units(teacher: Network) -> Sequence[Activation]:
-    function = teacher.activation.function
-    return function.units if isinstance(function, ActivationPerUnit) else [teacher.activation] * teacher.hidden
 
 
 def _joined(parts: list[Any]) -> Any:

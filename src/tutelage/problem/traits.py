@@ -16,7 +16,7 @@ from tutelage import checks, labels, losses, rules
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
-from tutelage.problem.schedules import Constant, SlowMomentum
+from tutelage.problem.schedules import SlowMomentum
 from tutelage.problem.tasks import Tasks
 from tutelage.rules import has_closed_form
 
@@ -35,11 +35,6 @@ class Trait(NamedTuple):
 def _jumps(problem: "Problem") -> bool:
     rule = problem.rule
     return rule.jumps or (rule.uses_loss and (problem.loss.jumps or not problem.student.activation.smooth))
-
-
-def _schedules(problem: "Problem") -> list[str]:
-    """The numbers that change in time."""
-    return [name for name, rate in problem.schedules().items() if not isinstance(rate, Constant)]
 
 
 # not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
@@ -68,7 +63,7 @@ TRAITS = {
         lambda p: p.student.outputs == 1 and p.references.outputs == 1, "the networks have {outputs} outputs", "outputs=1"
     ),
     "one activation": Trait(
-        lambda p: ", " not in p.student.activation.name + p.references.activation.name,
+        lambda p: ", " not in p.student.activation.name + p.task(0).references.activation.name,
         "the units of a network have different activations",
         "one activation for all units",
     ),
@@ -80,7 +75,7 @@ TRAITS = {
         "the derivative of the loss {loss!r} jumps and the readout is trained",
         "a fixed readout (train_readout=False) or a smooth loss",
     ),
-    "constant rates": Trait(lambda p: not _schedules(p), "{changing} is a schedule", "constant learning rates (lr=0.5)"),
+    "constant rates": Trait(lambda p: not p.schedules(), "{changing} is a schedule", "constant learning rates (lr=0.5)"),
     "fixed momentum": Trait(
         lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
         "momentum is a SlowMomentum",
@@ -139,7 +134,7 @@ def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
         rule=type(p.rule).__name__,
         labels="the label noise has a quantile function" if p.has_noise_law else f"the labels are {type(p.labels).__name__}",
         outputs=max(p.student.outputs, p.references.outputs),
-        changing=", ".join(_schedules(p)[:1]),
+        changing=next(iter(p.schedules()), ""),
     )
 
 
