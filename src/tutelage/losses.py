@@ -86,9 +86,6 @@ class Absolute(Loss):
     def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.sum(jnp.abs(label - output))
 
-    def descent(self, output: Output, label: Label) -> Output:
-        return jnp.sign(label - output)
-
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return (label,)
 
@@ -109,9 +106,6 @@ class Huber(Loss):
         near = jnp.minimum(size, self.delta)
         return jnp.sum(near * (size - near / 2))
 
-    def descent(self, output: Output, label: Label) -> Output:
-        return jnp.clip(label - output, -self.delta, self.delta)
-
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return label - self.delta, label + self.delta
 
@@ -130,9 +124,6 @@ class Logistic(Loss):
     def __call__(self, output: Output, label: Label) -> Scalar:
         return jax.nn.softplus(-label * output)
 
-    def descent(self, output: Output, label: Label) -> Output:
-        return label * jax.nn.sigmoid(-label * output)
-
 
 class Hinge(Loss):
     """max(0, 1 - label output) for labels -1 and 1.
@@ -146,9 +137,6 @@ class Hinge(Loss):
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.maximum(1.0 - label * output, 0.0)
-
-    def descent(self, output: Output, label: Label) -> Output:
-        return jnp.where(label * output < 1.0, label, 0.0)
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return (label,)
@@ -168,9 +156,6 @@ class CrossEntropy(Loss):
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return -jnp.sum(label * jax.nn.log_softmax(output))
-
-    def descent(self, output: Output, label: Label) -> Output:
-        return label - jax.nn.softmax(output) * jnp.sum(label)
 
 
 class Function(Loss):

@@ -152,10 +152,8 @@ class Rule(Part):
         sample. mean_loss: the mean of the loss of another rule of one sample.
         """
         if self.samples > 1:
-            raise InputError(
-                f"the theory of {type(self).__name__} needs one sample of an episode of {self.samples}; define "
-                "of_one_sample(mean_loss), or simulate."
-            )
+            given = f"the theory of {type(self).__name__} needs one sample of an episode of {self.samples}"
+            raise InputError(f"{given}; define of_one_sample(mean_loss), or simulate.")
         return self
 
     def mean_rule(self, C: Float[Array, "n n"], units: int) -> "tuple[Rule, Float[Array, 'n n']]":
@@ -191,6 +189,8 @@ class Gradient(Rule):
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
+        if self.moves_fields:
+            return ()
         activation = context.student.activation
         kinks = tuple(jnp.asarray(x) for x in activation.breaks)
         if np.size(parameters.readout) != 1 or not is_proportional(activation):
@@ -293,9 +293,6 @@ class Reuse(Gradient):
         (_, delta, readout), losses = jax.lax.scan(use, begin, length=self.times, unroll=self.times <= UNROLLED)
         return self.result(delta, parameters, readout, losses[0])
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        return () if self.moves_fields else super().breaks(label, parameters, context)
-
 
 class NodePerturbation(Gradient):
     """Learning from the change of the loss under noise in the hidden fields, without any backward pass.
@@ -331,9 +328,6 @@ class NodePerturbation(Gradient):
     def mean_rule(self, C: Float[Array, "n n"], units: int) -> tuple[Rule, Float[Array, "n n"]]:
         """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields of larger variance."""
         return Gradient(), C + self.scale**2 * jnp.diag(jnp.arange(C.shape[0]) < units)
-
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        return ()
 
 
 UNROLLED = 8  # uses of a sample that are written out one after the other
@@ -497,7 +491,10 @@ class OneDecision(SignRule):
         return self.result(decision * reward, parameters, loss=jnp.where(jnp.all(right), 0.0, 1.0))
 
 
-NAMED: dict[str, type[Rule]] = by_name(Gradient, Hebbian, Perceptron) | {"adatron": AdaTron}
-NAMED |= by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse)
+NAMED: dict[str, type[Rule]] = {
+    **by_name(Gradient, Hebbian, Perceptron),
+    "adatron": AdaTron,
+    **by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse),
+}
 OTHERS = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
 as_rule = Choice("rule", Rule, NAMED, "gradient", OTHERS)
