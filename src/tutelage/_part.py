@@ -15,7 +15,7 @@ import equinox as eqx
 import numpy as np
 
 from tutelage import checks
-from tutelage._types import Schedule, Table
+from tutelage._types import Table
 from tutelage.errors import InputError
 
 Kind = TypeVar("Kind", bound="Part")
@@ -50,7 +50,7 @@ class Part(eqx.Module):
             given[name] = part.changed(**values) if values else part
         return type(self)(**given)
 
-    def schedules(self) -> dict[str, Schedule]:
+    def schedules(self) -> dict[str, Any]:
         """Its numbers that are functions of time, by name: the solver does not step across their jumps."""
         return {name: value for name in _schedule_fields(type(self)) if callable(value := getattr(self, name))}
 

@@ -242,19 +242,15 @@ def require_gram(name: str, matrix: Numbers) -> None:
     if np.max(gap, initial=0.0) > 1e-10 * scale:
         *level, i, j = (int(k) for k in np.unravel_index(np.argmax(gap), gap.shape))
         there, back = matrix[(*level, i, j)], matrix[(*level, j, i)]
-        raise InputError(
-            f"{name} has the entries {there:g} and {back:g} at {(*level, i, j)} and {(*level, j, i)}; a Gram matrix must be "
-            "symmetric. Use (X + X.T)/2 if this is rounding."
-        )
+        given = f"{name} has the entries {there:g} and {back:g} at {(*level, i, j)} and {(*level, j, i)}"
+        raise InputError(f"{given}; a Gram matrix must be symmetric. Use (X + X.T)/2 if this is rounding.")
     with suppress(np.linalg.LinAlgError):  # ten times faster than eigenvalues
         np.linalg.cholesky(matrix + 1e-9 * scale * np.eye(matrix.shape[-1]))
         return
     least = float(np.min(np.linalg.eigvalsh(matrix), initial=0.0))
     if least < -1e-9 * scale:
-        raise InputError(
-            f"{name} has the eigenvalue {least:.3g}; overlaps of real vectors must be positive semidefinite. "
-            "Lower the off-diagonal overlaps (|R_km| <= sqrt(Q_kk T_mm)) or raise the norms."
-        )
+        given = f"{name} has the eigenvalue {least:.3g}; overlaps of real vectors must be positive semidefinite"
+        raise InputError(f"{given}. Lower the off-diagonal overlaps (|R_km| <= sqrt(Q_kk T_mm)) or raise the norms.")
 
 
 def known(name: str, value: object, allowed: Iterable[Word]) -> Word:

@@ -74,10 +74,8 @@ class Quantile(Law):
 
     def __check_init__(self) -> None:
         if not callable(self.function):
-            raise InputError(
-                f"the quantile function is {checks.shown(self.function)}; it must be a function of an array, such as "
-                "scipy.stats.t(3).ppf."
-            )
+            given = f"the quantile function is {checks.shown(self.function)}"
+            raise InputError(f"{given}; it must be a function of an array, such as scipy.stats.t(3).ppf.")
 
     def nodes(self, affine: bool) -> Weighted:
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES

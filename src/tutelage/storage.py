@@ -29,23 +29,17 @@ if TYPE_CHECKING:
 
 FAMILY, VERSION = "tutelage-trajectory", 2
 SCHEMA = f"{FAMILY}/{VERSION}"
-DIMS = {
-    "R": ("student", "teacher"),
-    "Q": ("student", "student_2"),
-    "r": ("level", "student", "teacher"),
-    "q": ("level", "student", "student_2"),
-    "readout": ("student",),
-    "bias": ("student",),
-    "T": ("teacher", "teacher_2"),
+OVERLAPS = {
+    "R": (("student", "teacher"), "student-teacher field covariance"),
+    "Q": (("student", "student_2"), "student-student field covariance"),
+    "T": (("teacher", "teacher_2"), "teacher-teacher field covariance"),
+    "r": (("level", "student", "teacher"), "student-teacher overlap per level"),
+    "q": (("level", "student", "student_2"), "student-student overlap per level"),
+    "readout": (("student",), "student readout weights"),
+    "bias": (("student",), "student hidden biases"),
 }
-LONG = {
-    "R": "student-teacher field covariance",
-    "Q": "student-student field covariance",
-    "T": "teacher-teacher field covariance",
-    "r": "student-teacher overlap per level",
-    "q": "student-student overlap per level",
-    "readout": "student readout weights",
-    "bias": "student hidden biases",
+DIMS = {name: dims for name, (dims, _) in OVERLAPS.items()}
+LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
     "error": METRICS["squared"],
     "loss": "training loss, averaged over inputs and labels",
     "status_code": "0 finished, 1 diverged, 2 out of steps, 3 no acceptable step, 4 interrupted",

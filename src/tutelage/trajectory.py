@@ -133,18 +133,14 @@ class Trajectory(eqx.Module):
     def class_errors(self) -> Float[np.ndarray, "*lead time classes"]:
         """The error in each class of a `Mixture`, (..., time, class); `error` is their average."""
         if self.problem is None or self.start is None or not isinstance(self.problem.inputs, Mixture):
-            raise InputError(
-                "only a solve or simulation of a Problem with a Mixture, from one initial condition, has errors of classes."
-            )
+            raise InputError("this trajectory has no errors of classes; solve or simulate one Problem with a Mixture.")
         return _function_of("tutelage.simulation.recorded_error:class_errors")(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
         """Cosine between readout and feedback, (..., time), for the rule `FeedbackAlignment`."""
         if self.problem is None or not isinstance(self.problem.rule, FeedbackAlignment):
-            raise InputError(
-                "only the rule FeedbackAlignment has an alignment; use Problem(rule=rules.FeedbackAlignment(f))."
-            )
+            raise InputError("only the rule FeedbackAlignment has an alignment; use rule=rules.FeedbackAlignment(f).")
         v, shape = self.readout, np.shape(self.problem.student.readout)
         xp: Any = jnp if checks.is_traced(self) else np
         f, axes = xp.broadcast_to(self.problem.rule.feedback, shape), tuple(range(-len(shape), 0))
@@ -206,11 +202,10 @@ class Trajectory(eqx.Module):
         known = self.__dict__.get("_reports", {})
         if name in known:
             return known[name]
-        if self.tasks is not None:
-            raise InputError(f"a trajectory of several tasks has no {name} report; compare it with runs (`compare`).")
-        one = self.kind == "theory" and self.problem is not None and self.start is not None
+        one = self.kind == "theory" and self.problem is not None and self.start is not None and self.tasks is None
         if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
-            raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")
+            only = "only a single solve has one, not several tasks, jit, grad or vmap. Compare with runs (`compare`)"
+            raise InputError(f"this trajectory has no {name} report; {only}.")
         found = _function_of(REPORTS[name])(self)
         object.__setattr__(self, "_reports", known | {name: found})  # no field: two solves have equal tree structures
         return found

@@ -145,14 +145,13 @@ CASES = {
     "decay timescale": (lambda: tu.schedules.PowerDecay(0.5, timescale=0.0), ["timescale", "0"]),
     "cosine end": (lambda: tu.schedules.Cosine(0.5, end=-2.0), ["end", "-2"]),
     "cosine final": (lambda: tu.schedules.Cosine(0.5, 10.0, final=NAN), ["final", "nan"]),
-    "piecewise count": (lambda: tu.schedules.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
+    "piecewise count": (lambda: tu.schedules.Piecewise([1.0], [0.5]), ["(1,)", "(2,)", "One value more"]),
     "piecewise unsorted": (
         lambda: tu.schedules.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]),
         ["switches", "from 2 to 1", "increase"],
     ),
     "piecewise negative": (lambda: tu.schedules.Piecewise([1.0], [0.5, -0.1]), ["values", "-0.1", "zero or more"]),
-    "knots count": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
-    "knots single": (lambda: tu.schedules.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
+    "knots count": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "each time"]),
     "knots unsorted": (lambda: tu.schedules.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "from 2 to 1", "increase"]),
     "knots negative": (lambda: tu.schedules.Interpolated([-1.0, 1.0], [0.5, 0.4]), ["times", "-1", "zero or more"]),
     "knots zero": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5, 0.0]), ["values", "0", "positive"]),
@@ -193,7 +192,10 @@ CASES = {
     "start readout": (lambda: tu.Start(R=[[0.0]], Q=[[1.0]], readout=[1.0, 2.0]), ["readout", "(2,)", "(1,)"]),
     "start dim": (lambda: tu.Start(R=[[0.0]], Q=[[1.0]], dim=0), ["dim", "0"]),
     "start units": (lambda: tu.Start(np.zeros((3, 2)), np.eye(3)).blocks(PROBLEM), ["(3, 2)", "2 student", "2 teacher"]),
-    "start levels": (lambda: tu.Start(np.zeros((2, 2, 2)), np.stack([np.eye(2)] * 2)).blocks(PER_LEVEL), ["2 levels", "3"]),
+    "start levels": (
+        lambda: tu.Start(np.zeros((2, 2, 2)), np.stack([np.eye(2)] * 2)).blocks(PER_LEVEL),
+        ["(2, 2, 2)", "3 levels"],
+    ),
     "T against gram": (lambda: tu.Start(np.zeros((2, 2)), np.eye(2), T=np.eye(2)).blocks(GRAM), ["0.2", "gram", "equal"]),
     "sphere of norm 0": (
         lambda: tu.Start(np.zeros((2, 2)), np.diag([1.0, 0])).blocks(SPHERE),

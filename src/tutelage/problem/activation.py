@@ -83,10 +83,8 @@ class Recorded:
         if not jnp.issubdtype(out.dtype, jnp.floating):
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
-            raise InputError(
-                f"the activation {name!r} depends on a number that JAX traces; its parameters must be known when the network "
-                "is made. Build the network outside grad, jit and vmap, and compare two values instead."
-            )
+            given = f"the activation {name!r} depends on a number that JAX traces"
+            raise InputError(f"{given}; its parameters must be known. Build the network outside grad, jit and vmap.")
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()
         consts = tuple(np.asarray(c).tobytes() for c in expression.consts)

@@ -17,7 +17,7 @@ For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visib
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -59,7 +59,7 @@ class Inputs(Part):
     @property
     def levels(self) -> int:
         """How many distinct eigenvalues there are."""
-        return self.eigenvalues.shape[0]
+        return self.fractions.shape[0]
 
     @property
     def weights(self) -> Float[NumpyOrJax, " L"]:
@@ -131,10 +131,6 @@ class PowerLaw(Inputs):
     def __init__(self, beta: float | NumpyOrJax, levels: int):
         self.beta = checks.as_number("beta", beta, checks.require_nonnegative)
         self.count = checks.as_count("levels", levels, most=MOST_LEVELS)
-
-    @property
-    def levels(self) -> int:
-        return self.count
 
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -358,27 +354,27 @@ class HiddenManifold(Inputs):
         self.coefficients = _coefficients(self.activation)
         self.most_levels = checks.as_count("levels", levels)
         self.seed = checks.as_count("seed", seed, least=0)
-        self._matrix, shape, array = None, (None, None), np.zeros(0)
+        self._matrix, array = None, np.zeros(0)
         if isinstance(features, str):
             self.kind = checks.known("features", features, WORDS)
         else:
             checks.require_untraced("features", "HiddenManifold", features)
-            shapes, fix = [("N", "D"), ("eigenvalues",)], "A matrix, or a list of eigenvalues of F F^T / D."
-            array = np.asarray(checks.as_array("features", features, checks.require_finite, shapes=shapes, fix=fix))
-            self.kind = "matrix" if array.ndim == 2 else "eigenvalues"
-            shape = array.shape if array.ndim == 2 else shape
-        self.dim = _agreed("dim", dim, shape[0], "rows")
-        self.dim_latent = _agreed("dim_latent", dim_latent, shape[1], "columns")
+            array = np.asarray(checks.as_array("features", features, checks.require_finite))
+            self.kind = "matrix" if array.ndim > 1 else "eigenvalues"
+        rows, *_, columns = array.shape if self.kind == "matrix" else (None, None)
+        N = self.dim = checks.as_count("dim (N)", rows if dim is None else dim)
+        D = self.dim_latent = checks.as_count("dim_latent (D)", columns if dim_latent is None else dim_latent)
+        if self.kind in WORDS:
+            self.squares = _typical_squares(self.kind, N, D)
+        else:
+            shape = (N, D) if self.kind == "matrix" else (min(N, D),)
+            checks.require_shape("features", array, shape, fix="A matrix (N, D), or min(N, D) eigenvalues of F F^T / D.")
         if self.kind == "matrix":
             self._matrix = _equal_rows(array)
-            self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / self.dim_latent
+            self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / D
         elif self.kind == "eigenvalues":
-            count = min(self.dim, self.dim_latent)
-            checks.require_shape("features (eigenvalues of F F^T / D)", array, (count,), fix="min(N, D) numbers.")
             checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
             self.squares = np.sort(array)[::-1]
-        else:
-            self.squares = _typical_squares(self.kind, self.dim, self.dim_latent)
         self._group()
 
     def _group(self) -> None:
@@ -402,11 +398,13 @@ class HiddenManifold(Inputs):
         self.unseen_share = np.asarray(1.0 - shown.sum())
 
     @property
-    def known_dim(self) -> int:
+    def known_dim(self) -> int:  # pyright: ignore
+        """N."""
         return self.dim
 
     @property
-    def basis(self) -> Float[np.ndarray, "N N"] | None:
+    def basis(self) -> Float[np.ndarray, "N N"] | None:  # pyright: ignore
+        """Eigenvectors as rows, if the matrix is known."""
         return None if self._matrix is None else self.realized().basis
 
     @property
@@ -454,9 +452,7 @@ class HiddenManifold(Inputs):
         """The matrix, or one that `seed` draws, and its directions."""
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
         if self.kind == "eigenvalues":
-            raise InputError(
-                "the features are only eigenvalues; actual inputs need the matrix. Give it, or use method='overlaps'."
-            )
+            raise InputError("the features are only eigenvalues; inputs need the matrix. Give it, or use method='overlaps'.")
         F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
         left, s, right = np.linalg.svd(F / np.sqrt(D))
         s = np.pad(s, (0, N - s.size))
@@ -476,14 +472,6 @@ class HiddenManifold(Inputs):
             f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={self.dim_latent}, dim={self.dim}, "
             f"levels={self.levels})"
         )
-
-
-def _agreed(name: str, given: int | None, found: int | None, side: str) -> int:
-    if given is None and found is None:
-        raise InputError(f"{name} is missing; without a matrix of features it must be given, such as {name}=500.")
-    if None not in (given, found) and checks.as_count(name, given) != found:
-        raise InputError(f"{name} is {given} and the features have {found} {side}; they must agree. Leave {name} out.")
-    return checks.as_count(name, found if given is None else given)
 
 
 def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
@@ -509,10 +497,10 @@ def _coefficients(activation: Activation) -> Coefficients:
     if not np.isfinite(size) or rest <= 1e-12 * size or linear**2 <= 1e-12 * size:
         lacks = "nonlinear" if np.isfinite(size) and rest <= 1e-12 * size else "linear"
         fix = "Use a Spectrum" if lacks == "nonlinear" else "Use an activation that is not even"
-        raise InputError(
-            f"the activation {activation.name!r} of the features has no {lacks} part (k1 = {linear:.3g}, k*^2 = {rest:.3g}); both "
-            f"must be positive. {fix}, or 'erf'."
+        given = (
+            f"the activation {activation.name!r} of the features has no {lacks} part (k1 = {linear:.3g}, k*^2 = {rest:.3g})"
         )
+        raise InputError(f"{given}; both must be positive. {fix}, or 'erf'.")
     return Coefficients(mean, linear, rest)
 
 
@@ -542,11 +530,7 @@ def _drawn(kind: str, N: int, D: int, rng: np.random.Generator) -> Float[np.ndar
         F = _equal_rows(F)
 
 
-@overload
-def digits(labels: Literal[False] = False) -> Float[np.ndarray, "1797 8 8"]: ...
-@overload
-def digits(labels: Literal[True]) -> tuple[Float[np.ndarray, "1797 8 8"], Int[np.ndarray, " 1797"]]: ...
-def digits(labels: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+def digits(labels: bool = False) -> Any:
     """1797 handwritten digits, (1797, 8, 8), values 0 to 16: the example of real data (source: problem/data/README.md).
 
     labels: return the pair (images, digits shown) instead of the images.

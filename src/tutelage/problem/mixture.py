@@ -77,8 +77,7 @@ class Mixture(Inputs):
         self.coefficients = checks.as_array("coefficients", coefficients, checks.require_finite, shapes=shapes, fix=fix)
         classes, m = self.coefficients.shape
         self.probabilities = checks.as_probabilities("weights", weights, classes, fix="One probability for each class.")
-        laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
-        self.laws = _checked_laws(laws, classes)
+        self.laws = _as_laws(inputs, classes)
         fix, shapes = "The overlaps of the vectors that coefficients combine.", [(m, m), (self.levels, m, m)]
         self.gram = checks.as_array("gram", gram, checks.require_gram, shapes=shapes, fix=fix)
         fix, shapes = "One label for each class.", [(classes,), (classes, "outputs")]
@@ -88,9 +87,7 @@ class Mixture(Inputs):
         norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
         if norms.max() > LARGEST_NORM:
             given = f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}"
-            raise InputError(
-                f"{given}; it must be of order 1, where the noise has norm sqrt(N). Divide means with entries of order 1 by sqrt(N)."
-            )
+            raise InputError(f"{given}; it must be of order 1, that of the noise is sqrt(N). Divide the means by sqrt(N).")
 
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -110,11 +107,13 @@ class Mixture(Inputs):
         return jnp.stack([jnp.asarray(x) for x in each]) if checks.is_traced(each) else np.stack(each)
 
     @property
-    def basis(self) -> Float[np.ndarray, "D N"] | None:
+    def basis(self) -> Float[np.ndarray, "D N"] | None:  # pyright: ignore
+        """Eigenvectors of all classes."""
         return self.laws[0].basis
 
     @property
-    def known_dim(self) -> int | None:
+    def known_dim(self) -> int | None:  # pyright: ignore
+        """N, if the spectrum was measured."""
         return self.laws[0].known_dim
 
     @property
@@ -214,9 +213,7 @@ class Mixture(Inputs):
                [-4.,  4.]])
         """
         vectors = np.asarray(checks.as_array("means", means, checks.require_finite, shapes=[("classes", "N")]))
-        law = Isotropic() if inputs is None else inputs[0] if isinstance(inputs, Sequence) else inputs
-        if not isinstance(law, Inputs):
-            raise InputError(f"inputs is {checks.shown(inputs)}; it must be a law of inputs, such as Isotropic().")
+        law = _as_laws(inputs, len(vectors))[0]
         vectors = vectors if law.basis is None else vectors @ law.basis.T
         dims = law.level_dims(vectors.shape[1])
         parts = np.split(vectors, np.cumsum(dims)[:-1], axis=1)
@@ -234,12 +231,11 @@ class Mixture(Inputs):
         return f"Mixture({self.classes} classes, {spectrum}, {by})"
 
 
-def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
+def _as_laws(inputs: Inputs | Sequence[Inputs] | None, classes: int) -> tuple[Inputs, ...]:
+    laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
     for law in laws:
         if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
-            raise InputError(
-                f"inputs is {checks.shown(law)}; give a Gaussian law such as Isotropic(), or a list of such laws."
-            )
+            raise InputError(f"inputs is {checks.shown(law)}; give a Gaussian law such as Isotropic(), or a list of laws.")
     if len(laws) not in (1, classes):
         raise InputError(f"{len(laws)} laws of inputs are given for {classes} classes; give one for all, or one for each.")
     if not checks.is_traced(*(law.fractions for law in laws)):

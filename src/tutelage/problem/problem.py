@@ -14,9 +14,8 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
-from tutelage.labels import Real as RealLabels
 from tutelage.losses import Function as FunctionLoss
-from tutelage.losses import Loss, Squared, as_loss
+from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
@@ -25,7 +24,7 @@ from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
-from tutelage.rules import Gradient, Rule, as_rule
+from tutelage.rules import Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
@@ -147,9 +146,7 @@ class Problem(Part, ResultCard):
         if teacher is not None and teacher.unseen is not None:
             raise InputError("the teacher has an unseen part, which mixtures do not support; leave one of them out.")
         if given and isinstance(self.labels, FunctionLabels):
-            raise InputError(
-                "labels is a function of teacher fields and the classes have labels; give the mixture a teacher."
-            )
+            raise InputError("labels is a function of teacher fields and the classes have labels; give a teacher.")
         targets = self.targets
         signs = self.labels.kind != "sign" or targets is None or checks.is_traced(targets) or np.all(np.abs(targets) == 1)
         if not signs:
@@ -182,9 +179,10 @@ class Problem(Part, ResultCard):
 
     def schedules(self) -> dict[str, Any]:
         """All numbers that change in time, by name, except the probabilities of tasks."""
+        parts: list[Any] = [self.sgd, self.sgd.momentum, self.labels, self.rule]
         found: Table = {}
-        for part in (self.sgd, self.sgd.momentum, self.labels, self.rule):
-            found |= type(part).schedules(part) if isinstance(part, Part) else {}  # Equinox wraps bound methods at each call
+        for part in parts:  # Equinox wraps bound methods at each call
+            found |= type(part).schedules(part) if isinstance(part, Part) else {}
         return found | {"noise": self.noise} if is_schedule(self.noise) else found
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
@@ -347,8 +345,8 @@ class Problem(Part, ResultCard):
         return cls.from_dict(serialize.parsed(text), allow)
 
     def __repr__(self) -> str:
-        usual = {"loss": Squared, "labels": RealLabels, "rule": Gradient}
-        shown = [f"{name}={checks.shown(value)}" for name, value in vars(self).items() if type(value) is not usual.get(name)]
+        usual = [name for name, choice in LEARNING.items() if choice.word(getattr(self, name)) == choice.default]
+        shown = [f"{name}={checks.shown(value)}" for name, value in vars(self).items() if name not in usual]
         return f"Problem({', '.join(shown)})"
 
 

@@ -102,11 +102,9 @@ class Piecewise(Part):
     values: ArrayLike = _list_field("values (learning rates)", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
-        if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
-            raise InputError(
-                f"{np.size(self.switches)} switch times and {np.size(self.values)} values; give one value more than switches."
-            )
-        if np.size(self.switches):
+        count = np.size(self.switches)
+        checks.require_shape("values", self.values, (count + 1,), fix="One value more than switch times.")
+        if count:
             checks.require_increasing("switches", self.switches)
 
     def __call__(self, t: Array) -> Array:
@@ -120,9 +118,7 @@ class _Knots(Part):
     values: ArrayLike = _list_field("values", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
-        n, m = np.shape(self.times), np.shape(self.values)
-        if n[0] < 2 or m != n:
-            raise InputError(f"times have shape {n} and values {m}; give lists of equal length, two numbers or more.")
+        checks.require_shape("values", self.values, np.shape(self.times), fix="One value for each time.")
 
 
 class Interpolated(_Knots):
@@ -365,13 +361,10 @@ def _frozen(trainable: Numbers | None) -> Trainable:
         array = np.asarray(trainable)
     except ValueError:
         array = np.asarray("ragged")
-    if array.dtype == bool and array.ndim in (1, 2) and array.size:
-        return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
-    if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
-        return tuple(int(level) for level in array)
-    raise InputError(
-        f"trainable is {checks.shown(trainable)}; give a list of levels, or a mask (levels,) or (hidden, levels)."
-    )
+    if array.size == 0 or (array.dtype.kind, array.ndim) not in (("b", 1), ("b", 2), ("i", 1), ("u", 1)):
+        given = checks.shown(trainable)
+        raise InputError(f"trainable is {given}; give a list of levels, or a mask (levels,) or (hidden, levels).")
+    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
 class SGD(Part):

@@ -108,17 +108,15 @@ class Start(eqx.Module):
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
-        shape, readout = np.shape(self.R), problem.readout_shape
-        if shape[-2:] != (K, M):
-            raise InputError(f"the Start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
-        if self.readout is not None and np.shape(self.readout) != readout:
-            heads = ", one head for each task" * (len(readout) > np.ndim(problem.student.readout))
-            raise InputError(f"the Start has a readout of shape {np.shape(self.readout)}; it must be {readout}{heads}.")
-        if len(shape) == 3 and shape[0] != L:
-            raise InputError(f"the Start has {shape[0]} levels; the problem's spectrum has {L}.")
+        fix = f"The problem has {K} student and {M} teacher units on {L} level{'s' * (L > 1)}."
+        checks.require_shape("R of the Start", self.R, (K, M), (L, K, M), fix=fix)
+        readout = problem.readout_shape
+        if self.readout is not None:
+            fix = "It has one head for each task." * (len(readout) > np.ndim(problem.student.readout))
+            checks.require_shape("the readout of the Start", self.readout, readout, fix=fix)
         T = _teacher(self, problem)
         r, q, t = _per_level(problem.inputs, self.R, self.Q, T)
-        _require_joint(*((self.R, self.Q, T) if np.ndim(T) == len(shape) else (r, q, t)))
+        _require_joint(*((self.R, self.Q, T) if np.ndim(T) == np.ndim(self.R) else (r, q, t)))
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
@@ -234,9 +232,7 @@ def start_from_table(problem: Problem, table: Table) -> Start:
     if checks.known("the kind of start", table.get("kind", "random"), ("random", "asymmetric")) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
-        raise InputError(
-            "scale is given and the initial condition is asymmetric; only random weights have one. Use --start random."
-        )
+        raise InputError("scale is given and the start is asymmetric; only random weights have one. Use --start random.")
     return asymmetric_start(problem, dim)
 
 
@@ -361,10 +357,9 @@ def start_from_weights(
         found, said = problem.inputs.unseen_part(teacher_weights), np.asarray(problem.unseen)
         gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked below
         if gap > 1e-6:
-            raise InputError(
-                f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}; they must agree. "
-                "Use Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)) as the teacher."
-            )
+            given = f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}"
+            fix = "Use the teacher Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta))."
+            raise InputError(f"{given}; they must agree. {fix}")
     both = list(zip(*weights_by_level(problem, weights, teacher_weights), strict=True))
     r, q, t = (np.stack([x[a] @ x[b].T / x[a].shape[1] for x in both]) for a, b in ((0, 1), (0, 0), (1, 1)))
     return _measured(problem, r, q, t, dim=sum(w.shape[1] for w, _ in both), readout=readout)

@@ -107,7 +107,7 @@ class Interleave(TaskSchedule):
         if not self.schedules():
             checks.require_probabilities("shares (the probabilities of the tasks)", self.shares)
 
-    def schedules(self) -> dict[str, Schedule]:
+    def schedules(self) -> dict[str, Any]:
         shares = self.shares if isinstance(self.shares, tuple) else [self.shares]
         return {f"share {task}": share for task, share in enumerate(shares) if callable(share)}
 
@@ -281,9 +281,8 @@ class Tasks(Part):
             if schedule.needs > count or (isinstance(schedule, Interleave) and schedule.needs < count):
                 raise InputError(f"{schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change one of them.")
         elif not callable(schedule) or isinstance(schedule, type):
-            raise InputError(
-                f"schedule is {checks.shown(schedule)}; give a schedule such as Switch(60.0), or a function of time."
-            )
+            given = f"schedule is {checks.shown(schedule)}"
+            raise InputError(f"{given}; give a schedule such as Switch(60.0), or a function of time.")
 
     def arguments(self) -> Table:
         return super().arguments() | {"gram": self.given_gram}
@@ -397,9 +396,8 @@ class Tasks(Part):
         with explained("the schedule of tasks cannot be traced by JAX", fix):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):
-            raise InputError(
-                f"the schedule of tasks maps a time to shape {values.shape[1:]}; give {self.count} probabilities."
-            )
+            given = f"the schedule of tasks maps a time to shape {values.shape[1:]}"
+            raise InputError(f"{given}; give {self.count} probabilities.")
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):
                 checks.require_probabilities("the probabilities of the tasks", row, f" at time {t:g}")

@@ -193,31 +193,28 @@ def _require_quantiles(noise: Callable[..., object]) -> None:
 
 def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
-    p, tried, K, M, T = problem, _some_labels(problem), problem.student.hidden, problem.teacher.hidden, problem.rule.samples
-    rho, fields = jnp.full(M, 0.3), jnp.full(K, 0.2)
+    from tutelage.problem.sample import context_of, normals_needed, updates_of  # which need problems
+
+    p, tried, K, M, S = problem, _some_labels(problem), problem.student.hidden, problem.teacher.hidden, problem.rule.samples
+    fields, rho = jnp.full((S, K), 0.2), jnp.full((S, M), 0.3)
     if p.rule.uses_loss:
-        losses.require_usable(p.loss, p.student.output(fields), tried)
-    parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields)
+        losses.require_usable(p.loss, p.student.output(fields[0]), tried)
     name, law = type(p.rule).__name__, p.rule.randomness(0.0)
     if law is not None and not isinstance(law, rules.Law):
         given = f"the randomness of the rule {name} is {checks.shown(law)}"
         raise InputError(f"{given}; it must be None or a law, such as rules.Discrete([0.0, 1.0], [0.5, 0.5]).")
-    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
-    context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-    normals = jnp.zeros(K if isinstance(law, rules.PerUnit) else ())
-    sample = rules.Sample(fields, rho, tried[0], None if law is None else jnp.asarray(law.from_normal(normals)))
-    if T > 1:
-        sample = jax.tree.map(lambda x: jnp.broadcast_to(x, (T, *jnp.shape(x))), sample)
+    label, normals = jnp.broadcast_to(tried[0], (S, *tried.shape[1:])), jnp.zeros((S, normals_needed(p)))
+    parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields[0])
+    context = context_of(p, lr=1.0, overlaps=(jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)))
     fix = "update(sample, parameters, context) must be written with jax.numpy and return self.result(delta, parameters)."
     with explained(f"the rule {name} fails on one sample", fix):
-        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
+        update = jax.eval_shape(lambda: updates_of(p, fields, rho, label, normals, parameters, context))
     if not isinstance(update, rules.Update) or not isinstance(update.parameters, rules.Parameters):
         raise InputError(f"the rule {name} returns no Update; it must return self.result(delta, parameters).")
-    found = {"delta": (update.delta, fields), "change of the readout": (update.parameters.readout, parameters.readout)}
-    for what, (value, right) in found.items():
-        shape = right.shape if T == 1 else (T, *right.shape)
-        if jnp.shape(value) != shape:
-            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(value)}; it must be {shape}.")
+    found = {"delta": (update.delta, (K,)), "change of the readout": (update.parameters.readout, parameters.readout.shape)}
+    for what, (value, shape) in found.items():
+        if value.shape[1:] != shape:
+            raise InputError(f"the rule {name} returns a {what} of shape {value.shape[1:]}; it must be {shape}.")
 
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
