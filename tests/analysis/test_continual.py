@@ -225,14 +225,14 @@ def test_importance_is_the_error_of_a_network_without_the_unit(theory):
             rise = np.mean((outputs[:, 2] - outputs[:, :2] @ cut) ** 2) / 2 - whole
             assert found.importance[task, k] == pytest.approx(rise, abs=1e-3)
     np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
-    assert found.serves.all(axis=0).tolist() == [True, False]  # at V = 0.5 the same unit serves both tasks
+    assert (found.shares > 0.1).all(axis=0).tolist() == [True, False]  # at V = 0.5 the same unit serves both tasks
     assert found.reuse[0, 1] > 0.9
 
 
 def test_unrelated_tasks_take_different_units():
     apart = tu.solve(two_tasks(tu.Switch(60.0), similarity=0.0), START, TIMES)
     found = node_reuse(apart)
-    assert found.serves.tolist() == [[True, False], [False, True]]
+    assert (found.shares > 0.1).tolist() == [[True, False], [False, True]]
     assert found.reuse[0, 1] < 0.1
     assert "unit 2" in str(found).splitlines()[1]
 

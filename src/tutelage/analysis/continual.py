@@ -26,7 +26,7 @@ from tutelage.trajectory import Trajectory
 
 ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
 SMOOTH_POINTS = 201  # at which a schedule that is a function of time is looked at
-SERVES = 0.1  # a unit with at least this share of a task serves it
+SERVES = 0.1  # a unit with at least this share of a task is said to serve it
 FRACTIONS, ROUNDS = 21, 3  # of `best_replay`: the grid, and how often it is laid closer around the best fraction
 
 
@@ -34,44 +34,29 @@ def _require_tasks(problem: object, function: str) -> Tasks:
     """The tasks of a problem that has some."""
     tasks = require_problem(problem, function, needs=(TASKS,)).teacher
     if not isinstance(tasks, Tasks):
-        raise InputError(
-            f"{function} compares tasks, and this problem has one teacher. Use Problem(student, Tasks([...], Switch(60.0)))."
-        )
+        raise InputError(f"{function} compares tasks; this problem has one teacher. Use Tasks([...], Switch(60.0)) instead.")
     return tasks
 
 
-def _jumps(tasks: Tasks, end: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times up to `end` at which probabilities jump, and by how much, (jump, task); the first is time 0."""
+def _begins_and_left(tasks: Tasks, end: float) -> tuple[list[np.ndarray], Float[np.ndarray, " tasks"]]:
+    """The times at which the probability of each task rises, at 0 too, and the first one at which it falls (the end: never).
+
+    A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
+    """
     known = tasks.switches(end)
     times = np.unique([] if known is None else np.asarray(known, dtype=float))
     times = np.concatenate([[0.0], times[(times > 0) & (times < end)]])
     aside = ASIDE * end  # a jump of a function is known up to less than this
     after = np.array([tasks.probabilities(t + aside) for t in times])
     before = np.array([np.zeros(tasks.count), *(tasks.probabilities(t - aside) for t in times[1:])])
-    change = after - before
-    return times, np.where(np.abs(change) > LEAST_JUMP, change, 0.0)
-
-
-def _task_begins(tasks: Tasks, task: int, end: float) -> Float[np.ndarray, " S"]:
-    """The times at which the probability of a task rises; time 0 is one of them if the task is shown from there on."""
-    times, change = _jumps(tasks, end)
-    return times[change[:, task] > 0]
-
-
-def _task_left(tasks: Tasks, end: float) -> Float[np.ndarray, " tasks"]:
-    """The first time at which the probability of each task falls; the end for a task that is never left.
-
-    A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
-    """
-    times, change = _jumps(tasks, end)
-    falls = [times[fell] for fell in (change < 0).T]
+    begins, falls = ([times[up > LEAST_JUMP] for up in change.T] for change in (after - before, before - after))
     if callable(tasks.schedule):
         grid = np.linspace(0.0, end, SMOOTH_POINTS)
         for s, probability in enumerate(np.array([tasks.probabilities(t) for t in grid]).T):
             largest = probability >= probability.max() - 1e-9
             if not falls[s].size and not largest[-1]:
                 falls[s] = grid[largest][-1:]
-    return np.array([found[0] if found.size else end for found in falls])
+    return begins, np.array([found[0] if found.size else end for found in falls])
 
 
 def _read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
@@ -145,10 +130,8 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
                 lines.append(f"task {s + 1}: not left up to {end:.4g}; error {self.final[s]:.4g}")
                 continue
             sure = f" ± {self.standard_error[s]:.2g}" if self.standard_error[s] > 0 else ""
-            lines.append(
-                f"task {s + 1}: left at {t:.4g} with error {self.learned[s]:.4g}; at {end:.4g} the error is "
-                f"{self.final[s]:.4g}: forgetting {self.amount[s]:.4g}{sure}"
-            )
+            now = f"at {end:.4g} the error is {self.final[s]:.4g}: forgetting {self.amount[s]:.4g}{sure}"
+            lines.append(f"task {s + 1}: left at {t:.4g} with error {self.learned[s]:.4g}; {now}")
         return "\n".join(lines)
 
 
@@ -175,7 +158,7 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     task 2: not left up to 120; error 0.001406
     """
     tasks, times, errors = _read_tasks(trajectory, "forgetting")
-    left = _task_left(tasks, float(times[-1]))
+    left = _begins_and_left(tasks, float(times[-1]))[1]
     learned = _errors_at(times, errors, left)
     amounts, mean = errors[:, -1] - learned, errors.mean(axis=0)
     spread = amounts.std(axis=0, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else np.zeros(tasks.count)
@@ -210,10 +193,8 @@ class Transfer(AnalysisResult, figure="plot_transfer"):
         if self.gain == self.gain:
             kind = "positive" if self.gain > 1 else "negative" if self.gain < 1 else "no"
             words = f"{kind} transfer, {self.gain:.4g} times as fast"
-        return (
-            f"task {self.task + 1} to the error {self.target:.4g}: {_shown(self.after)} after the other tasks, "
-            f"{_shown(self.scratch)} from scratch: {words}"
-        )
+        times = f"{_shown(self.after)} after the other tasks, {_shown(self.scratch)} from scratch"
+        return f"task {self.task + 1} to the error {self.target:.4g}: {times}: {words}"
 
 
 def transfer(
@@ -253,13 +234,10 @@ def transfer(
     """
     tasks = _require_tasks(problem, "transfer")
     task, times = checks.as_count("task", task, least=0, most=tasks.count - 1), check_times(times)
-    begins = _task_begins(tasks, task, float(times[-1]))
+    begins = _begins_and_left(tasks, float(times[-1]))[0][task]
     if not begins.size or begins[0] <= 0:
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
-        raise InputError(
-            f"task {task} (counted from 0) begins {when}; transfer needs a task that begins after another. Use Switch(60.0), "
-            "or choose another task or later times."
-        )
+        raise InputError(f"task {task} begins {when}; transfer needs one that begins after another, as in Switch(60.0).")
     theory = solve(problem, start, times, **options)
     alone = problem.replace(schedule=Interleave(np.eye(tasks.count)[task]))  # no other task is ever shown
     alone = solve(alone, start, times, **options).task(task)
@@ -296,10 +274,8 @@ class Savings(AnalysisResult, figure="plot_savings"):
 
     def __str__(self) -> str:
         saved = "" if self.fraction != self.fraction else f"; savings {100 * self.fraction:.3g}%"
-        return (
-            f"task {self.task + 1} to the error {self.target:.4g}: {_shown(self.first)} at first, "
-            f"{_shown(self.again)} when it returns at {self.begins[1]:.4g}{saved}"
-        )
+        times = f"{_shown(self.first)} at first, {_shown(self.again)} when it returns at {self.begins[1]:.4g}"
+        return f"task {self.task + 1} to the error {self.target:.4g}: {times}{saved}"
 
 
 def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) -> Savings:
@@ -331,12 +307,10 @@ def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) 
     """
     tasks, times, errors = _read_tasks(trajectory, "savings")
     task, error = checks.as_count("task", task, least=0, most=tasks.count - 1), errors.mean(axis=0)
-    begins = _task_begins(tasks, task, float(times[-1]))
+    begins = _begins_and_left(tasks, float(times[-1]))[0][task]
     if begins.size < 2:
-        raise InputError(
-            f"task {task} (counted from 0) begins {begins.size} time{'s' * (begins.size != 1)} up to {times[-1]:g}; savings "
-            "needs a task that returns. Use Switch([60.0, 120.0], order=[0, 1, 0])."
-        )
+        fix = "savings needs a task that returns, as in Switch([60.0, 120.0], order=[0, 1, 0])"
+        raise InputError(f"task {task} does not return up to {times[-1]:g}; {fix}.")
     level = float(0.1 * error[0, task]) if target is None else checks.as_positive("target", target)
     ends = float(begins[0]), float(begins[-1])
     first, again = (_time_below(times, error[:, task], level, begin) for begin in ends)
@@ -377,7 +351,7 @@ class Interference(AnalysisResult, figure="plot_interference"):
         """The time from the beginning of a task to an error, for each similarity; NaN where it is not reached."""
         level, tasks = checks.as_positive("target", target), self.problem.teacher
         task = checks.as_count("task", task, least=0, most=tasks.count - 1)
-        begins = _task_begins(tasks, task, float(self.times[-1]))
+        begins = _begins_and_left(tasks, float(self.times[-1]))[0][task]
         if not begins.size:
             raise InputError(f"task {task} (counted from 0) does not begin before {self.times[-1]:g}.")
         found = [_time_below(self.times, curve[:, task], level, float(begins[0])) for curve in self.error]
@@ -387,11 +361,8 @@ class Interference(AnalysisResult, figure="plot_interference"):
         lines = [f"{self.similarity.size} similarities from {self.similarity[0]:.4g} to {self.similarity[-1]:.4g}"]
         for s in np.flatnonzero(self.left < self.times[-1]):
             V, amount = self.worst(int(s))
-            ends = self.forgetting[[0, -1], s]
-            lines.append(
-                f"task {s + 1}: forgetting is largest, {amount:.4g}, at similarity {V:.3g}; "
-                f"{ends[0]:.4g} and {ends[1]:.4g} at the ends"
-            )
+            ends = f"{self.forgetting[0, s]:.4g} and {self.forgetting[-1, s]:.4g} at the ends"
+            lines.append(f"task {s + 1}: forgetting is largest, {amount:.4g}, at similarity {V:.3g}; {ends}")
         return "\n".join(lines)
 
 
@@ -429,7 +400,7 @@ def interference(
     V = _increasing("similarity", np.linspace(0.0, 0.98, 50) if similarity is None else similarity)
     times = check_times(times)
     error = np.asarray(solve_batch(problem, {"similarity": V}, start, times, **options).error)
-    left, final = _task_left(tasks, float(times[-1])), error[:, -1]
+    left, final = _begins_and_left(tasks, float(times[-1]))[1], error[:, -1]
     return Interference(V, final - _errors_at(times, error, left), final, left, times, error, problem)
 
 
@@ -457,10 +428,8 @@ class BestReplay(AnalysisResult, figure="plot_best_replay"):
         return float(self.values[0] / self.value) if self.value > 0 else 1.0
 
     def __str__(self) -> str:
-        return (
-            f"best replay fraction {self.fraction:.4g}: mean final error {self.value:.4g}, {self.gain:.4g} times below that "
-            f"at {self.fractions[0]:.4g}"
-        )
+        better = f"{self.gain:.4g} times below that at {self.fractions[0]:.4g}"
+        return f"best replay fraction {self.fraction:.4g}: mean final error {self.value:.4g}, {better}"
 
 
 def best_replay(
@@ -501,16 +470,15 @@ def best_replay(
     """
     tasks = _require_tasks(problem, "best_replay")
     if not isinstance(tasks.schedule, Replay):
-        raise InputError(
-            f"the schedule is a {type(tasks.schedule).__name__}; best_replay varies the fraction of Replay(0.1, after=60.0)."
-        )
+        kind = type(tasks.schedule).__name__
+        raise InputError(f"the schedule is a {kind}; best_replay varies the fraction of Replay(0.1, after=60.0).")
     grid = _increasing("fractions", np.linspace(0, 1, FRACTIONS) if fractions is None else fractions)
     share = np.ones(tasks.count) if weights is None else weights
     share = checks.as_array("weights", share, checks.require_nonnegative, shapes=[(tasks.count,)], fix="One for each task.")
     if share.sum() <= 0:
         raise InputError("weights are all zero; give at least one task a positive weight.")
     share, times = share / share.sum(), check_times(times)
-    left = _task_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))
+    left = _begins_and_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))[1]
     tried, best = np.empty(0), 0
     final = learned = np.empty((0, tasks.count))
     for _ in range(ROUNDS):
@@ -537,11 +505,6 @@ class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
     shares: np.ndarray
     times: np.ndarray
     reuse: np.ndarray
-
-    @property
-    def serves(self) -> np.ndarray:
-        """(task, K), does the unit have at least a tenth of the task?"""
-        return self.shares >= SERVES
 
     def __str__(self) -> str:
         lines = []
@@ -580,16 +543,15 @@ def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
     tasks, recorded, _ = _read_tasks(trajectory, "node_reuse")
     assert trajectory.problem is not None
     measured, importance = [], []
-    for task, left in enumerate(_task_left(tasks, float(recorded[-1]))):
+    for task, left in enumerate(_begins_and_left(tasks, float(recorded[-1]))[1]):
         curve = curve_of(trajectory.task(task), run, "node_reuse")
         problem, nearest = trajectory.problem.task(task), int(np.argmin(np.abs(curve.times - left)))
         now = {"readout": problem.student.readout, "bias": None}
         now |= {name: values[nearest] for name, values in curve.variables.items()}
         units = np.ones(problem.student.hidden)
         heads = np.asarray(now["readout"]) * [units, *(1 - np.diag(units))]  # the whole, and without each unit
-        whole, *without = (
-            float(generalization_error(problem, now["R"], now["Q"], curve.T, head, now["bias"])) for head in heads
-        )
+        R, Q, bias = now["R"], now["Q"], now["bias"]
+        whole, *without = (float(generalization_error(problem, R, Q, curve.T, head, bias)) for head in heads)
         measured.append(curve.times[nearest])
         importance.append(np.array(without) - whole)
     positive = np.maximum(importance, 0.0)
