@@ -11,7 +11,7 @@ Only the next moment counts: on a plateau a -> 0, the rate follows and the escap
 D. Saad and M. Rattray, Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,8 +30,6 @@ from tutelage.problem import Interpolated, Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED
-
-Expansion: TypeAlias = tuple[Overlaps, Array]  # of the drift, and of d error / d alpha
 
 RECORDED = 128  # times at which the rate is kept, dense at both ends
 
@@ -73,10 +71,7 @@ def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, fl
     path = integrate(dynamics, None, state, times, tolerances(), options)
     rates = np.asarray(_rates_along(dynamics, times, states_of(path.variables, state)))
     if not np.all(np.isfinite(rates) & np.isfinite(path.error)):
-        raise InputError(
-            f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
-            "Lower t_max or the upper bound."
-        )
+        raise InputError(f"the greedy rate diverges before t_max = {t_max:g}; lower t_max or the upper bound.")
     return Interpolated(times, rates)
 
 
@@ -84,15 +79,15 @@ def _with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
     return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
 
 
-def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Expansion, Expansion, Expansion]:
-    """Coefficients of 1, eta and eta^2 in (drift, d error / d alpha): exact, since both are quadratic in eta."""
+def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Array, Array]:
+    """Coefficients of eta and eta^2 in d error / d alpha: exact, since it is quadratic in eta."""
 
-    def along(eta: Array) -> Expansion:
-        return _with_rate(system, eta).drift_and_error_rate(t, state)
+    def error_rate(eta: Array) -> Array:
+        return _with_rate(system, eta).drift_and_error_rate(t, state)[1]
 
     zero, one = (jnp.zeros(()),), (jnp.ones(()),)
-    (constant, linear), (_, twice) = jax.jvp(lambda eta: jax.jvp(along, (eta,), one), zero, one)
-    return constant, linear, jax.tree.map(lambda x: x / 2, twice)
+    linear, twice = jax.jvp(lambda eta: jax.jvp(error_rate, (eta,), one)[1], zero, one)
+    return linear, twice / 2
 
 
 def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, ArrayLike]) -> Array:
@@ -111,10 +106,9 @@ class GreedyDynamics(ClosedSystem):
 
     def rate(self, t: ArrayLike, state: Overlaps) -> Array:
         """The greedy rate at a state."""
-        _, linear, quadratic = rate_expansion(self.system, t, state)
-        return steepest_rate(linear[1], quadratic[1], self.bounds)
+        return steepest_rate(*rate_expansion(self.system, t, state), self.bounds)
 
-    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> Expansion:
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
         return _with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
 
     def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:

@@ -16,7 +16,8 @@ To add a control, let the core take a schedule in its place (`Problem.schedules`
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -36,14 +37,13 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
-from tutelage.labels import Real, Sign
+from tutelage.labels import Real
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.progress import SILENT_SECONDS
-from tutelage.rules import Dropout, FeedbackAlignment
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
 
@@ -65,9 +65,6 @@ SMALLEST = 1e-12  # errors below this are not solved to a digit
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
 
 
-# What can be controlled
-
-
 class Knob(NamedTuple):
     """A control. path: where its schedule stands. has: does a problem have it? fix: what to do if not."""
 
@@ -87,11 +84,9 @@ KNOBS: dict[str, Knob] = {
     "bias_lr": Knob("sgd.bias_lr", lambda p: p.student.train_bias, "the biases are fixed; use train_bias=True"),
     "weight_decay": Knob("sgd.weight_decay", lambda p: not p.sgd.spherical, "the length is fixed; use spherical=False"),
     "noise": Knob("noise", lambda p: type(p.labels) is Real, "only labels='real' have noise; control 'flip' instead"),
-    "flip": Knob("labels.flip", lambda p: isinstance(p.labels, Sign), "use labels='sign', or control 'noise'", 1.0),
-    "keep": Knob("rule.keep", lambda p: isinstance(p.rule, Dropout), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
-    "feedback": Knob(
-        "rule.strength", lambda p: isinstance(p.rule, FeedbackAlignment), "use rule=tu.rules.FeedbackAlignment(...)"
-    ),
+    "flip": Knob("labels.flip", lambda p: hasattr(p.labels, "flip"), "use labels='sign', or control 'noise'", 1.0),
+    "keep": Knob("rule.keep", lambda p: hasattr(p.rule, "keep"), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
+    "feedback": Knob("rule.strength", lambda p: hasattr(p.rule, "strength"), "use rule=tu.rules.FeedbackAlignment(...)"),
     "tasks": Knob("teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use tu.Tasks([...])", 1.0),
     "replay": Knob(
         "teacher.schedule.fraction",
@@ -123,13 +118,9 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
 
 def _time_to(level: Array, times: Array, error: Array) -> Array:
     """When ln error, linear between recorded times, falls to the level; later than all times if it does not."""
-    above = jnp.log(error / level)
-    late = times[-1] * (1 + above[-1])
-    after = jnp.clip(jnp.argmax(above <= 0), 1)
-    times = jnp.asarray(times)
-    (t0, y0), (t1, y1) = ((times[i], above[i]) for i in (after - 1, after))
-    gap = jnp.where(y0 > y1, y0 - y1, 1.0)
-    found = jnp.where(above[0] <= 0, times[0], t0 + (t1 - t0) * y0 / gap)
+    above, late = jnp.log(error / level), times[-1] * (1 + jnp.log(error[-1] / level))
+    around = jnp.clip(jnp.argmax(above <= 0), 1) - jnp.arange(2)  # the first time below, and the one before
+    found = jnp.where(above[0] <= 0, times[0], jnp.interp(0.0, above[around], jnp.asarray(times)[around]))
     return jnp.where(jnp.any(above <= 0), found, late)
 
 
@@ -179,7 +170,7 @@ class Search(eqx.Module):
 
         def controlled(problem: Problem) -> list[Any]:
             """The numbers of all schedules that are controlled; more than two tasks have one each."""
-            found: list[Any] = [reduce(getattr, KNOBS[name].path.split("."), problem) for name in self.names]
+            found: list[Any] = [attrgetter(KNOBS[name].path)(problem) for name in self.names]
             return [schedule.values for each in found for schedule in (each if isinstance(each, tuple) else (each,))]
 
         rows = [row for values in self.values(point).values() for row in values]
@@ -239,22 +230,17 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
 
 
 @eqx.filter_jit
-def _left_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
-    """What the budgets leave (negative: exceeded), as a share of what the control can have, (control, 2); its slope."""
-    ranges = search.times[-1] * jnp.diff(search.bounds, axis=1)
-
-    def left(at: Array) -> Array:
-        integrals = search.integrals(jnp.repeat(at, search.size // at.size))
-        return jnp.array([1.0, -1.0]) * (integrals[:, None] - search.budgets) / ranges
-
-    return left(point), jax.jacfwd(left)(point)
+def _integrals_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+    integrals = lambda at: search.integrals(jnp.repeat(at, search.size // at.size))  # noqa: E731
+    return integrals(point), jax.jacfwd(integrals)(point)
 
 
 def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What each budget that has a limit leaves, (budget,), and its slope, (budget, number)."""
-    left, slopes = map(np.asarray, _left_and_slopes(search, jnp.asarray(point)))
-    limited = np.isfinite(search.budgets)
-    return left[limited], slopes[limited]
+    """What each limit leaves (negative: exceeded), as a share of what the control can have, (limit,); its slope."""
+    integrals, slopes = map(np.asarray, _integrals_and_slopes(search, jnp.asarray(point)))
+    control, side = np.nonzero(np.isfinite(search.budgets))
+    share = (1 - 2 * side) / (search.times[-1] * np.diff(search.bounds)[control, 0])
+    return share * (integrals[control] - search.budgets[control, side]), share[:, None] * slopes[control]
 
 
 class Descent:
@@ -345,9 +331,7 @@ def new_search(
         with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
             found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
         if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise InputError(
-                f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number."
-            )
+            raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
     return search
 
 
@@ -360,14 +344,11 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
     found = [Descent(search, point).run(100) for point in _apart(tried, 2)]
     best = min(found, key=lambda one: one.value, default=None)
     if best is None or best.value == FAILED:
-        raise InputError(
-            f"no constant protocol within the bounds stays finite up to t_max = {search.times[-1]:g}; one must. "
-            "Give lower bounds for the rates."
-        )
+        raise InputError(f"no constant protocol stays finite up to t_max = {search.times[-1]:g}; give lower bounds.")
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
+        value = np.exp(best.value)
         raise InputError(
-            f"the best constant protocol already brings the objective to {np.exp(best.value):.1g}, where rounding begins; "
-            "there must be more to gain. Shorten t_max or add noise."
+            f"the best constant protocol reaches {value:.1g}: only rounding is left. Shorten t_max or add noise."
         )
     return best, tried
 
@@ -379,9 +360,6 @@ def _apart(tried: list[Tried], count: int, chosen: Sequence[np.ndarray] = ()) ->
         if len(found) < count and all(np.max(np.abs(one.point - other)) >= APART for other in (*chosen, *found)):
             found.append(one.point)
     return found
-
-
-# What was found
 
 
 @dataclass(frozen=True)
@@ -402,8 +380,7 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     baselines: other protocols by name; the first is "best constant". starts: the objective that the descent from each start
     reached. slope: the largest d ln(objective) / d control that bounds and budgets leave free, the control in units of its
     range; 0 at an optimum. sensitivity: by how much the objective grows, as a share of itself, if one segment of a control
-    moves by 5% of its range. totals: the integral of each control over time. notes: what belongs to the numbers: bounds that
-    are met, an interruption.
+    moves by 5% of its range. totals: the integral of each control over time. notes: on bounds that are met, or an interruption.
     """
 
     problem: Problem
@@ -447,9 +424,8 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     def __str__(self) -> str:
         end, custom = float(self.trajectory.times[-1]), callable(self.objective)
         what = "objective" if custom else {"time": "time to the level"}.get(str(self.objective), f"{self.objective} error")
-        lines = [
-            f"protocol of {' and '.join(self.schedules)} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"
-        ]
+        names = " and ".join(self.schedules)
+        lines = [f"protocol of {names} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"]
         for name, one in self.baselines.items():
             words = ", ".join(f"{which} {_in_words(value)}" for which, value in one.controls.items())
             lines.append(f"  {name}: {one.value:.4g}, {one.value / self.value:.4g} times as much ({words})")
@@ -513,8 +489,7 @@ def optimize(
     budgets : dict, optional
         Limits on the integral of a control over time: the largest, or (smallest, largest); None: no limit.
     baselines : dict of dict, optional
-        Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules. Controls left out are constants, chosen
-        best.
+        Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules. Others are constants, chosen best.
     starts : int
         Descents: from the best constant protocol, from the middle of the bounds, then from the best constant ones that differ.
     iterations : int
@@ -541,10 +516,8 @@ def optimize(
     if not callable(objective):
         objective = checks.known("objective", objective, ("final", "integrated", "worst", "time"))
     if (objective == "time") != (level is not None):
-        raise InputError(
-            f"objective is {checks.shown(objective)} and level is {checks.shown(level)}; 'time' needs a level, the error to "
-            "reach, and no other objective has one."
-        )
+        given = f"objective is {checks.shown(objective)} and level is {checks.shown(level)}"
+        raise InputError(f"{given}; 'time' needs a level, the error to reach, and no other objective has one.")
     shape = checks.known("shape", shape, ("piecewise", "smooth"))
     level = 1.0 if level is None else checks.as_positive("level", level)
     integrals = _checked_budgets(budgets or {}, limits, t_max)
@@ -578,10 +551,7 @@ def optimize(
             interrupted = True
     ended = [descent for descent in descents if descent.best.value < FAILED]
     if not ended:
-        raise InputError(
-            "cannot optimize: the derivative of the objective is not finite at the best constant protocol. "
-            "Narrow the bounds."
-        )
+        raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
     descent = min(ended, key=lambda one: one.best.value)
     best = descent.best
     point = jnp.asarray(best.point)
@@ -653,10 +623,7 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
     if {"tasks", "replay"} <= set(found):
         raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
     if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
-        raise InputError(
-            f"the bounds of tasks are {found['tasks']} and there are {problem.teacher.count} tasks; use (0, 1) for more than "
-            "two."
-        )
+        raise InputError(f"the bounds of tasks are {found['tasks']}; they must be (0, 1) for more than two tasks.")
     return found
 
 
@@ -674,10 +641,8 @@ def checked_bounds(name: str, given: object, highest: float = np.inf) -> Limits:
     low, high = float(pair[0]), float(pair[1])
     if not (0 <= low < high <= highest and np.isfinite(high)):
         most = "finite" if np.isinf(highest) else f"at most {highest:g}"
-        raise InputError(
-            f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
-            f"the second {most}."
-        )
+        rule = f"the first must be zero or more and below the second, the second {most}"
+        raise InputError(f"the bounds of {name} are {low:g} and {high:g}; {rule}.")
     return low, high
 
 
@@ -692,10 +657,8 @@ def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -
         least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
         slack = FEASIBLE * t_max * (high - low)
         if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
-            raise InputError(
-                f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {t_max * low:g} to "
-                f"{t_max * high:g}. Change the budget or the bounds."
-            )
+            allowed = f"its bounds allow integrals from {t_max * low:g} to {t_max * high:g}"
+            raise InputError(f"the budget of {name} is {least:g} to {most:g}; {allowed}. Change one of them.")
         found[name] = (least, most)
     return found
 
@@ -713,10 +676,7 @@ def _checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:
     """The times at which segments begin and end."""
     if np.ndim(segments) == 0:
         return np.linspace(0.0, t_max, checks.as_count("segments", segments) + 1)
-    edges = checks.as_array("segments", segments)
-    if edges.ndim != 1 or edges.size < 2 or np.any(np.diff(edges) <= 0) or edges[0] != 0 or edges[-1] != t_max:
-        raise InputError(
-            f"segments are {checks.shown(edges)}; times must be two or more that increase from 0 to t_max = {t_max:g}. "
-            "Or give their number."
-        )
+    edges = checks.as_array("segments", segments, checks.require_increasing)
+    if edges[0] != 0 or edges[-1] != t_max:
+        raise InputError(f"segments run from {edges[0]:g} to {edges[-1]:g}; they must run from 0 to t_max = {t_max:g}.")
     return edges

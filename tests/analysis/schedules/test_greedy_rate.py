@@ -19,8 +19,8 @@ MOMENT = 1e-6
 def greedy_at_start(problem):
     """a / (2 b) at the start, unclipped."""
     state, t = initial_overlaps(problem, tu.Start(R, Q, T))
-    _, linear, quadratic = expansion(OrderParameters(problem, t), jnp.zeros(()), state)
-    return -float(linear[1]) / (2 * float(quadratic[1]))
+    linear, quadratic = expansion(OrderParameters(problem, t), jnp.zeros(()), state)
+    return -float(linear) / (2 * float(quadratic))
 
 
 expansion = eqx.filter_jit(rate_expansion)
