@@ -127,12 +127,9 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
 
 def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     """The plateaus of one curve."""
-    if np.min(curve.error) < -1e-12 * np.max(np.abs(curve.error)):  # rounding below zero is let through
-        raise InputError(
-            f"the error falls to {np.min(curve.error):.3g}; plateaus compares its logarithm, so it must be positive. "
-            "Give the equations an error that is zero or more."
-        )
-    y, times = curve.log_error, curve.times
+    y, times, least = curve.log_error, curve.times, np.min(curve.error)
+    if least < -1e-12 * np.max(np.abs(curve.error)):  # rounding below zero is let through
+        raise InputError(f"the error falls to {least:.3g}; plateaus compares its logarithm, so it must be zero or more.")
     share = max(share, min(0.5, 3 * curve.fluctuation))
     band = float(np.log1p(share))
     spans = [_span_around(times, y, i, y[i], band) for i in range(times.size)]
@@ -325,9 +322,7 @@ def _find_specialization(curve: Curve) -> Specialization:
     from scipy.optimize import linear_sum_assignment
 
     if curve.kind == "equations" or curve.T is None:
-        raise InputError(
-            f"specialization needs the overlaps R, Q and T of a Problem; this trajectory has {', '.join(curve.variables)}."
-        )
+        raise InputError(f"specialization needs R, Q and T of a Problem; this trajectory has {', '.join(curve.variables)}.")
     R, Q, T = curve.variables["R"], curve.variables["Q"], curve.T
     K, M = R.shape[1:]
     if min(K, M) < 2:
@@ -387,10 +382,9 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
     def __str__(self) -> str:
         if self.inside:
             low, high = self.bracket
-            return (
-                f"stop at {self.time:.5g} (between {low:.5g} and {high:.5g}): the error is smallest, {self.value:.5g}; "
-                f"at {self.end_time:.5g} it is {self.end_value:.5g}, {self.gain:.5g} times as large"
-            )
+            end = f"at {self.end_time:.5g} it is {self.end_value:.5g}, {self.gain:.5g} times as large"
+            when = f"{self.time:.5g} (between {low:.5g} and {high:.5g})"
+            return f"stop at {when}: the error is smallest, {self.value:.5g}; {end}"
         if self.time == self.end_time:
             up_to = " up to fluctuations" if self.curve.noisy else ""
             where = f"{self.value:.5g}, at the last recorded time, {self.end_time:.5g}"
@@ -416,8 +410,7 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
     >>> import tutelage as tu
     >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
-    >>> nothing = np.zeros((2, 1, 1))
-    >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
+    >>> start = tu.Start(np.zeros((2, 1, 1)), np.zeros((2, 1, 1)), T=[[[1.0]], [[0.0]]])  # the teacher has no second part
     >>> theory = tu.solve(problem, start, tu.linear_times(6))
     >>> found = tu.analysis.early_stopping(theory)
     >>> round(found.time, 2), round(found.gain, 2)

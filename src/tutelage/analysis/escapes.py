@@ -85,10 +85,8 @@ class PlateauPath:
         """Raise InputError for an asymmetry that is never small."""
         smallest = float(self.sizes(b).min())
         if smallest > LARGEST_ASYMMETRY:
-            raise InputError(
-                f"the asymmetry stays above {smallest:.2g}; it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve "
-                "or simulate instead: the units escape at once."
-            )
+            fix = f"it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve or simulate instead"
+            raise InputError(f"the asymmetry stays above {smallest:.2g}; {fix}.")
 
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
         """When the asymmetry right(alpha) b, b (d,), reaches LAUNCH_SIZE, or is smallest, and the state (n,) at which it does."""
@@ -124,28 +122,21 @@ def plateau_path(
     state, t = initial_overlaps(problem, start)
     vector = np.asarray(flatten(state))
     if vector.size > LARGEST_STATE:
-        raise InputError(
-            f"the state has {vector.size} entries; modes are followed up to {LARGEST_STATE}. Use fewer levels or units."
-        )
+        raise InputError(f"the state has {vector.size} entries, of at most {LARGEST_STATE}; use fewer levels or units.")
     plateau = _unstable_plateau(problem, gradient_flow)
     subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
     inside = SubspaceDrift(OrderParameters(problem, t, gradient_flow), state, subspace)
     symmetric = subspace.coordinates(vector)
     asymmetry = float(np.linalg.norm(vector - subspace.inside(symmetric)))
     if smallest is None and asymmetry <= 1e-13 * max(1.0, float(np.max(np.abs(vector)))):
-        raise InputError(
-            "the units begin exactly identical, so they never escape from the plateau. Break the symmetry: "
-            "random_start(problem, dim=N), or unequal rows of R."
-        )
+        raise InputError("the units begin exactly identical and never escape; use random_start, or unequal rows of R.")
     rate = plateau.unstable[0].growth
     end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / rate
     times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
     solved = integrated(inside.drift, symmetric, times, rtol=1e-8, atol=1e-11)
     if solved is None:
-        raise InputError(
-            f"the symmetric part of this initial condition diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no "
-            "plateau. Lower the rate."
-        )
+        lr = float(problem.sgd.lr)
+        raise InputError(f"the symmetric part of this start diverges at learning rate {lr:g}; lower it to reach a plateau.")
     path = np.array([subspace.inside(y) for y in solved])
     steps = propagators(times, inside.local.jacobians(path))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
@@ -173,18 +164,12 @@ def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
         plateau = fixed_point(problem, "plateau", gradient_flow=gradient_flow)
     except InputError as none:
         why = str(none).split(";")[0]
-        raise InputError(
-            f"there is no plateau to escape from ({why}). Use two or more equal units and a learning rate that converges."
-        ) from none
+        raise InputError(f"no plateau to escape from: {why}. Use equal units and a rate that converges.") from none
     if plateau.stable:
-        raise InputError(
-            f"the symmetric state (e_g = {plateau.error:.4g}) is stable here, so nothing near it escapes. Change the "
-            "learning rate, the noise or the number of units."
-        )
+        fix = "change the learning rate, the noise or the number of units"
+        raise InputError(f"the symmetric state (e_g = {plateau.error:.4g}) is stable, so nothing escapes; {fix}.")
     if any(isinstance(mode.rate, complex) for mode in plateau.unstable):
-        raise InputError(
-            "the escape from the plateau is a spiral (complex rates); only escapes along real modes are predicted."
-        )
+        raise InputError("the plateau is left in a spiral (complex rates); only escapes along real modes are predicted.")
     return plateau
 
 
@@ -218,10 +203,8 @@ def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
     threshold = escape_threshold(plateau, float(errors[-1]))
     time = launch_time + last_fall(times, errors, threshold)
     if threshold >= plateau or not np.isfinite(time):
-        raise InputError(
-            f"the error does not fall once the plateau ({plateau:.4g}) is left: it is {errors[-1]:.4g} at alpha = "
-            f"{launch_time + times[-1]:.4g}. Lower the learning rate, or solve from this initial condition and look at the curve."
-        )
+        at = f"{errors[-1]:.4g} at alpha = {launch_time + times[-1]:.4g}"
+        raise InputError(f"the error does not fall once the plateau ({plateau:.4g}) is left: {at}. Lower the learning rate.")
     return Exit(launch_time + times, errors, threshold, time, states[-1])
 
 
@@ -350,10 +333,7 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     path = plateau_path(problem, start, gradient_flow=checks.as_flag("gradient_flow", gradient_flow))
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
     if np.linalg.norm(b) <= 1e-9 * asymmetry:
-        raise InputError(
-            "the initial differences between the units do not grow on the plateau (they lie on its stable manifold), so there "
-            "is no escape. Give the rows of R different directions."
-        )
+        raise InputError("the asymmetry does not grow on the plateau; give the rows of R different directions.")
     path.require_small(b)
     out = follow_exit(path, b)
     slope = follow_exit(path, b / np.e).time - out.time
@@ -417,9 +397,8 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
         K, M = self.teachers.shape[1], self.problem.teacher.hidden
         wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
         if len(wanted) != K or any(m not in range(M) for m in wanted):
-            raise InputError(
-                f"permutation is {checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
-            )
+            given = checks.shown(permutation)
+            raise InputError(f"permutation is {given}; it must name a teacher, 0 to {M - 1}, for each of {K} units.")
         return self.permutations.get(tuple(int(m) for m in wanted), 0.0)
 
     def measured(self, runs: Trajectory) -> tuple[np.ndarray, np.ndarray]:
@@ -441,10 +420,8 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
         ]
         if self.theory is not None and self.theory_teachers is not None:
             earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
-            lines.append(
-                f"the theory escapes at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
-                f"{100 * same:.0f}% end in the same permutation"
-            )
+            compared = f"{100 * earlier:.0f}% of networks are earlier, and {100 * same:.0f}% end in the same permutation"
+            lines.append(f"the theory escapes at {self.theory:.4g}: {compared}")
         named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= 0.05]
         return "\n".join([*lines, f"teacher units of the units 1, 2, ...: {', '.join(named) or 'none more often than 5%'}"])
 
@@ -479,8 +456,7 @@ def escape_distribution(
 
     Notes
     -----
-    Leading order in 1/N: the omitted terms are of relative order N^(-1/2) in the amplitude, or N^(-1/2)/rate in the
-    time.
+    Leading order in 1/N: omitted terms are of relative order N^(-1/2) in the amplitude, N^(-1/2)/rate in the time.
 
     Examples
     --------
@@ -493,10 +469,10 @@ def escape_distribution(
     """
     problem = with_constant_rates(problem, "escape_distribution", (*CLASSIC, "all levels"))
     samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
-    dim = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
-    if dim is None:
+    known = [d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None]
+    if not known:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
-    dim = checks.as_count("dim", dim)
+    dim = checks.as_count("dim", known[0])
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
     if start is None:

@@ -15,7 +15,8 @@ tell apart leave it unchanged, or none of it (the mode breaks the symmetry)? And
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple, TypeAlias
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -40,7 +41,7 @@ from tutelage.dynamics.perfect_learning import (
 )
 from tutelage.errors import InputError
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
 
@@ -76,11 +77,6 @@ class Subspace:
     def inside(self, y: Float[NumpyOrJax, " d"]) -> Float[np.ndarray, " n"]:
         """The flat vector with coordinates y."""
         return self.base + self.embed @ np.asarray(y)
-
-    @property
-    def size(self) -> int:
-        """The number of coordinates."""
-        return self.embed.shape[1]
 
 
 def subspace_of(
@@ -337,11 +333,9 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     def stability(self) -> str:
         """In words: stable, or which modes leave it and how fast."""
         if self.unstable:
-            count, first = len(self.unstable), self.unstable[0]
-            return (
-                f"Unstable: {count} of {len(self.modes)} modes grow{'s' * (count == 1)}, the fastest as "
-                f"exp({rate_in_words(first.rate).removeprefix('+')} alpha); it {first.name}."
-            )
+            first, rate = self.unstable[0], rate_in_words(self.unstable[0].rate).removeprefix("+")
+            grow = f"{len(self.unstable)} of {len(self.modes)} modes grow{'s' * (len(self.unstable) == 1)}"
+            return f"Unstable: {grow}, the fastest as exp({rate} alpha); it {first.name}."
         rates = np.abs([mode.rate for mode in self.modes])
         flat = int(np.sum(rates <= ZERO_RATE * rates.max(initial=0.0)))
         if flat:
@@ -349,10 +343,8 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
         return f"Stable: the slowest of {len(self.modes)} modes decays as exp({rate_in_words(self.modes[0].rate)} alpha)."
 
     def __str__(self) -> str:
-        lines = [
-            f"fixed point of {'gradient flow' if self.gradient_flow else 'SGD'}: e_g = {self.error:.8g}, "
-            f"residual {self.residual:.1e}"
-        ]
+        of = "gradient flow" if self.gradient_flow else "SGD"
+        lines = [f"fixed point of {of}: e_g = {self.error:.8g}, residual {self.residual:.1e}"]
         for name, x in (("R", self.R), ("Q", self.Q)):
             many = f"{x.shape[0]} x {x.shape[1]} entries from {x.min():.6g} to {x.max():.6g}"
             lines.append(f"{name} = {checks.shown(x) if x.size <= 16 else many}")
@@ -364,11 +356,8 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     @property
     def distinct(self) -> list[Mode]:
         """One mode for each rate, and for each pair of conjugates."""
-        out: list[Mode] = []
-        for mode in self.modes:
-            if not out or (mode.rate != out[-1].rate and mode.rate != np.conj(out[-1].rate)):
-                out.append(mode)
-        return out
+        rates = groupby(self.modes, lambda mode: (np.real(mode.rate), abs(np.imag(mode.rate))))
+        return [next(modes) for _, modes in rates]
 
 
 class Root(NamedTuple):
@@ -388,8 +377,7 @@ class SubspaceDrift:
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
         self.local, self.subspace = LocalDynamics(system, like), subspace
-        sgd = system.problem.sgd
-        self.eta = float(sgd.lr) / (1.0 if isinstance(sgd.momentum, SlowMomentum) else 1.0 - float(sgd.momentum))
+        self.eta = float(system.problem.sgd.lr) / (1.0 - float(system.problem.sgd.momentum))
 
     def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """dy / dalpha."""
@@ -403,11 +391,9 @@ class SubspaceDrift:
         """The root that least squares reaches from y (damped: it stays near, and may end on a manifold of roots), or None."""
         from scipy.optimize import root
 
-        unit = max(1.0, float(np.max(np.abs(y), initial=0.0)))
+        unit, eta = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.eta
         options = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 0.0, "maxiter": 400}
-        out = root(
-            lambda y: self.drift(y) / self.eta, y, jac=lambda y: self.jacobian(y) / self.eta, method="lm", options=options
-        )
+        out = root(lambda y: self.drift(y) / eta, y, jac=lambda y: self.jacobian(y) / eta, method="lm", options=options)
         if not np.all(np.isfinite(out.x)) or np.max(np.abs(out.fun), initial=0.0) > ROOT_RESIDUAL * unit:
             return None
         rates = np.linalg.eigvals(self.jacobian(out.x))
@@ -416,23 +402,16 @@ class SubspaceDrift:
         return Root(state, float(np.max(np.abs(out.x - y), initial=0.0)), stable)
 
 
-def integrated(
-    drift: Callable[[np.ndarray], np.ndarray],
-    y: np.ndarray,
-    times: np.ndarray,
-    rtol: float,
-    atol: float,
-    method: str = "LSODA",
-) -> np.ndarray | None:
-    """The solution from y at time zero at these times, (time, n); None if it diverges."""
+def integrated(drift: Callable[[np.ndarray], np.ndarray], y: np.ndarray, times: np.ndarray, **how: Any) -> np.ndarray | None:
+    """The solution from y at time zero at these times, (time, n); None if it diverges. how: tolerances and method."""
     from scipy.integrate import solve_ivp
 
     def distance_to_divergence(_: float, y: np.ndarray) -> float:
         return DIVERGED_OVERLAP - float(np.max(np.abs(y)))
 
     distance_to_divergence.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
-    options = {"method": method, "t_eval": times, "rtol": rtol, "atol": atol, "events": distance_to_divergence}
-    out = solve_ivp(lambda _, y: drift(y), (0.0, times[-1]), y, **options)
+    how = {"method": "LSODA", "t_eval": times, "events": distance_to_divergence} | how
+    out = solve_ivp(lambda _, y: drift(y), (0.0, times[-1]), y, **how)
     return out.y.T if out.status == 0 and np.all(np.isfinite(out.y)) else None
 
 
@@ -443,18 +422,14 @@ def _approach(system: OrderParameters, state: Overlaps, subspace: Subspace) -> R
     for _ in range(9):
         reached = integrated(field.drift, y, np.array([span]), rtol=1e-6, atol=1e-9)  # a root is sought from there
         if reached is None:
-            raise InputError(
-                f"the overlaps diverge at learning rate {float(system.problem.sgd.lr):g}, so there is no fixed point "
-                "to settle at; lower the rate."
-            )
+            lr = float(system.problem.sgd.lr)
+            raise InputError(f"the overlaps diverge at learning rate {lr:g}, so there is no fixed point; lower the rate.")
         y = reached[-1]
         found = field.root(y)
         if found is not None and found.stable and found.distance < 0.05 * max(1.0, float(np.max(np.abs(y)))):
             return found
         span *= 4
-    raise InputError(
-        f"the overlaps are still moving at alpha = {span / 3:.3g}; there may be no fixed point here. Give a Start near it."
-    )
+    raise InputError(f"the overlaps still move at alpha = {span / 3:.3g}; there may be no fixed point. Give a near Start.")
 
 
 def _least_eigenvalue(state: Overlaps, t: Teachers) -> float:
@@ -528,9 +503,7 @@ def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
         raise InputError("no fixed point was found near this Start; give a nearer one, such as the end of a long solve.")
     least = _least_eigenvalue(found.state, system.t)
     if least < -1e-8:
-        raise InputError(
-            f"the root nearest to this Start does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start."
-        )
+        raise InputError(f"the nearest root does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start.")
     return found
 
 
@@ -545,7 +518,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
     state = Overlaps(r, q, blank.readout, blank.bias, None)
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
-    if subspace.size == subspace_of(problem, state).size:
+    if subspace.embed.shape == subspace_of(problem, state).embed.shape:
         raise InputError("no two units of this problem are equal, so it has no symmetric plateau; give a Start.")
     return _approach(system, state, subspace)
 
@@ -557,10 +530,8 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
     noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
     if decay == 0 and (noise == 0 or system.gradient_flow):
         if kinked:
-            raise InputError(
-                f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative, and so no modes, where a "
-                "student meets its teacher. Use a smooth activation, such as 'softplus' or 'gelu', or add noise."
-            )
+            name, fix = problem.student.activation.name, "use a smooth activation, such as 'gelu', or add noise"
+            raise InputError(f"{name!r} has a kink: there are no modes where a student meets its teacher; {fix}.")
         return Root(state, 0.0, jacobian=perfect_jacobian(system, state))
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
@@ -578,8 +549,6 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
         else:
             step /= 4
         if step < SHORTEST_STEP:
-            raise InputError(
-                f"the perfect solution is lost at {share:.3g} of this noise and weight decay, at learning rate "
-                f"{float(problem.sgd.lr):g}; lower them (see critical_learning_rate)."
-            )
+            fix = "lower them, or the learning rate (see critical_learning_rate)"
+            raise InputError(f"the perfect solution is lost at {share:.3g} of this noise and weight decay; {fix}.")
     return found._replace(distance=float(np.max(np.abs(flatten(found.state) - flatten(state)))))

@@ -87,9 +87,7 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     of_teachers = [row_space(t, least) for t in J_teacher]
     own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, of_teachers, strict=True)]
     basis = [np.concatenate(both) for both in zip(of_teachers, own, strict=True)]
-    students, teachers = (
-        np.concatenate([w @ u.T for w, u in zip(vectors, basis, strict=True)], axis=1) for vectors in (J, J_teacher)
-    )
+    students, teachers = (np.hstack([w @ u.T for w, u in zip(each, basis, strict=True)]) for each in (J, J_teacher))
     sizes = np.array([u.shape[0] for u in basis])
     level = np.repeat(np.arange(dims.size), sizes)
     taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
@@ -146,9 +144,9 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
     declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
     lengths = np.linalg.norm(students, axis=1)
     if np.any(lengths == 0):
+        zero = int(np.argmin(lengths)) + 1
         raise InputError(
-            f"student unit {int(np.argmin(lengths)) + 1} has weights 0 and {name!r} is not known to be smooth; the error "
-            f"needs a second derivative there. Move the unit away from 0{declare}."
+            f"student unit {zero} has weights 0, where {name!r} may not be smooth; move it away from 0{declare}."
         )
     vectors = np.concatenate([students, teachers])
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
@@ -156,10 +154,7 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
     if by_rule and parallel.size:
         i, j = (int(k) for k in parallel[0])
         other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
-        raise InputError(
-            f"student {i + 1} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
-            f"fields to be differentiated. Turn the vectors apart{declare}."
-        )
+        raise InputError(f"student {i + 1} and {other} are parallel, where {name!r} may not be smooth; turn one{declare}.")
 
 
 def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -303,10 +298,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     def merely_flat(self) -> int:
         """Flat directions that no symmetry explains: the error may change along them, but not to second order."""
         if not self.is_critical:
-            raise InputError(
-                f"the gradient is {self.gradient_norm:.3g}; merely_flat needs a critical point, where it is 0. "
-                "Move the weights."
-            )
+            raise InputError(f"the gradient is {self.gradient_norm:.3g}; merely_flat needs a critical point. Move W to one.")
         return self.flat - sum(c.multiplicity for c in self.spectrum if c.family.startswith(EQUAL_ERROR))
 
     def eigenvalues(self) -> np.ndarray:
@@ -316,9 +308,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     def hessian(self) -> np.ndarray:
         """The whole matrix (K N, K N), unit by unit; rows and columns are those of W.ravel()."""
         if self.gradient.size > LARGEST_MATRIX:
-            raise InputError(
-                f"the Hessian has {self.gradient.size} rows; at most {LARGEST_MATRIX} are written out. Use .spectrum instead."
-            )
+            raise InputError(f"the Hessian has {self.gradient.size} rows, of at most {LARGEST_MATRIX}; use .spectrum.")
         K, lam, axes = len(self.A), np.repeat(self.span.lam_levels, self.span.dims), self.span.axes
         omega = np.diag(lam) if axes is None else axes.T * lam @ axes
         inside = self.span.in_weights(np.eye(self.span.lam.size))  # (S, N)
@@ -329,10 +319,8 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     def directions(self, curvature: Curvature) -> np.ndarray:
         """Orthonormal directions (count, K, N) of an eigenvalue inside the span of student and teacher vectors."""
         if curvature.level is not None or curvature.directions is None:
-            raise InputError(
-                f"{curvature.family!r} means every direction orthogonal to student and teacher vectors; give a curvature "
-                "inside their span, or use curvature.directions, the combinations of student units."
-            )
+            fix = "give a curvature inside it, or use curvature.directions, the combinations of student units"
+            raise InputError(f"{curvature.family!r} is every direction outside the span; {fix}.")
         return self.span.in_weights(curvature.directions)
 
     def __str__(self) -> str:
@@ -380,10 +368,8 @@ def landscape(problem: Problem, weights: Numbers, teacher_weights: Numbers) -> L
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:
-        raise InputError(
-            f"student and teacher vectors span {span.lam.size} directions on {span.outside.size} levels; their Hessian would have "
-            f"{span.students.size} rows, of at most {LARGEST_MATRIX}. Use fewer levels."
-        )
+        rows = span.students.size
+        raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
     error, A, slope, matrix = hessian_at(problem, span)
     gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())

@@ -172,10 +172,9 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
         if self.systematic > 1e-9 * abs(self.slope):
             lines.append(f"through it the local slope runs {', '.join(f'{s:.4g}' for s in self.parts)}")
         if self.reason != "given" and self.share < 0.5:
-            lines.append(
-                f"only {100 * self.share:.0f}% of the data's decades: over all of them the local slope lies between "
-                f"{np.min(self.local_slope):.3g} and {np.max(self.local_slope):.3g}"
-            )
+            ends = f"between {np.min(self.local_slope):.3g} and {np.max(self.local_slope):.3g}"
+            share = f"only {100 * self.share:.0f}% of the data's decades"
+            lines.append(f"{share}: over all of them the local slope lies {ends}")
         if not self.constant:
             lines.append("NOT a power law in this window: the local slope is not constant; s is an average of it")
         return "\n".join(lines)
@@ -303,7 +302,6 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True, repr=False)
 class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
     """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
-    is_power_law: is the local slope constant through the window, within its noise and 5%?
 
     error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the
     first to the last third of the window, in quadrature.
@@ -314,12 +312,11 @@ class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
     ranks: np.ndarray
     eigenvalues: np.ndarray
     fit: Exponent
-    is_power_law: bool
 
     def __str__(self) -> str:
         low, high = self.fit.window
         lines = [f"lam_k ~ k^-(1 + beta) with beta = {self.beta:.3g} ± {self.error:.2g} for k from {low:.0f} to {high:.0f}"]
-        if not self.is_power_law:
+        if not self.fit.constant:
             slopes = ", ".join(f"{-1 - s:.3g}" for s in self.fit.parts)
             lines.append(f"NOT a power law there: beta runs {slopes} through the window")
         return "\n".join(lines)
@@ -343,7 +340,7 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     --------
     >>> import tutelage as tu
     >>> found = tu.analysis.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
-    >>> round(found.beta, 6), found.is_power_law
+    >>> round(found.beta, 6), found.fit.constant
     (0.5, True)
     """
     if not isinstance(inputs, Inputs):
@@ -354,4 +351,4 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     ranks = dim * (np.cumsum(p) - p / 2) + 0.5  # the middle of a level; k itself where each has one dimension
     fit = fit_exponent(ranks, lam, window)
     error = float(np.hypot(fit.statistical, np.ptp(fit.parts) / 2))
-    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit, fit.constant)
+    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit)

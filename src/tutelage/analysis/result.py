@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRINTED_RUNS = 12  # runs whose line is printed
+STRIDES = 50  # of a curve; within one, what changes is noise
 
 Item = TypeVar("Item")
 
@@ -89,7 +90,7 @@ class Curve:
             return y
         from scipy.ndimage import median_filter
 
-        return median_filter(y, size=2 * _stride(y.size) + 1, mode="nearest")
+        return median_filter(y, size=2 * max(1, y.size // STRIDES) + 1, mode="nearest")
 
     @property
     def fluctuation(self) -> float:
@@ -136,9 +137,7 @@ class RunResults(ResultSequence[Found], figure="plot_per_run"):
             raise InputError(f"these results have no {name!r}; their numbers are {', '.join(have)}.")
         values = [getattr(answer, name) for answer in self]
         if any(np.ndim(value) or isinstance(value, str) for value in values):
-            raise InputError(
-                f"{name} is not a single number; loop over the runs instead: [result.{name} for result in results]."
-            )
+            raise InputError(f"{name} is not a single number; loop over the runs: [result.{name} for result in results].")
         return np.array([np.nan if value is None else float(value) for value in values])
 
     @property
@@ -151,9 +150,10 @@ class RunResults(ResultSequence[Found], figure="plot_per_run"):
         lines = [f"{len(self)} runs"]
         for name, times in self.marks.items():
             found = times[np.isfinite(times)]
-            spread = f" ± {found.std(ddof=1):.3g} (mean ± sd)" if found.size > 1 else ""
-            span = f", from {found.min():.4g} to {found.max():.4g}" if found.size > 1 else ""
-            lines.append(f"{name}: {found.size} of {len(self)} runs, at {found.mean():.4g}{spread}{span}")
+            at = f"{found.mean():.4g}"
+            if found.size > 1:
+                at += f" ± {found.std(ddof=1):.3g} (mean ± sd), from {found.min():.4g} to {found.max():.4g}"
+            lines.append(f"{name}: {found.size} of {len(self)} runs, at {at}")
         lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
         return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
 
@@ -165,10 +165,7 @@ def read_curves(
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
     if getattr(trajectory, "tasks", None) is not None:
-        raise InputError(
-            f"{function} does not support this trajectory: its error has {trajectory.tasks} tasks. Give it one of them, "
-            "trajectory.task(0)."
-        )
+        raise InputError(f"{function} reads one task; this trajectory has {trajectory.tasks}. Give it trajectory.task(0).")
     if run is None and np.ndim(trajectory.error) > 1:
         runs = range(int(np.prod(np.shape(trajectory.error)[:-1])))
         return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))
@@ -195,9 +192,8 @@ def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times
     kept = int(np.argmin(np.append(np.isfinite(error), False)))
     if kept < least_times:
         who = f"run {index}" if lead else "the curve"
-        raise InputError(
-            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more times, or choose another run."
-        )
+        fix = "Record more times, or choose another run"
+        raise InputError(f"{who} has {kept} recorded times; {function} needs at least {least_times}. {fix}.")
     problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
     variables = {name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()}
     T = None if trajectory.T is None else pick(trajectory.T, 2)
@@ -208,7 +204,7 @@ def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times
 
 def roughness(x: np.ndarray, y: np.ndarray) -> float:
     """Standard deviation of the noise in a curve: how far points lie off the line between points a stride away."""
-    stride = _stride(x.size)
+    stride = max(1, x.size // STRIDES)
     if x.size < 2 * stride + 1:
         return 0.0
     before, here, after = slice(None, -2 * stride), slice(stride, -stride), slice(2 * stride, None)
@@ -216,10 +212,6 @@ def roughness(x: np.ndarray, y: np.ndarray) -> float:
     off = y[here] - (1 - share) * y[before] - share * y[after]
     off = off / np.sqrt(1 + share**2 + (1 - share) ** 2)
     return float(1.4826 * np.median(np.abs(off)))  # a few sharp turns do not count
-
-
-def _stride(count: int) -> int:
-    return max(1, count // 50)
 
 
 def final_crossing(times: np.ndarray, y: np.ndarray, level: float) -> float:

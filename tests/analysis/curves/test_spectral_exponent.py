@@ -11,7 +11,7 @@ def test_an_exact_law_is_found(beta):
     found = tu.analysis.spectral_exponent(tu.PowerLaw(beta, 200))
     assert found.beta == pytest.approx(beta, abs=1e-10)
     assert found.error < 1e-9
-    assert found.is_power_law
+    assert found.fit.constant
     np.testing.assert_allclose(found.ranks, np.arange(1, 201))
 
 
@@ -36,7 +36,7 @@ def test_sampled_data_give_beta_within_the_error():
 
 def test_digits_are_no_power_law():
     found = tu.analysis.spectral_exponent(tu.from_data(tu.digits()).inputs, window=(1, 40))
-    assert not found.is_power_law
+    assert not found.fit.constant
     assert "NOT a power law there: beta runs" in str(found)
     assert 0.2 < found.beta < 0.6
     runs = np.ptp(found.fit.parts)

@@ -183,7 +183,7 @@ def test_the_report_and_the_figure():
     [
         (pair(1, 1), tu.Start([[0.1]], [[0.1]]), "no plateau to escape from"),
         (pair(2, 2), tilted(2, 0.0), "exactly identical"),
-        (pair(2, 2), tu.Start([[0.1, 0.2], [0.1, 0.2]], np.eye(2)), "do not grow on the plateau"),
+        (pair(2, 2), tu.Start([[0.1, 0.2], [0.1, 0.2]], np.eye(2)), "does not grow on the plateau"),
         (pair(2, 2), tu.Start(0.6 * np.eye(2), np.eye(2)), "must be below 0.25"),
         (pair(2, 2, lr=tu.schedules.PowerDecay(0.5, 1.0)), tilted(2, 1e-3), "lr is a schedule"),
         (pair(2, 2, momentum=tu.SlowMomentum(1.0)), tilted(2, 1e-3), "SlowMomentum"),

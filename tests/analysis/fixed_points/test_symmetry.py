@@ -19,7 +19,7 @@ def state(K, M, readout=None):
 
 
 def size(problem, t, at, copies=False):
-    return symmetric_subspace(problem, t, at, copies=copies).size
+    return symmetric_subspace(problem, t, at, copies=copies).embed.shape[1]
 
 
 def test_one_coordinate_per_orbit():
@@ -30,8 +30,8 @@ def test_one_coordinate_per_orbit():
     gram = np.diag([1.0, 1.0, 2.0])[None]
     assert size(pair(2, 3), gram, state(2, 3)) == 4
     assert size(pair(3, 2), eye, state(3, 2, [1, 1, 0.5])) == 2 + 2 + 2  # two R; Q twice; overlaps within and between
-    assert subspace_of(pair(2, 2), state(2, 2)).size == 7
-    assert subspace_of(pair(2, 2, student={"train_readout": True}), state(2, 2)).size == 9
+    assert subspace_of(pair(2, 2), state(2, 2)).embed.shape[1] == 7
+    assert subspace_of(pair(2, 2, student={"train_readout": True}), state(2, 2)).embed.shape[1] == 9
 
 
 def test_coordinates_are_means_and_what_does_not_learn_is_held():
@@ -47,7 +47,7 @@ def test_coordinates_are_means_and_what_does_not_learn_is_held():
 def test_even_units_may_change_sign_whatever_the_teachers_overlaps(activation, left):
     """Then R and C vanish, also for teachers that are not orthogonal; an odd function has no such freedom."""
     subspace = symmetric_subspace(pair(2, 2, activation), TILTED, state(2, 2), copies=False)
-    assert subspace.size == left
+    assert subspace.embed.shape[1] == left
     assert bool(subspace.embed[:4].any()) == (activation == "erf")
 
 
@@ -67,4 +67,4 @@ def test_units_that_may_be_exchanged():
 
 def test_copied_units_share_all_their_overlaps():
     subspace = subspace_of(pair(3, 1), state(3, 1), np.array([0, 1, 1]), copies=True)
-    assert subspace.size == 2 + 3  # R of each kind; Q of the first, between, and of the copies with themselves
+    assert subspace.embed.shape[1] == 2 + 3  # R of each kind; Q of the first, between, and of the copies with themselves
