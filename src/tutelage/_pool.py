@@ -39,18 +39,14 @@ def cores() -> int:
 
 
 def one_core() -> dict[str, str]:
-    """The environment of a process that uses one core: the others have processes of their own.
-
-    NPROC is what XLA takes for the number of cores, for its pool of threads. On a GPU, which they share, the first process
-    would take most of the memory for itself.
-    """
+    """The environment of a process that uses one core, and of a GPU only the memory that it needs. XLA reads NPROC."""
     libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC")
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     return dict.fromkeys(libraries, "1") | {"XLA_FLAGS": flags, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class Child(_SPAWN.Process):
-    """A process that ends with this one. environment: variables that are set in it before anything is imported."""
+    """A process that ends with this one. environment: set in it before anything is imported."""
 
     def __init__(self, *args: Any, environment: Mapping[str, str] | None = None, **options: Any):
         super().__init__(*args, **options)
@@ -113,25 +109,16 @@ class Worker:
         except RuntimeError as error:  # the process has ended while it had nothing to do
             future = Future()
             future.set_exception(BrokenExecutor(str(error)))
-        self._given_to = self._context.process
+        self.process = self._context.process  # that has it; another one follows a cancellation
         return future
-
-    @property
-    def process(self) -> Child:
-        """The process of now; another one after a cancellation."""
-        return self._context.process
-
-    def is_silent(self) -> bool:
-        """Whether the process that got the last task is gone."""
-        return not self._given_to.is_alive()
 
     def end(self) -> str:
         """End the process, if it has not ended; how it did, in words."""
         self._pool.stop()
         self._pool.join()
-        if self._given_to.pid is not None:  # else the system has refused to start it
-            self._given_to.join()
-        code = self._given_to.exitcode or 0
+        if self.process.pid is not None:  # else the system has refused to start it
+            self.process.join()
+        code = self.process.exitcode or 0
         return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
 
@@ -167,7 +154,7 @@ def results(
             if not waiting and all(item is None for _, item in under_way.values()):
                 return
             done = wait(under_way, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED).done
-            silent = [future for future, (worker, _) in under_way.items() if worker.is_silent()]  # gone without a word
+            silent = [future for future, (worker, _) in under_way.items() if not worker.process.is_alive()]  # without a word
             for future in done or silent:
                 worker, item = under_way.pop(future)
                 lost = not future.done() or is_lost(future)

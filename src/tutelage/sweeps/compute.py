@@ -115,10 +115,7 @@ def _cases(found: _Found, points: list[Table], numbers: tuple[int, ...], needs: 
 
 
 def _solve(found: _Found, members: Mapping[Member, tuple[Problem, Start]], whole: bool) -> dict[Member, Trajectory]:
-    """The solved trajectory of each member, as `solve` gives it: cut where it diverges; with its status and warnings.
-
-    whole: at all times, or at the last alone.
-    """
+    """The trajectory of each member, as `solve` gives it, at all times (whole) or the last; with status and warnings."""
     spec = found.spec
     times = np.array(spec.times if whole else spec.times[-1:])
     groups: dict[tuple[str, str], list[Member]] = {}

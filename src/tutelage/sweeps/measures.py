@@ -49,14 +49,13 @@ class Measure:
     """values: from a `Case` to its numbers, by the names of the variables. dims: of each variable, after point and start.
 
     needs: of problem, start, end, curve, runs; what no measure needs is not computed. A measure that needs the
-    problem alone is computed once for all starts. looped: does it take seconds rather than share a batched solve?
+    problem alone is computed once for all starts.
     """
 
     name: str
     values: Callable[[Case], Mapping[str, ArrayLike]]
     dims: Mapping[str, tuple[str, ...]]
     needs: frozenset[str]
-    looped: bool = False
 
 
 def simulation_seed(seed: int, point: int, start: int) -> int:
@@ -100,7 +99,7 @@ def _simulated(name: str) -> Measure:
         return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
 
     dims = {name: ("run", *time)} if each else {name: time, f"{name}_se": time}
-    return Measure(name, values, dims, frozenset({"start", "runs"}), looped=True)
+    return Measure(name, values, dims, frozenset({"start", "runs"}))
 
 
 THEORY = ("error", "loss", "final_error", "final_loss", "overlaps", "final_overlaps")
@@ -143,11 +142,11 @@ AS_NUMBER = {
     "specialization": "final",
     "early_stopping": "value",
 }
-ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve"}, "runs": {"start", "runs"}}
-QUICK = (  # read a curve, or the linear dynamics of perfect learning, within milliseconds
-    *("specialization", "early_stopping", "plateaus", "phases"),
+QUICK = (  # a batched solve; or what reads a curve, or the linear dynamics of perfect learning, within milliseconds
+    *(*THEORY, "specialization", "early_stopping", "plateaus", "phases"),
     *("critical_learning_rate", "decay_rate", "best_constant_rate", "noise_floor"),
 )
+ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve"}, "runs": {"start", "runs"}}
 
 
 def analyses() -> list[str]:
@@ -170,10 +169,10 @@ def _analysis_measure(name: str) -> Measure:
     path = path or AS_NUMBER.get(short, "")
     if not path:
         raise InputError(f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'.")
-    return _of_function(name, getattr(analysis, short), name, path.split("."), looped=short not in QUICK)
+    return _of_function(name, getattr(analysis, short), name, path.split("."))
 
 
-def _of_function(name: str, function: Callable, variable: str, path: Sequence[str], looped: bool) -> Measure:
+def _of_function(name: str, function: Callable, variable: str, path: Sequence[str]) -> Measure:
     """The measure of a function, called with what its parameters name, also with the gradient_flow of the sweep.
 
     path: the field of a field of its result that counts. A table of numbers gives a variable for each.
@@ -187,7 +186,7 @@ def _of_function(name: str, function: Callable, variable: str, path: Sequence[st
         return {variable: _number(variable, _field(result, path))}
 
     needs = frozenset().union(*(ARGUMENTS[n] for n in asked if n in ARGUMENTS))
-    return Measure(name, values, {variable: ()}, needs, looped)
+    return Measure(name, values, {variable: ()}, needs)
 
 
 def _field(result: object, path: Sequence[str]) -> object:
@@ -222,7 +221,6 @@ def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
     asked = inspect.signature(function).parameters
     unknown = [n for n, p in asked.items() if n not in ARGUMENTS and p.default is inspect.Parameter.empty]
     if unknown or not set(asked) & set(ARGUMENTS):
-        raise InputError(
-            f"the function {name} takes ({', '.join(asked)}); a sweep gives it what it names of {', '.join(ARGUMENTS)}."
-        )
-    return _of_function(name, function, short, (), looped=True)
+        given = ", ".join(ARGUMENTS)
+        raise InputError(f"the function {name} takes ({', '.join(asked)}); a sweep gives it what it names of {given}.")
+    return _of_function(name, function, short, ())

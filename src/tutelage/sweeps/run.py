@@ -4,10 +4,9 @@ An executor is this process, processes next to it, or a Dask cluster. All have o
 
     execute(compute, tasks, notice) -> (task, chunk), as they are finished
 
-compute: a function of a module (not of a script), from a task to its chunk. notice: called with one sentence about what the
-user should know. A task that is lost with its worker is given out again, TRIES times in all; an error of the computation
-itself is not tried again. Either way, a task that fails gives a chunk without numbers, whose `failure` says why. A chunk is
-announced when it is on the disk; however the run ends, what was announced is kept.
+compute: a function of a module, from a task to its chunk. notice: called with a sentence for the user. A task that is lost
+with its worker is given out again, TRIES times in all; an error of the computation itself is not tried again. Either way, a
+task that fails gives a chunk without numbers, whose `failure` says why. What was announced is on the disk.
 
 On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
 (distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for that worker.
@@ -22,12 +21,12 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,11 +58,7 @@ Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with l
 
 
 class Progress:
-    """What is seen of a run. `notices` are sentences about what happened on the way and did not stop the sweep.
-
-    shown: a bar on standard error where that is a terminal, with the rate, the time left and the failures so far; notices,
-    and the first few errors, in lines of their own. Otherwise nothing is printed.
-    """
+    """What is seen of a run, if `shown`: a bar on a terminal, and `notices` and the first few errors in lines of their own."""
 
     def __init__(self, shown: bool = False):
         self.shown = shown
@@ -72,10 +67,7 @@ class Progress:
 
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
-        """Inside, the run goes on. points: of the sweep; kept: those of earlier runs.
-
-        The clock goes on while nothing comes: the first chunk of a shape waits for its compilation.
-        """
+        """Inside, the run and its clock go on, also while a program is compiled. kept: points of earlier runs."""
         clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
         layout = f"sweeping: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}"
         how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False}
@@ -137,11 +129,7 @@ def run(
     retry: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Compute the tasks that the store lacks, and keep them there.
-
-    retry: also those in which points have failed. Ctrl-C passes through, with the finished work kept; a disk that is full
-    is an InputError, with the store intact.
-    """
+    """Compute the tasks that the store lacks (retry: or in which points failed), and keep them there, whatever ends it."""
     progress = progress or Progress()
     with store.writing():
         if store.version != __version__:
@@ -165,27 +153,15 @@ def execute_all(
     """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
     if not tasks:
         return
-    with closing(execute(compute, tasks, progress.notice)) as found:
+
+    def announce(task: Task, chunk: Chunk) -> None:
+        keep(task, chunk)
+        progress.done(task, chunk)
+
+    # Ctrl-C does not reach another thread: it comes when a finished chunk is kept
+    with closing(execute(compute, tasks, progress.notice)) as found, ThreadPoolExecutor(1) as saver:
         for task, chunk in found:
-            with _interrupts_deferred():
-                keep(task, chunk)
-                progress.done(task, chunk)
-
-
-@contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Ctrl-C waits until a finished chunk is kept. Python also ignores one inside a callback, of which HDF5 has many."""
-    if threading.current_thread() is not threading.main_thread() or not callable(usual := signal.getsignal(signal.SIGINT)):
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        if came:
-            usual(*came[0])
+            saver.submit(announce, task, chunk).result()
 
 
 # The executors.
@@ -194,8 +170,7 @@ def _interrupts_deferred() -> Iterator[None]:
 def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, object] | None = None) -> Execute:
     """The executor of this name, or of the Dask scheduler at this address (tcp://host:port, or its scheduler file .json).
 
-    workers: how many, None for all there are. cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue,
-    account, walltime, memory, ...).
+    workers: how many, None for all there are. cluster: for "slurm", the arguments of dask_jobqueue.SLURMCluster.
     """
     if cluster and name != "slurm":
         raise InputError(f"cluster options are given for the executor {name!r}; only 'slurm' takes them.")
@@ -276,10 +251,7 @@ def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, not
 
 
 def attempt(compute: Compute, task: Task, version: str | None = None) -> Chunk:
-    """The chunk of one task; an error of the computation is that of all of its points.
-
-    version: of the sweep. A worker may have come long after it began, and another version would mix numbers.
-    """
+    """The chunk of one task; an error is that of all of its points. version: of the sweep, for workers that come later."""
     if version not in (None, __version__):
         raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
     try:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +36,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, path_of, paths_in
 from tutelage.problem.start import OVERLAPS, start_from_table
 from tutelage.problem.traits import MIXTURES
-from tutelage.sweeps.measures import resolve
+from tutelage.sweeps.measures import QUICK, resolve
 from tutelage.sweeps.store import Task
 from tutelage.times import check_times
 
@@ -170,10 +171,7 @@ class SweepSpec:
 
     @cached_property
     def alone(self) -> dict[str, dict[str, Problem | None]]:
-        """The problem with each value of each name alone, by the label of the value: in a grid they must all be possible.
-
-        None if the value, which is one of a list of points, cannot stand alone.
-        """
+        """The problem with each value of each name alone, by the label of the value; None if a list has it, not alone."""
         columns = self.over if self.points is None else {n: [p[n] for p in self.points] for n in self.points[0]}
         distinct = {name: {_label(value): value for value in values} for name, values in columns.items()}
         return {name: {label: self._alone(name, v) for label, v in values.items()} for name, values in distinct.items()}
@@ -194,23 +192,9 @@ class SweepSpec:
 
 
 def build_spec(
-    problem: object,
-    *,
-    over: object,
-    points: object,
-    measure: Sequence[str],
-    times: object,
-    start: object,
-    starts: object,
-    runs: object,
-    seed: object,
-    gradient_flow: object,
-    rtol: float | None,
-    solver: object,
-    points_per_chunk: object,
-    imports: object = (),
+    problem: object, *, over: object, points: object, measure: Sequence[str], imports: object = (), **given: Any
 ) -> SweepSpec:
-    """Every argument checked and made plain."""
+    """Every argument checked and made plain. given: the other arguments of `sweep` that the numbers depend on."""
     from tutelage.integrate.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
@@ -221,8 +205,8 @@ def build_spec(
     allowed = (*as_modules(imports), *modules_in([stored, [path_of(one) for one in functions]]))
     grid, listed = plain_points(over, points)
     paths = [*paths_in([stored, grid, listed]), *(name for name in measure if ":" in name[1:])]
-    table = start_table(start)
-    count = None if starts is None else checks.as_count("starts", starts)
+    table, count, size = start_table(given["start"]), given["starts"], given["points_per_chunk"]
+    count = None if count is None else checks.as_count("starts", count)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
         raise InputError(f"starts is {count} and start is given; only random initial conditions differ. Leave one out.")
     spec = SweepSpec(
@@ -230,15 +214,15 @@ def build_spec(
         over=grid,
         points=listed,
         measure=list(measure),
-        times=check_times(times).tolist(),
+        times=check_times(given["times"]).tolist(),
         start=table,
         starts=count,
-        runs=checks.as_count("runs", runs, least=2),
-        seed=checks.as_count("seed", seed, least=0),
-        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        rtol=float(tolerances(rtol)[0]),
-        solver=checks.known("solver", solver, ("auto", *SOLVERS)),
-        points_per_chunk=0 if points_per_chunk is None else checks.as_count("points_per_chunk", points_per_chunk),
+        runs=checks.as_count("runs", given["runs"], least=2),
+        seed=checks.as_count("seed", given["seed"], least=0),
+        gradient_flow=checks.as_flag("gradient_flow", given["gradient_flow"]),
+        rtol=float(tolerances(given["rtol"])[0]),
+        solver=checks.known("solver", given["solver"], ("auto", *SOLVERS)),
+        points_per_chunk=0 if size is None else checks.as_count("points_per_chunk", size),
         sources={path: source_hash(path, (*allowed, *modules_in(list(measure)))) for path in paths},
         imports=allowed,
     )
@@ -277,7 +261,7 @@ def start_table(start: object) -> Table:
 def default_points_per_chunk(spec: SweepSpec) -> int:
     """As many as the module docstring says."""
     measures, starts = [resolve(name) for name in spec.measure], spec.starts or 1
-    solves = LOOPED if any(measure.looped for measure in measures) else BATCH
+    solves = BATCH if all(name.partition(".")[0] in QUICK for name in spec.measure) else LOOPED
     curves = 1 + spec.runs * any("runs" in measure.needs for measure in measures)
     problems = [spec.base, *(problem for of_name in spec.alone.values() for problem in of_name.values())]
     units = [(p.student.hidden, p.references.hidden) for p in problems if p is not None]
@@ -292,10 +276,10 @@ def shape_of(problem: object) -> str:
 
 
 def tasks_of(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
-    """Every chunk as a task. functions: the user's own that have no place of their own to be imported from.
+    """Every chunk as a task. functions: the user's own that cannot be imported.
 
     A name's values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own. Of a
-    list, the spec of a task has only its own points; those of a grid follow from its axes.
+    list, the spec of a task has only its own points.
     """
     shapes = [
         {label: label if problem is None else shape_of(problem) for label, problem in of_name.items()}

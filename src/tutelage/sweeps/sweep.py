@@ -269,10 +269,8 @@ def sweep(
     spec = build_spec(problem, over=over, points=points, measure=names, **options)
     tasks = list(tasks_of(spec, functions))
     if functions and executor not in (None, "serial"):
-        raise InputError(
-            f"the function {next(iter(functions))[1:]} cannot be imported by other processes; put it into a module, or use "
-            "executor='serial'."
-        )
+        what = f"other processes cannot import the function {next(iter(functions))[1:]}"
+        raise InputError(f"{what}; put it into a module, or use executor='serial'.")
     here = functions or (len(tasks) <= IN_THIS_PROCESS and out is None)
     count = None if workers is None else checks.as_count("workers", workers)
     execute = executor_of(executor or ("serial" if here else "processes"), count, cluster)
@@ -335,10 +333,8 @@ def _named(measure: str | Callable | Sequence[str | Callable], stored: bool) -> 
         if name is None:
             short = getattr(one, "__qualname__", "")
             if stored:
-                raise InputError(
-                    f"the function {short or repr(one)} cannot be imported, so a folder cannot know it; put it into a "
-                    "module, or leave out=... away."
-                )
+                what = f"the function {short or repr(one)} cannot be imported, so a folder cannot know it"
+                raise InputError(f"{what}; put it into a module, or leave out=... away.")
             name = f":{short.rpartition('.')[2].strip('<>')}"
             functions[name] = one
         resolve(name, functions)
