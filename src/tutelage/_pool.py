@@ -130,10 +130,7 @@ def is_lost(future: Future) -> bool:
 
 
 def results(
-    function: Callable[[Item], Result],
-    waiting: deque[Item],
-    workers: int,
-    environment: Mapping[str, str] | None = None,
+    function: Callable[[Item], Result], waiting: deque[Item], workers: int, environment: Mapping[str, str] | None = None
 ) -> Generator[tuple[Item, Result | BaseException], None, None]:
     """Each item with what `function` gives for it, as they are finished; an exception is given, not raised.
 

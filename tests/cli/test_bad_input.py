@@ -34,7 +34,7 @@ FILES = {
 LINES = {
     "sove": "solve",
     "solve missing.toml": "missing.toml",
-    "solve .": "folder",
+    "solve .": "Is a directory",
     "solve a.toml b.toml": "b.toml",
     "solve --lrr 1": "Did you mean --lr?",
     "solve --learning-rate 1": "Did you mean --lr?",

@@ -76,7 +76,7 @@ def test_a_start_in_the_file(tutelage, folder):
         (("--method", "guess"), "method is 'guess'"),
         (("--dim", "2"), "dim is 2"),
         (("--out-dir", "taken"), "taken is a file"),
-        (("missing.toml",), "there is no file missing.toml"),
+        (("missing.toml",), "missing.toml cannot be read (No such file or directory); give the name of a problem file"),
     ],
 )
 def test_bad_input_is_one_sentence(tutelage, folder, flags, words):

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.requests import Request
 
-from tutelage.explorer import workers
-from tutelage.explorer.server import Explorer
-from tutelage.explorer.workers import Pool
+from tutelage.explorer import server
+from tutelage.explorer.server import Explorer, Pool
 
 
 def work_forever(pipe, kind, values):
@@ -32,17 +31,29 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-def test_the_work_of_a_closed_page_is_ended(monkeypatch):
-    monkeypatch.setattr(workers, "compute_answer", work_forever)
-    monkeypatch.setattr(workers, "prepare", None)
+def process_of(pool):
+    """That of its only worker."""
+    (worker,) = pool._workers
+    return worker.process
+
+
+def is_under_way(pool):
+    """Whether its only request has begun."""
+    (job,) = pool._jobs
+    return job.future is not None and job.future.running()
+
+
+def test_the_work_of_a_closed_or_changed_page_is_ended(monkeypatch):
+    monkeypatch.setattr(server, "compute_answer", work_forever)
+    monkeypatch.setattr(server, "prepare", None)
 
     async def close_a_page():
         pool = Pool(1, grace=0.05)
         pool.open()
-        before = pool._slots[0].worker.process
+        before = process_of(pool)
         pool.ask("page", "curve", {}, lambda last, message: None)
-        await until(lambda: pool._slots[0].request.future.running())
-        pool.leave("page")
+        await until(lambda: is_under_way(pool))
+        pool.forget("page")
         await until(lambda: not before.is_alive())
         pool.close()
 
@@ -50,16 +61,16 @@ def test_the_work_of_a_closed_page_is_ended(monkeypatch):
 
 
 def test_a_superseded_request_may_end_its_part(monkeypatch):
-    """It may be a compilation that the next request needs: nobody is waiting, so its process is left alone."""
-    monkeypatch.setattr(workers, "compute_answer", work_forever)
-    monkeypatch.setattr(workers, "prepare", None)
+    """It may be a compilation that the next request needs: its process is left alone for a moment of grace."""
+    monkeypatch.setattr(server, "compute_answer", work_forever)
+    monkeypatch.setattr(server, "prepare", None)
 
     async def forget():
-        pool = Pool(1, grace=0.0)
+        pool = Pool(1, grace=60.0)
         pool.open()
-        before = pool._slots[0].worker.process
+        before = process_of(pool)
         pool.ask("page", "curve", {}, lambda last, message: None)
-        await until(lambda: pool._slots[0].request.future.running())
+        await until(lambda: is_under_way(pool))
         pool.forget("page")
         await asyncio.sleep(0.5)
         alive = before.is_alive()
@@ -79,7 +90,7 @@ class Silent(Pool):
     def ask(self, page, kind, values, deliver):
         self.asked.append(page)
 
-    def leave(self, page):
+    def forget(self, page):
         self.left.append(page)
 
 
@@ -119,8 +130,8 @@ def die(pipe, kind, values):
 
 
 def test_a_lost_process_is_said_and_replaced(monkeypatch):
-    monkeypatch.setattr(workers, "compute_answer", die)
-    monkeypatch.setattr(workers, "prepare", None)
+    monkeypatch.setattr(server, "compute_answer", die)
+    monkeypatch.setattr(server, "prepare", None)
 
     async def lose():
         pool, messages = Pool(1, grace=1.0), []
@@ -129,19 +140,19 @@ def test_a_lost_process_is_said_and_replaced(monkeypatch):
             pool.ask("page", "curve", {}, lambda last, message: messages.append((last, message)))
             count = len(messages)
             await until(lambda count=count: len(messages) > count)
-        alive = pool._slots[0].worker.process.is_alive()
+        alive = process_of(pool).is_alive()
         pool.close()
         return messages, alive
 
     messages, alive = run(lose)
-    assert [(last, json.loads(message)["sentence"]) for last, message in messages] == [(True, workers.LOST)] * 2
+    assert [(last, json.loads(message)["sentence"]) for last, message in messages] == [(True, server.LOST)] * 2
     assert alive
 
 
 def test_a_request_that_takes_too_long_is_ended(monkeypatch):
-    monkeypatch.setattr(workers, "compute_answer", work_forever)
-    monkeypatch.setattr(workers, "prepare", None)
-    monkeypatch.setattr(workers, "LIMIT", 0.2)
+    monkeypatch.setattr(server, "compute_answer", work_forever)
+    monkeypatch.setattr(server, "prepare", None)
+    monkeypatch.setattr(server, "LIMIT", 0.2)
 
     async def wait():
         pool, messages = Pool(1, grace=1.0), []
@@ -151,4 +162,4 @@ def test_a_request_that_takes_too_long_is_ended(monkeypatch):
         pool.close()
         return messages
 
-    assert [(last, json.loads(message)["sentence"]) for last, message in run(wait)] == [(True, workers.TOO_LONG)]
+    assert [(last, json.loads(message)["sentence"]) for last, message in run(wait)] == [(True, server.TOO_LONG)]

@@ -1,14 +1,13 @@
 """What a command does to its process: JAX's settings before it starts, Ctrl-C, notes of the library, a sign of life.
 
-JAX's own cache keeps the compiled programs: a second `tutelage solve` of a shape traces its program again, but does not
-compile it. It keeps only programs without callbacks into Python, such as Equinox's run-time errors, unless these are turned
-into NaN; `solve` reads the solver's result code in either mode. Only the command line does this: a library should not choose
-a folder or compiler options for its user. TUTELAGE_CACHE=0 turns the cache off.
+JAX's own cache keeps the compiled programs, so that a second `tutelage solve` of a shape does not compile. It keeps only
+programs without callbacks into Python, such as Equinox's run-time errors, unless these are turned into NaN; `solve` reads the
+solver's result code in either mode. A library should not choose a folder or compiler options for its user: only the command
+line does. TUTELAGE_CACHE=0 turns the cache off.
 
-On a CPU, XLA runs a loop as a queue of kernels, unless its data are smaller than a kilobyte: then as one kernel. Raising
-that limit makes a solve of few units faster. XLA's newer emitters of fused loops compile for 40% longer than the older ones
-without a gain here. An option that XLA does not know ends the process, so these are set for known versions only, and never
-where XLA_FLAGS holds others.
+On a CPU, XLA runs a small loop as one kernel; raising that limit makes a solve of few units faster. XLA's newer emitters of
+fused loops compile for 40% longer without a gain here. An option that XLA does not know ends the process, so these are set
+for known versions only, and never where XLA_FLAGS holds others.
 
 Ctrl-C can arrive inside JAX's callbacks: some swallow it and compute on, others are left in a state that crashes the process
 at its exit. While nothing is being written there is nothing to clean up, so we leave.

@@ -79,11 +79,9 @@ def replicate(
         if json:
             continue
         console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
-        table = Table(box=None, padding=(0, 2), pad_edge=False)
-        table.add_column("claim")
-        for name in ("expected", "measured"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("verdict", no_wrap=True)
+        table = Table("claim", box=None, padding=(0, 2), pad_edge=False)
+        for name in ("expected", "measured", "verdict"):
+            table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
         for claim in result.claims:
             table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
             if claim.evidence:

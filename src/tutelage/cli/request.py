@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, Token
 
-from tutelage.errors import InputError
+from tutelage.errors import InputError, plain_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,17 +226,12 @@ def read_request(
     start_table = tables.pop("start", {}) | given(kind=kind, dim=start.dim, scale=start.scale, seed=start.seed)
     times_table = tables.pop("times", {}) | given(end=times.times, points=times.points, log=times.log_times)
     tables = problem.applied_to(tables, alone=path is None)
-    try:
+    with plain_values("the command line" if path is None else str(path)):
         built = Problem.from_dict(tables, problem.imports or ())
         table = {"dim": built.inputs.usual_dim} | start_table if finite else dict(start_table)
         if finite and set(OVERLAPS) & set(table):
             table.pop("seed", None)
         return Request(built, start_from_table(built, table), times_from_table(times_table), start_table)
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
-        where = "the command line" if path is None else str(path)
-        raise InputError(f"{where} holds a value of the wrong kind ({error}).") from None
 
 
 def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") -> "Table":
@@ -244,16 +239,11 @@ def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") 
     from tutelage import checks
     from tutelage.problem.serialize import parsed
 
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of {what}.")
     try:
         data = parsed(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}; give the name of {what} (TOML).") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file; {what} is TOML.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise InputError(f"{path} cannot be read ({why}); give the name of {what} (TOML).") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     for name, value in data.items():

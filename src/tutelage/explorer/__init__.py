@@ -1,8 +1,8 @@
 """`tutelage explore` and `tu.explore`: a local page on which every move of a control solves the theory again.
 
-    page.settings -> answer               -> workers          -> server     -> page/explorer.js
-    what the         curve, rates, escape,   processes that      websocket,    controls; the same charts as on
-    controls say     band, runs, files       can be stopped      files         a page that was saved
+    page.settings -> answer               -> server                  -> page/explorer.js
+    what the         curve, rates, escape,   processes that can be      controls; the same charts as on
+    controls say     band, runs, files       stopped, websocket, files  a page that was saved
 
 A page holds one websocket. It sends its settings; the answer comes in parts, the curve first. A newer request of the same
 page cancels the older one, and a process that does not stop in time is replaced.
@@ -82,9 +82,8 @@ def serve(port: int | None = None, browser: bool = True, as_json: bool = False, 
     except (OSError, OverflowError) as error:
         here.close()
         reason = getattr(error, "strerror", None) or "there is no such port"
-        raise InputError(
-            f"--port {port} cannot be used ({reason}); leave it out for a free one, or give another from 1024 to 65535."
-        ) from None
+        fix = "leave it out for a free one, or give another from 1024 to 65535"
+        raise InputError(f"--port {port} cannot be used ({reason}); {fix}.") from None
     free = int(here.getsockname()[1])
     address = f"http://{HOST}:{free}/"
     options = {"log_level": "warning", "ws": "websockets-sansio", "ws_max_size": MOST_TEXT, "timeout_graceful_shutdown": 1}

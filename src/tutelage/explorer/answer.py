@@ -12,13 +12,14 @@ A part that does not apply to these settings says so in one sentence (`note`), a
 to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
 """
 
-import tempfile
+import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +29,7 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, standalone, trajectory_content
-from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
+from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings, Values
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
@@ -149,10 +150,8 @@ def _rates(toml: str) -> Part:
 def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, frames: list[int]) -> Part:
     steps = (start.dim or 0) * float(theory.times[-1])
     if steps > MOST_STEPS:
-        raise InputError(
-            f"a run of N = {start.dim} to alpha = {theory.times[-1]:g} has {steps:.2g} steps; the page simulates up to "
-            f"{MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`."
-        )
+        what = f"a run of N = {start.dim} to alpha = {theory.times[-1]:g} has {steps:.2g} steps"
+        raise InputError(f"{what}, the page at most {MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`.")
     run = tu.simulate(problem, start, times=theory.times, runs=1, seed=index)
     errors = np.asarray(run.error)[0, frames]  # (frame,), or (frame, task)
     return {"index": index, "errors": numbers(errors[None] if errors.ndim == 1 else errors.T)}
@@ -209,8 +208,7 @@ def theory_of(settings: Settings) -> Trajectory:
 
 def netcdf(settings: Settings) -> Iterator[bytes]:
     """The theory's trajectory, as `Trajectory.save` writes it."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
+    yield bytes(theory_of(settings).to_dataset().to_netcdf(engine="h5netcdf"))
 
 
 def frozen_page(settings: Settings) -> Iterator[bytes]:
@@ -239,3 +237,37 @@ FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
     "page.html": frozen_page,
     "explorer.html": lambda settings: iter([standalone(**settings.values).encode()]),
 }
+
+
+# In a worker. To import it is to import JAX and all, before the first request.
+
+
+def prepare() -> None:
+    """What warnings say is in the answers, too."""
+    warnings.simplefilter("ignore")
+
+
+def compute_answer(pipe: Connection, kind: str, values: Values) -> str | bytes:
+    """The last message of an answer; what comes before it goes into the pipe. Anything that comes out of it means: stop."""
+    with pipe:
+        try:
+            settings = Settings.read(values)
+            if pipe.poll():  # stopped while this process was started
+                return b""
+            content: Any = b""
+            for part in (STREAMS | FILES)[kind](settings):
+                content = part
+                if kind in STREAMS:
+                    pipe.send(json.dumps(part, allow_nan=False))
+                if pipe.poll():
+                    break
+            return json.dumps({"part": f"{kind.split()[0]} done"}) if kind in STREAMS else content
+        except InputError as error:
+            return error_part(str(error))
+        except MemoryError:
+            return error_part("This problem needs more memory than there is; make it smaller.")
+
+
+def error_part(sentence: str) -> str:
+    """The part that says why there is no answer."""
+    return json.dumps({"part": "error", "sentence": sentence})

@@ -1,13 +1,23 @@
 """The local server: one page, one websocket for each page, three files to keep. It answers to this machine only.
 
 Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
-read. Work for a page or a download that has been closed is ended.
+read.
+
+All pages share the processes of two pools. A newer request of a page stops the older one, as does closing the page. What was
+stopped has a moment of grace to end its part (perhaps a compilation that the next request needs). Then its process is
+replaced, as is one that works beyond the limit: there is no other way to end a compilation or a long solve. The command keeps
+compiled programs on disk, so that a new process does not begin from nothing.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import multiprocessing
+from collections.abc import AsyncIterator, Callable, Hashable
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -18,16 +28,120 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tutelage import _pool
 from tutelage.errors import InputError
-from tutelage.explorer.workers import Pool
+from tutelage.explorer.answer import compute_answer, error_part, prepare
 from tutelage.page.document import explorer_page
-from tutelage.page.settings import Settings, explorer_table
+from tutelage.page.settings import Settings, Values, explorer_table
 
 HTML = "text/html; charset=utf-8"
 MEDIA = {"curve.nc": "application/x-netcdf", "page.html": HTML, "explorer.html": HTML}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
 QUIET = 0.4  # seconds without a newer request after which a page is told more than the curve
+LIMIT = 180.0  # seconds for one request
+TOO_LONG = f"This took longer than {LIMIT:.0f} seconds and was stopped. Make the problem smaller, or use `tutelage solve`."
+LOST = "The process that computes has ended unexpectedly (out of memory?); a new one was started. Make the problem smaller."
+
+Deliver = Callable[[bool, Any], None]
+
+
+# The processes.
+
+
+@dataclass(eq=False)
+class Job:
+    """A request of a page. deliver(is_last, message) is called in the event loop, never after a newer request."""
+
+    page: Hashable
+    kind: str
+    values: Values
+    deliver: Deliver
+    stopped: bool = False
+    future: Future | None = None
+    pipe: Connection | None = None
+
+    def send(self, last: bool, message: str | bytes) -> None:
+        if not self.stopped:
+            self.deliver(last, message)
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self.pipe is not None:
+            with suppress(OSError):  # its process has just ended
+                self.pipe.send(None)
+
+
+class Pool:
+    """Use inside a running event loop: `open`, `ask`, `forget`, `close`."""
+
+    def __init__(self, count: int, grace: float):
+        """grace: seconds that a stopped request has left."""
+        self._count, self._grace = count, grace
+        self._jobs: dict[Job, asyncio.Task[None]] = {}  # those that wait or are under way
+
+    def open(self) -> None:
+        self._workers = {_pool.Worker(prepare=prepare) for _ in range(self._count)}
+        self._free: asyncio.Queue[_pool.Worker] = asyncio.Queue()
+        for worker in self._workers:
+            self._free.put_nowait(worker)
+
+    def close(self) -> None:
+        workers, self._workers = self._workers, set()
+        _pool.end_all(list(workers))
+        for job in self._jobs:
+            if job.future is not None:
+                job.future.cancel()  # which closes its pipe
+
+    def ask(self, page: Hashable, kind: str, values: Values, deliver: Deliver) -> None:
+        """Answer this request, and no older one of the same page."""
+        self.forget(page)
+        job = Job(page, kind, values, deliver)
+        self._jobs[job] = asyncio.create_task(self._answer(job))
+
+    def forget(self, page: Hashable) -> None:
+        """Stop what this page has asked for."""
+        for job in self._jobs:
+            if job.page == page and not job.stopped:
+                job.stop()
+                asyncio.get_running_loop().call_later(self._grace, self._cancel, job)
+
+    def _cancel(self, job: Job) -> None:
+        """End the process that works on this request. One that has not begun stops by itself when it does."""
+        if job.future is not None and job.future.running():
+            job.future.cancel()
+        elif job in self._jobs:
+            asyncio.get_running_loop().call_later(max(self._grace, 0.1), self._cancel, job)
+
+    async def _answer(self, job: Job) -> None:
+        """Give the request to a worker, and its page what the worker sends and how it ends."""
+        worker, error = await self._free.get(), None
+        for _ in range(2):  # the first process may have ended while it had nothing to do
+            if job.stopped:
+                break
+            job.pipe, theirs = multiprocessing.Pipe()
+            future = job.future = worker.submit(compute_answer, theirs, job.kind, job.values, timeout=LIMIT)
+            future.add_done_callback(lambda _, pipe=theirs: pipe.close())
+            with suppress(EOFError, OSError), job.pipe as pipe:  # closed at the other end when the future is done
+                while True:
+                    job.send(False, await asyncio.to_thread(pipe.recv))
+            error = None if future.cancelled() else future.exception()
+            if _pool.is_lost(future) and worker in self._workers:
+                self._workers.remove(worker)
+                await asyncio.to_thread(worker.end)
+                worker = _pool.Worker(prepare=prepare)
+                self._workers.add(worker)
+            if not isinstance(error, BrokenExecutor):
+                break
+        del self._jobs[job]
+        self._free.put_nowait(worker)
+        if error is not None:
+            job.send(True, error_part(TOO_LONG if isinstance(error, TimeoutError) else LOST))
+        elif job.future is not None and not job.future.cancelled():
+            job.send(True, job.future.result())
+
+
+# The pages.
 
 
 def only_from_here(app: ASGIApp, port: int) -> ASGIApp:
@@ -125,7 +239,7 @@ class Explorer:
             return answer.result() if answer.done() else b""
         finally:
             gone.cancel()
-            self.details.leave(page)
+            self.details.forget(page)
 
     async def live(self, socket: WebSocket) -> None:
         """One page: requests in, parts of answers out, until it closes."""
@@ -141,7 +255,7 @@ class Explorer:
                     page.take(await socket.receive_text())
         finally:
             self.pages -= 1
-            page.leave()
+            page.stop()
             sender.cancel()
 
 
@@ -160,7 +274,7 @@ class OpenPage:
             number, given, optimized = _understand(text)
             values = Settings.read(given).as_data()
         except InputError as error:
-            return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
+            return self._put(number, error_part(str(error)))
 
         def put(last: bool, part: str) -> None:
             self._put(number, part)
@@ -180,19 +294,13 @@ class OpenPage:
         return self.curves.ask(self, "curve", values, put_curve)
 
     def stop(self) -> None:
-        """Forget what was asked."""
+        """Nobody waits any more for what was asked."""
         self.curves.forget(self)
         self.details.forget(self)
         if self.later is not None:
             self.later.cancel()
         while not self.out.empty():
             self.out.get_nowait()
-
-    def leave(self) -> None:
-        """The page is closed: nobody waits for what it asked."""
-        self.stop()
-        self.curves.leave(self)
-        self.details.leave(self)
 
     def _put(self, number: int | None, part: str) -> None:
         self.out.put_nowait(f'{{"id":{json.dumps(number)},"answer":{part}}}')

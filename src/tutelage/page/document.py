@@ -165,9 +165,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
     if not isinstance(trajectory, Trajectory):
         raise InputError(f"trajectory is {kind_of(trajectory)}; give what solve or simulate returned.")
     if trajectory.kind == "equations":
-        raise InputError(
-            "the page shows the overlaps R and Q of a Problem, and custom equations have none; use plot.plot_trajectory."
-        )
+        raise InputError("the page shows overlaps R and Q, and custom equations have none; use plot.plot_trajectory.")
     curve, error, order, colored = (_phased if trajectory.tasks is None else _scheduled)(trajectory, run)
     who, how = title_and_conditions(trajectory)
     conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory))]
@@ -256,9 +254,7 @@ def family_content(
     each = [trajectories] if isinstance(trajectories, Trajectory) else trajectories
     contents = [trajectory_content(trajectory, title) for trajectory in each]
     if len(labels) != len(contents) or not contents:
-        raise InputError(
-            f"over has {len(labels)} values of {name} and there are {len(contents)} trajectories; give one each."
-        )
+        raise InputError(f"over has {len(labels)} values of {name} for {len(contents)} trajectories; give one each.")
     first = contents[0]
     if any(c["times"] != first["times"] or len(c["maps"]) != len(first["maps"]) for c in contents):
         raise InputError("the trajectories have different times or overlaps; solve all of them at the same times.")
@@ -304,9 +300,8 @@ def _frames(count: int, entries: int) -> np.ndarray:
     """Which recorded times to show: all, or evenly many of them, the first and the last included."""
     most = min(MOST_FRAMES, MOST_NUMBERS // entries)
     if most < LEAST_FRAMES:
-        raise InputError(
-            f"there are {entries} overlaps; a page shows at most {MOST_NUMBERS // LEAST_FRAMES}. Use plot.plot_trajectory."
-        )
+        limit = MOST_NUMBERS // LEAST_FRAMES
+        raise InputError(f"there are {entries} overlaps; a page shows at most {limit}. Use plot.plot_trajectory.")
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 

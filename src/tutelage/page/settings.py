@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tomli_w
 
 import tutelage as tu
 from tutelage import checks
-from tutelage.errors import InputError
+from tutelage.errors import InputError, plain_values
 from tutelage.plot.style import is_log_spaced
 from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import parsed
@@ -130,10 +130,9 @@ class Settings:
                 raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
         values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
         settings = cls(values, checks.as_text("the problem file", given.get("toml", "")))
-        if settings["levels"] > settings["dim"] and settings["spectrum"] == DECAYING:
-            raise InputError(
-                f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
-            )
+        levels, dim = settings["levels"], settings["dim"]
+        if levels > dim and settings["spectrum"] == DECAYING:
+            raise InputError(f"levels is {levels} and N is {dim}; every level needs an input. Raise N.")
         return settings
 
     @classmethod
@@ -216,12 +215,8 @@ class Settings:
     def problem(self) -> tu.Problem:
         """The problem that these values, or the file, describe."""
         if self.toml:
-            try:
+            with plain_values("the problem file"):
                 return tu.Problem.from_dict(self._tables()[0])  # no function of any module is allowed
-            except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
         s = self.values
         signs = np.resize([1.0, -1.0] if s["spectrum"] == XOR else [1.0], s["students"])  # XOR needs both
         readout = s["readout"] * signs if s["train_readout"] else signs if s["spectrum"] == XOR else None
@@ -278,29 +273,21 @@ def _problem_file(problem: tu.Problem, start: Values, times: Values) -> str:
 
 def _controls_of(data: Values) -> Values:
     """Controls for a problem as plain data, without what they do not cover; whoever asks compares the problems."""
-    student, sgd, inputs, teacher = data["student"], data["sgd"], data["inputs"], data["teacher"]
-    rule, several = data.get("rule", GRADIENT), teacher.get("teachers")
-    kind = rule["kind"] if isinstance(rule, dict) else rule
-    values = {
-        "activation": student["activation"],
+    student, sgd, inputs, teacher, rule = (data.get(name, {}) for name in ("student", "sgd", "inputs", "teacher", "rule"))
+    rule = rule if isinstance(rule, dict) else {"kind": rule}
+    same = data | student | sgd | inputs | rule  # names that are those of controls
+    several, kind, law = teacher.get("teachers"), rule.get("kind", GRADIENT), inputs["kind"]
+    values = {name: same[name] for name in BY_NAME if name in same} | {
         "students": student["hidden"],
         "teachers": (several or [teacher])[0]["hidden"],
-        "train_readout": student.get("train_readout", False),
-        "readout": student.get("readout", 1.0),
-        "noise": data["noise"],
-        "lr": sgd["lr"],
-        "batch": sgd.get("batch", 1),
         "decay": sgd.get("weight_decay", 0.0),
-        "labels": data.get("labels", "real"),
-        "loss": data.get("loss", "squared"),
         "rule": {"feedback_alignment": FEEDBACK}.get(kind, kind),
-        "spectrum": {"power_law": DECAYING, "spectrum": DIGITS}.get(inputs["kind"], inputs["kind"]),
+        "spectrum": {"power_law": DECAYING, "spectrum": DIGITS}.get(law, law),
     }
     if several:
         switch, similarity = teacher["schedule"]["times"][0], teacher.get("similarity", 0.0)
         values |= {"tasks": "two", "switch": switch, "similarity": similarity}
-    shared = {"beta": inputs, "levels": inputs, "keep": rule if isinstance(rule, dict) else {}}
-    return values | {name: table[name] for name, table in shared.items() if name in table}
+    return values
 
 
 @lru_cache(maxsize=1)
@@ -333,8 +320,7 @@ def is_local(settings: Settings) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """A named place to begin. words: what to look at, for the guided ones."""
 
     name: str
@@ -413,10 +399,7 @@ PRESETS = (
         "real data: the spectrum of digits",
         TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1},
     ),
-    Preset(
-        "two clusters: logistic loss",
-        {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1},
-    ),
+    Preset("two clusters: logistic loss", {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1}),
     Preset(
         "a classifier: logistic loss, signs as labels",
         TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1},
@@ -438,5 +421,5 @@ def explorer_table(settings: Settings, local: bool = False) -> Values:
         (start,) = (control for control in controls if control["name"] == "start")
         start |= {"options": [GIVEN, *start["options"]], "only": {}}
     covered = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
-    presets = [{"name": p.name, "words": p.words, "settings": known(p.settings)} for p in covered]
+    presets = [p._asdict() | {"settings": known(p.settings)} for p in covered]
     return {"controls": controls, "presets": presets, "initial": known(initial)}

@@ -3,16 +3,13 @@
     from tutelage.plot import plot_trajectory, save_figure
     save_figure(plot_trajectory(theory), "theory.png")
 
-Figures are `matplotlib.figure.Figure` objects outside pyplot: nothing is left open, and no display is needed. A notebook
-shows them without any setup. Matplotlib is imported when the first figure is drawn. Nothing here imports the analyses that it
-draws: a result is read by its fields, and a result's own `.plot()` imports its function when called.
+Figures live outside pyplot: nothing is left open, and no display is needed. Matplotlib is imported when the first one is
+drawn. Nothing here imports the analyses that it draws: a result is read by its fields. Every function takes `title`, which
+replaces its own ("" leaves the whole head out). One with a single panel also takes `ax`, the user's axes, and returns them.
 
-Every function takes `title`, which replaces its own ("" leaves the whole head out). One with a single panel also takes `ax`,
-the user's axes: it draws into them and returns them.
-
-Shared by all figures: style (palette, scales, files of figures and pages), labels (texts), axes (panels, legends). trajectory
-draws what solve, simulate, compare and from_data return, analyses the results of tutelage.analysis, sweep those of sweeps.
-The names exported here are those that a new figure needs, too.
+Shared by all figures, also new ones: style (palette, scales, files of figures and pages), labels (texts), axes (panels,
+legends). trajectory draws what solve, simulate, compare and from_data return, analyses the results of tutelage.analysis,
+sweep those of sweeps.
 """
 
 from tutelage._namespace import attach

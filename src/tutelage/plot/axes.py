@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib import figure
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import SymmetricalLogLocator
 
 from tutelage.errors import InputError, kind_of, require_fields
@@ -28,11 +29,7 @@ Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 
 class Figure(figure.Figure):
-    """A `matplotlib.figure.Figure` that a notebook shows without any setup.
-
-    A notebook draws Matplotlib figures only after pyplot has been set up. Our figures live outside pyplot, so they carry
-    their picture themselves and nothing is set for the whole process.
-    """
+    """A figure that a notebook shows without pyplot, which would have to be set up: it carries its picture itself."""
 
     def _repr_png_(self) -> bytes:
         """The picture, by the display protocol of IPython; `%matplotlib inline` replaces it by its own."""
@@ -46,10 +43,9 @@ class Figure(figure.Figure):
 
 
 def figure_of(source: str, *fields: str) -> Callable[[Drawing], Drawing]:
-    """Decorate a drawing function: require these fields of its result, and draw in our style.
+    """Decorate a drawing function: require these fields of its result (of `source`, for the message), and use our style.
 
-    source: where a right result comes from, for the message. A function that takes `ax` returns it if it is given; the
-    title is then that of the axes.
+    A function that takes `ax` returns it if it is given; the title is then that of the axes.
     """
 
     def decorate(draw: Drawing) -> Drawing:
@@ -202,9 +198,14 @@ def scale_overlaps(axes: Axes, values: np.ndarray, label: str) -> None:
     axes.set_ylabel(label)
     if np.max(np.abs(values[np.isfinite(values)]), initial=0.0) > LARGE:
         axes.set_yscale("symlog", linthresh=1.0)
-        locator = SymmetricalLogLocator(base=10.0, linthresh=1.0)
-        locator.set_params(numticks=6)
-        axes.yaxis.set_major_locator(locator)
+        few_powers(axes.yaxis, 1.0)
+
+
+def few_powers(axis: Axis, threshold: float) -> None:
+    """Ticks of a symmetrical logarithmic axis that do not crowd."""
+    locator = SymmetricalLogLocator(base=10.0, linthresh=threshold)
+    locator.set_params(numticks=6)
+    axis.set_major_locator(locator)
 
 
 # Curves and marks

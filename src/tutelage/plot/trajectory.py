@@ -375,10 +375,7 @@ def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) 
 
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
 def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
-    """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g.
-
-    Takes what `fluctuations` returned.
-    """
+    """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g."""
     times, theory = np.asarray(result.times), result.theory
     shown = shown_times(times)
     t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
@@ -400,10 +397,8 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     grid[-1].set_ylim(bottom=0.0)
     scale_time(grid[0], times)
     who, how = text.problem_in_words(theory.problem)
-    small = f"{how}; scatter of single networks with $N={result.dim}$"
-    return finish(
-        grid, text.time_label(theory), title, who, small, [text.capital(doubt) for doubt in result.doubts()], alarm=True
-    )
+    small, doubts = f"{how}; scatter of single networks with $N={result.dim}$", map(text.capital, result.doubts())
+    return finish(grid, text.time_label(theory), title, who, small, list(doubts), alarm=True)
 
 
 @figure_of("what step_moments returned", "drift", "diffusion", "names")

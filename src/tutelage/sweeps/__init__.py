@@ -4,7 +4,5 @@ sweep -> spec            -> run                 -> sweep
          points, chunks     computes and keeps     all chunks as one Dataset,
                             what is missing        with figures
 `run` gives tasks to an executor (serial, processes, Dask), which calls `compute` (measures: the numbers of a point), and keeps
-each chunk in the store: a folder that is whole whenever the sweep is interrupted.
-
-Sweeps are tested on Linux. Locks and processes are those of portable libraries; macOS and Windows are not tested.
+each chunk in the store: a folder that is whole whenever the sweep is interrupted. Tested on Linux only.
 """

@@ -8,8 +8,8 @@ compute: a function of a module, from a task to its chunk. notice: called with a
 with its worker is given out again, TRIES times in all; an error of the computation itself is not tried again. Either way, a
 task that fails gives a chunk without numbers, whose `failure` says why. What was announced is on the disk.
 
-On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
-(distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for that worker.
+On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself;
+when it gives up we try once more, for it blames all tasks that waited for that worker.
 """
 
 from __future__ import annotations

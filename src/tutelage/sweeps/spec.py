@@ -1,16 +1,13 @@
 """What a sweep is asked, as plain data: its points, its options, and the chunks in which they are computed.
 
-The spec holds everything that the numbers depend on, and nothing else. Two sweeps with equal specs give equal numbers,
-whoever computes them; the store refuses to mix different ones.
-
-A point gives names such as "lr" or "student.hidden" a value. A name is one that `Problem.replace` takes, or "dim" and
-"scale", which belong to the start. Several names joined by commas ("student.hidden, teacher.hidden") take the same value.
-Values are plain data (numbers, words, lists, tables): the same in a file, in another process and on another machine.
+The spec holds everything that the numbers depend on, and nothing else; the store refuses to mix different ones. A point gives
+names a plain value: names of `Problem.replace`, and "dim" and "scale", which belong to the start. Several names joined by
+commas ("student.hidden, teacher.hidden") take the same value.
 
 A chunk holds points of equal shape (hidden units, levels, activations: whatever makes another program), in their order,
-`points_per_chunk` at a time, which are computed together and kept in one file. The size never depends on who computes, so
-neither do the numbers. By default it is BATCH solves (of one start each), or LOOPED where a measure is computed point by
-point, but never more than fit into MEMORY:
+`points_per_chunk` at a time, which are computed together and kept in one file. The size never depends on who computes. By
+default it is BATCH solves (of one start each), or LOOPED where a measure is computed point by point, but never more than fit
+into MEMORY:
 
     bytes per point = 8 starts times (K M + K^2 + K + 2) COPIES (1 + runs, if simulated)
 """

@@ -1,13 +1,12 @@
 """The folder of a sweep: what was asked (spec.json), and one file per finished chunk.
 
 A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
-a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray. The name of a file carries the number of the chunk,
-its points and its failed points, so that the state of a sweep is seen without opening it, and a hash of its bytes and of the
-sweep, so that a damaged file and one of another sweep are noticed. The same chunk gives the same bytes.
+a shorter sweep. The name of a file carries the number of the chunk, its points and its failed points, so that the state of a
+sweep is seen without opening it, and a hash of its bytes and of the sweep, so that a damaged or foreign file is noticed.
 
-One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
-lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
-name. A second file names the writer, for messages only. Nothing here imports JAX, for `tutelage sweep status` is quick.
+One process at a time writes. The system holds its lock (filelock) and frees it however the process ends. The lock file is
+never removed, for two processes could then hold two files of that name. A second file names the writer, for messages only.
+Nothing here imports JAX, for `tutelage sweep status` is quick.
 """
 
 from __future__ import annotations

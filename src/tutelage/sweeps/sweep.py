@@ -1,12 +1,7 @@
 """`sweep` and `open_sweep`: measures at many problems, as one labeled Dataset (docs/schema.md) with words and figures.
 
-A phase diagram has lines that theory draws on it:
-
-    critical_learning_rate    the learning rate above which zero error is unstable, label noise aside
-    noise_floor               the label noise that finally leaves an error of `level`, to first order in its variance
-
-Neither solves anything: both come from the linear dynamics around perfect learning (the analyses of these names), so that
-they check independently what a sweep has computed. A custom function works as well.
+A phase diagram has lines that theory draws on it. They come from the linear dynamics around perfect learning (the analyses
+critical_learning_rate and noise_floor), so that they check independently what a sweep has computed.
 """
 
 import json
