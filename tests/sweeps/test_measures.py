@@ -192,11 +192,13 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
         compute_module, "choose", lambda problem, times: "stiff" if float(problem.sgd.lr) > 0.7 else "explicit"
     )
     monkeypatch.setattr(
-        compute_module, "_solve_group", lambda spec, times, solver, members: asked.append((solver, list(members))) or {}
+        compute_module,
+        "_solve_group",
+        lambda spec, times, solver, cases: asked.append((solver, [float(case.problem.sgd.lr) for case in cases])),
     )
     compute(next(tasks_of(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))
     compute(next(tasks_of(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))))
-    assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]
+    assert asked == [("explicit", [0.5, 0.6]), ("stiff", [1.0]), ("implicit", [0.5, 1.0])]
 
 
 def test_warnings_of_solve_are_notes():

@@ -7,7 +7,7 @@ member; neighbors of a sweep take about equally many steps. On a GPU the whole c
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import jax
@@ -19,17 +19,16 @@ from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import Options, choose, tolerances
 from tutelage.moments import moments_for
-from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
 from tutelage.sweeps.spec import SweepSpec, shape_of
 from tutelage.sweeps.store import Chunk, Task
-from tutelage.trajectory import Trajectory
 
 LANES = 8
 Member = tuple[int, int]  # place of the point in the chunk, start
+Cases = dict[Member, Case]
 
 
 def compute(task: Task) -> Chunk:
@@ -59,7 +58,7 @@ class _Found:
         """A failure or a note of a point."""
         self.sentences[name][place][sentence.rstrip(".")] = None
 
-    def ask(self, measure: Measure, cases: Mapping[Member, Case]) -> None:
+    def ask(self, measure: Measure, cases: Cases) -> None:
         """One measure at every point; of the problem alone, once for all starts."""
         found: dict[str, dict[Member, np.ndarray]] = {name: {} for name in measure.dims}
         per_start = measure.needs != {"problem"}
@@ -90,76 +89,65 @@ class _Found:
         self.variables[name] = (("start", *dims), array) if with_starts else (dims, array[:, 0])
 
 
-def _cases(found: _Found, points: list[Table], numbers: tuple[int, ...], needs: frozenset[str]) -> dict[Member, Case]:
+def _cases(found: _Found, points: list[Table], numbers: tuple[int, ...], needs: frozenset[str]) -> Cases:
     """Every point with each of its starts, solved where that is needed; those that fail are left out."""
-    spec, solves = found.spec, bool(needs & {"end", "curve"})
-    members: dict[Member, tuple[Problem, Start | None]] = {}
+    spec, cases = found.spec, {}
+    options = {"times": np.array(spec.times), "runs": spec.runs, "keep": "fields", "workers": 1}
     for place, point in enumerate(points):
         try:
             problem, count = spec.problem_at(point), 0 if needs == {"problem"} else found.starts
             starts = [spec.start_at(problem, point, i) for i in range(count)]
             for start in starts:
                 start.blocks(problem)  # refuses a start that does not fit
-            members |= {(place, i): (problem, starts[i] if starts else None) for i in range(found.starts)}
         except Exception as error:
             found.say("failure", place, message_of(error))
-    begun = {member: (problem, start) for member, (problem, start) in members.items() if start is not None}
-    curves = _solve(found, begun, "curve" in needs) if solves else {}
-    cases, options = {}, {"times": np.array(spec.times), "runs": spec.runs, "keep": "fields", "workers": 1}
-    for (place, i), (problem, start) in members.items():
-        if (place, i) in curves or not solves:
-            seed = simulation_seed(spec.seed, numbers[place], i)
-            run = partial(simulate, problem, start, seed=seed, **options)
-            cases[place, i] = Case(problem, start, curves.get((place, i)), run, spec.gradient_flow)
+            continue
+        for i, start in enumerate(starts or [None] * found.starts):
+            run = partial(simulate, problem, start, seed=simulation_seed(spec.seed, numbers[place], i), **options)
+            cases[place, i] = Case(problem, start, run, spec.gradient_flow)
+    if needs & {"end", "curve"}:
+        _solve(found, cases, np.array(spec.times if "curve" in needs else spec.times[-1:]))
+        cases = {member: case for member, case in cases.items() if case.trajectory is not None}
     return cases
 
 
-def _solve(found: _Found, members: Mapping[Member, tuple[Problem, Start]], whole: bool) -> dict[Member, Trajectory]:
-    """The trajectory of each member, as `solve` gives it, at all times (whole) or the last; with status and warnings."""
-    spec = found.spec
-    times = np.array(spec.times if whole else spec.times[-1:])
-    groups: dict[tuple[str, str], list[Member]] = {}
-    for key, (problem, start) in members.items():
+def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
+    """Give the cases their trajectories, as `solve` does, and note how they ended and what it warns of."""
+    spec, groups = found.spec, {}
+    for (place, i), case in cases.items():
+        problem, start = case.problem, case.start
+        assert start is not None
         try:
             require_rates_on(problem, times)
         except InputError as error:
-            found.say("failure", key[0], message_of(error))
+            found.say("failure", place, message_of(error))
             continue
-        solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
-        groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append(key)
-    curves: dict[Member, Trajectory] = {}
-    for (solver, _), keys in groups.items():
-        try:
-            curves |= _solve_group(spec, times, solver, {key: members[key] for key in keys})
-        except InputError as error:
-            for place, _ in keys:
-                found.say("failure", place, message_of(error))
-    found.put("status", {member: curve.status_code for member, curve in curves.items()})
-    found.put("end_time", {member: curve.end_time for member, curve in curves.items()})
-    for member in curves:
-        problem, start = members[member]
         for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
             if warning:
-                found.say("note", member[0], warning)
-    return curves
+                found.say("note", place, warning)
+        solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
+        groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append((place, i))
+    for (solver, _), members in groups.items():
+        try:
+            _solve_group(spec, times, solver, [cases[member] for member in members])
+        except InputError as error:
+            for place, _ in members:
+                found.say("failure", place, message_of(error))
+    curves = {member: case.trajectory for member, case in cases.items() if case.trajectory is not None}
+    found.put("status", {member: curve.status_code for member, curve in curves.items()})
+    found.put("end_time", {member: curve.end_time for member, curve in curves.items()})
 
 
-def _solve_group(
-    spec: SweepSpec, times: np.ndarray, solver: str, members: Mapping[Member, tuple[Problem, Start]]
-) -> dict[Member, Trajectory]:
-    """Members of one shape: one program. Each trajectory is cut where it stopped."""
+def _solve_group(spec: SweepSpec, times: np.ndarray, solver: str, cases: Sequence[Case]) -> None:
+    """Cases of one shape: one program. Each trajectory is cut where it stopped."""
 
     def stack(*leaves: jax.Array | np.ndarray | float | Callable) -> np.ndarray | Callable:
         return leaves[0] if callable(leaves[0]) else np.stack([np.asarray(leaf, dtype=float) for leaf in leaves])
 
     options = Options(spec.gradient_flow, solver, keep=False)
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
-    pairs = [(as_arrays(problem), as_arrays(start)) for problem, start in members.values()]
-    first, *others = (problem for problem, _ in members.values())
-    problems, starts = jax.tree.map(stack, *pairs)  # one of each, with a leading axis
-    averages = moments_for(first, others=others)
+    problems, starts = jax.tree.map(stack, *((as_arrays(case.problem), as_arrays(case.start)) for case in cases))
+    averages = moments_for(cases[0].problem, others=[case.problem for case in cases[1:]])
     raw = side_by_side(problems, averages, starts, times, tolerances(spec.rtol), options, size=lanes, workers=1)
-    found = {}
-    for i, (key, member) in enumerate(members.items()):
-        found[key] = assemble(jax.tree.map(lambda x, i=i: x[i], raw), times, *member, settings=())
-    return found
+    for i, case in enumerate(cases):
+        case.trajectory = assemble(jax.tree.map(lambda x, i=i: x[i], raw), times, case.problem, case.start, settings=())

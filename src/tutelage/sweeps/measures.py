@@ -34,9 +34,9 @@ class Case:
 
     problem: Problem
     start: Start | None
-    trajectory: Trajectory | None
     simulate: Callable[[], Trajectory]
     gradient_flow: bool = False
+    trajectory: Trajectory | None = None
 
     @cached_property
     def runs(self) -> Trajectory:
