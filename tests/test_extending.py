@@ -175,7 +175,7 @@ LINEAR = ("-K", "1", "-M", "1", "--activation", "linear")
 
 def test_a_loss(folder, monkeypatch):
     loss = in_module(skeleton("Add a loss"), tu.losses)["Cauchy"]
-    says('"cauchy": Cauchy', "--loss")
+    says("cauchy", "--loss")
     monkeypatch.setitem(tu.losses.NAMED, "cauchy", loss)
     theory = curves(loss="cauchy")
     assert theory.error[-1] < theory.error[0] / 2
@@ -186,7 +186,7 @@ def test_a_loss(folder, monkeypatch):
 
 def test_labels(folder, monkeypatch):
     labels = in_module(skeleton("Add labels"), tu.labels)["Probit"]
-    says('"probit": Probit', "--labels")
+    says("probit", "--labels")
     monkeypatch.setitem(tu.labels.NAMED, "probit", labels)
     theory = curves(loss="logistic", labels="probit")
     assert theory.error[0] == pytest.approx(np.arccos(0.3 / np.sqrt(0.5)) / np.pi)
@@ -201,7 +201,7 @@ def test_labels(folder, monkeypatch):
 
 def test_a_rule(folder, monkeypatch):
     rule = in_module(skeleton("Add a rule"), tu.rules)["Lazy"]
-    says('"lazy": Lazy', "--rule")
+    says("lazy", "--rule")
     monkeypatch.setitem(tu.rules.NAMED, "lazy", rule)
     theory = curves(rule="lazy", labels="sign")
     always, perceptron = (

@@ -3,7 +3,7 @@
 Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap) has no number
 yet, so it passes; `solve` reports what it led to.
 
-    as_array, as_number, as_count, as_flag, as_text, ...   the value in its standard form, or InputError
+    as_array, as_number, as_count, as_flag, as_kind, ...   the value in its standard form, or InputError
     number_field                                           a field of a module that holds one checked number
     require_finite, require_gram, require_shape, ...       nothing, or InputError
     known                                                  one of several words, or InputError with the nearest one
@@ -110,21 +110,21 @@ def require_memory(what: str, numbers: float, fix: str) -> None:
 
 def as_number(name: str, value: object, *requirements: Requirement, schedule: bool = False, fix: str = "") -> Any:
     """One finite number, as an array of shape (). schedule: a function of time is allowed too, and returned as it is."""
-    if schedule and isinstance(value, type):
-        raise InputError(f"{name} is the class {value.__name__}; it must be a number or a schedule. Make one of that class.")
+    if schedule and (value is None or isinstance(value, type)):
+        raise InputError(f"{name} is {shown(value)}; it must be a number or a schedule, such as schedules.PowerDecay(0.5).")
     value = getattr(value, "constant_value", value)  # of `schedules.Constant`
     if schedule and callable(value):
         return value
     return as_array(name, value, require_finite, *requirements, shapes=[()], fix=fix)
 
 
-def number_field(name: str, *requirements: Requirement, schedule: bool = False, **default: Any) -> Any:
-    """A field of a module that holds one finite number, or a schedule of time, checked when the module is made."""
+def number_field(name: str, *requirements: Requirement, schedule: bool = False, optional: bool = False, **field: Any) -> Any:
+    """A field of a module that holds one finite number, or a schedule of time, or None, checked when the module is made."""
 
     def convert(value: object) -> Any:
-        return as_number(name, value, *requirements, schedule=schedule, fix=BATCH)
+        return None if optional and value is None else as_number(name, value, *requirements, schedule=schedule, fix=BATCH)
 
-    return eqx.field(converter=convert, metadata={"schedule": schedule}, **default)
+    return eqx.field(converter=convert, metadata={"schedule": schedule}, **field)
 
 
 def as_positive(name: str, value: object) -> float:
@@ -132,18 +132,21 @@ def as_positive(name: str, value: object) -> float:
     return float(as_number(name, value, require_positive))
 
 
+def as_kind(name: str, value: object, kind: Any, must: str) -> Any:
+    """The value, if it is of this class (or one of these); `must` says what it must be."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {shown(value)}; it must be {must}.")
+    return value
+
+
 def as_flag(name: str, value: object) -> bool:
     """True or False; numbers and words are not."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {shown(value)}; it must be True or False.")
-    return bool(value)
+    return bool(as_kind(name, value, bool | np.bool_, "True or False"))
 
 
 def as_text(name: str, value: object, fix: str = "") -> str:
     """A text, not a path or an open file."""
-    if not isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; it must be text. {fix}".rstrip())
-    return value
+    return as_kind(name, value, str, f"text. {fix}".rstrip(". "))
 
 
 def require_untraced(name: str, verb: str, *values: object) -> None:

@@ -180,10 +180,8 @@ class Function(Labels):
     random: bool | None = eqx.field(static=True)  # does it depend on xi? None: not known yet
 
     def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared"):
-        if not callable(function):
-            raise InputError(f"the label is {checks.shown(function)}; it must be a JAX function label(rho, xi).")
-        self.function, self.judged_by = function, checks.known("metric", metric, METRICS)
-        self.random = None
+        self.function = checks.as_kind("the label", function, Callable, "a JAX function label(rho, xi)")
+        self.judged_by, self.random = checks.known("metric", metric, METRICS), None
 
     @property
     def metric(self) -> str:

@@ -176,9 +176,7 @@ class Function(Loss):
     given_jumps: bool | None = eqx.field(static=True)  # None: found out
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
-        if not callable(function):
-            raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
-        self.function = function
+        self.function = checks.as_kind("the loss", function, Callable, "a JAX function loss(output, label)")
         self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
         self.jumps = self.given_jumps  # pyright: ignore
 

@@ -18,7 +18,6 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
-from tutelage.errors import InputError
 
 Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
 Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
@@ -73,9 +72,8 @@ class Quantile(Law):
     function: QuantileFunction = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if not callable(self.function):
-            given = f"the quantile function is {checks.shown(self.function)}"
-            raise InputError(f"{given}; it must be a function of an array, such as scipy.stats.t(3).ppf.")
+        must = "a function of an array, such as scipy.stats.t(3).ppf"
+        checks.as_kind("the quantile function", self.function, Callable, must)
 
     def nodes(self, affine: bool) -> Weighted:
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES

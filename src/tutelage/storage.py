@@ -346,6 +346,4 @@ def in_memory(path: Path) -> "xarray.Dataset":
 
 
 def _as_path(path: object) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path is {checks.shown(path)}; it must be the name of a file.")
-    return Path(path)
+    return Path(checks.as_kind("path", path, str | os.PathLike, "the name of a file"))

@@ -5,10 +5,10 @@ Inside it is a pytree (so `solve` can be jitted, batched and differentiated whol
 axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name  # of functions in layers to the right
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
 
 
 class Trajectory(eqx.Module):
@@ -134,7 +132,7 @@ class Trajectory(eqx.Module):
         """The error in each class of a `Mixture`, (..., time, class); `error` is their average."""
         if self.problem is None or self.start is None or not isinstance(self.problem.inputs, Mixture):
             raise InputError("this trajectory has no errors of classes; solve or simulate one Problem with a Mixture.")
-        return _function_of("tutelage.simulation.recorded_error:class_errors")(self)
+        return resolve_name("tutelage.simulation.recorded_error:class_errors")(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -179,10 +177,10 @@ class Trajectory(eqx.Module):
         first = status_message(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
 
-    @property
+    @cached_property
     def validity(self) -> Any:
         """Where the limit is trusted and where not (see `tutelage.validity`); computed when first asked for."""
-        return self._asked("validity")
+        return self._report("validity", "tutelage.validity:assess")
 
     @property
     def sampling_error(self) -> Float[np.ndarray, " time"]:
@@ -192,23 +190,18 @@ class Trajectory(eqx.Module):
         """
         return self.sampling_errors.get("error", np.zeros_like(self.error))
 
-    @property
+    @cached_property
     def sampling_errors(self) -> dict[str, np.ndarray]:
         """The same for all that was recorded, by name: error, R, Q, readout. Empty where nothing is sampled."""
-        return self._asked("sampling_errors")
+        return self._report("sampling_errors", "tutelage.accuracy:sampling_errors")
 
-    def _asked(self, name: str) -> Any:
-        """A report about this solve, computed once, by a function of a layer to the right."""
-        known = self.__dict__.get("_reports", {})
-        if name in known:
-            return known[name]
+    def _report(self, name: str, function: str) -> Any:
+        """A report about this solve, by a function of a layer to the right."""
         one = self.kind == "theory" and self.problem is not None and self.start is not None and self.tasks is None
         if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
             only = "only a single solve has one, not several tasks, jit, grad or vmap. Compare with runs (`compare`)"
             raise InputError(f"this trajectory has no {name} report; {only}.")
-        found = _function_of(REPORTS[name])(self)
-        object.__setattr__(self, "_reports", known | {name: found})  # no field: two solves have equal tree structures
-        return found
+        return resolve_name(function)(self)
 
     def to_dataset(self) -> "xarray.Dataset":
         """Labeled data; docs/schema.md lists dims, coordinates and attributes."""
@@ -228,7 +221,7 @@ class Trajectory(eqx.Module):
 
         Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
         """
-        return _function_of("tutelage.page.document:trajectory_widget")(self)
+        return resolve_name("tutelage.page.document:trajectory_widget")(self)
 
     def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
         """Error, overlaps and trained readouts against time as a Matplotlib figure (see `plot.plot_trajectory`).
@@ -241,7 +234,7 @@ class Trajectory(eqx.Module):
         >>> len(theory.plot().axes)
         3
         """
-        return _function_of("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
+        return resolve_name("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
@@ -257,7 +250,7 @@ class Trajectory(eqx.Module):
         rows += [("N", str(self.dim))] if self.dim is not None else []
         rows.append(("times", f"{np.shape(self.times)[-1]} from {np.min(self.times):g} to {np.max(self.times):g}"))
         rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
-        validity = _function_of("tutelage.validity:known_lines")(self)
+        validity = resolve_name("tutelage.validity:known_lines")(self)
         rows += [("" if i else "validity", line) for i, line in enumerate(validity)]
         rows += [] if self.problem is None else [("problem", repr(self.problem))]
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
@@ -267,12 +260,6 @@ class Trajectory(eqx.Module):
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
         return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"
-
-
-def _function_of(path: str) -> Callable[..., Any]:
-    """A function of a layer to the right."""
-    module, _, function = path.partition(":")
-    return getattr(import_module(module), function)
 
 
 def load(path: str | Path) -> Trajectory:

@@ -94,9 +94,9 @@ def limit_line(ratio: float | None, dim: int | None, dim_needed: float) -> str:
 
 def known_lines(trajectory: Trajectory) -> list[str]:
     """The report if it has been computed, else its line that costs nothing; empty where there is no report."""
-    problem, done = trajectory.problem, trajectory.__dict__.get("_reports", {})
-    if "validity" in done:
-        return done["validity"].lines()
+    problem = trajectory.problem
+    if "validity" in trajectory.__dict__:
+        return trajectory.validity.lines()
     if trajectory.kind != "theory" or problem is None or trajectory.start is None or np.ndim(trajectory.error) != 1:
         return []
     dim, largest = trajectory.start.dim or problem.inputs.known_dim, float(largest_rate(problem))

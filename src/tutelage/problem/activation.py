@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TypeAlias
 
 import jax
@@ -63,10 +64,7 @@ def _erf_derivative(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Arra
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    total = jnp.full_like(x, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        total = total * x + c
-    return total
+    return reduce(lambda total, c: total * x + c, coefficients[-2::-1], jnp.full_like(x, coefficients[-1]))
 
 
 class Recorded:
@@ -94,10 +92,7 @@ class Recorded:
         x = jnp.asarray(x)
         if x.dtype != self.dtype:  # another precision than at the time of recording
             return self.function(x)
-        each = self._scalar
-        for _ in range(x.ndim):
-            each = jax.vmap(each)
-        return each(x)[0]
+        return jnp.vectorize(lambda entry: self._scalar(entry)[0])(x)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recorded) and self._key == other._key

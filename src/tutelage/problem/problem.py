@@ -111,8 +111,7 @@ class Problem(Part, ResultCard):
             ("inputs", inputs, Inputs, "a law of inputs, such as Isotropic()"),
             ("sgd", self.sgd, SGD, "an SGD(lr)"),
         ):
-            if not isinstance(value, kinds):
-                raise InputError(f"{name} is {checks.shown(value)}; it must be {example}.")
+            checks.as_kind(name, value, kinds, example)
         if isinstance(inputs, Mixture):
             self._check_mixture(inputs)
         units, levels = student.hidden + self.references.hidden, inputs.levels

@@ -41,14 +41,8 @@ def _list_field(name: str, *requirements: checks.Requirement) -> Any:
     return eqx.field(converter=lambda values: checks.as_array(name, values, *requirements))
 
 
-def _rate_field(name: str, **options: Any) -> Any:
-    """A field that holds a positive number, a schedule, or None."""
-    positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
-
-    def convert(rate: Rate | float | None) -> Any:
-        return None if rate is None else checks.as_number(name, rate, positive, schedule=True, fix=checks.BATCH)
-
-    return eqx.field(converter=convert, metadata={"schedule": True}, **options)
+_rate_field = partial(checks.number_field, schedule=True)
+_positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
 
 
 class Constant(Part):
@@ -337,11 +331,7 @@ class SlowMomentum(Part):
     """
 
     gamma: ArrayLike = checks.number_field("gamma", checks.require_positive)
-    k: Rate | None = _rate_field("k", default=None)
-
-
-def _as_batch(batch: int) -> Any:
-    return batch if checks.is_traced(batch) else checks.as_count("batch", batch)
+    k: Any = _rate_field("k", _positive, optional=True, default=None)
 
 
 def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
@@ -402,21 +392,19 @@ class SGD(Part):
     SGD(lr=PowerDecay(initial=0.5, timescale=50), batch=4, weight_decay=0.001)
     """
 
-    lr: Any = _rate_field("lr")  # a number or a schedule; most callers know which, as for the rates below and momentum
-    batch: int = eqx.field(converter=_as_batch, default=1, kw_only=True)
-    weight_decay: Any = checks.number_field(
-        "weight_decay", checks.require_nonnegative, schedule=True, default=0.0, kw_only=True
+    lr: Any = _rate_field("lr", _positive)  # a number or a schedule, as the rates below; most callers know which
+    batch: int = eqx.field(
+        converter=lambda n: n if checks.is_traced(n) else checks.as_count("batch", n), default=1, kw_only=True
     )
-    readout_lr: Any = _rate_field("readout_lr", default=None, kw_only=True)
-    bias_lr: Any = _rate_field("bias_lr", default=None, kw_only=True)
+    weight_decay: Any = _rate_field("weight_decay", checks.require_nonnegative, default=0.0, kw_only=True)
+    readout_lr: Any = _rate_field("readout_lr", _positive, optional=True, default=None, kw_only=True)
+    bias_lr: Any = _rate_field("bias_lr", _positive, optional=True, default=None, kw_only=True)
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
     trainable: Trainable = eqx.field(static=True, converter=_frozen, default=None, kw_only=True)
     spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
 
     def __check_init__(self) -> None:
         decay = self.weight_decay
-        if self.lr is None:
-            raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
         if self.spherical and isinstance(self.momentum, SlowMomentum):
             raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
         if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):

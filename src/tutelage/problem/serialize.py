@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
@@ -37,6 +38,7 @@ LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as
 INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
+TABLE = "a table of names and values"
 # what the table under a dotted name describes: one class, or one of several kinds; any other table with a kind is a schedule
 PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "student": Network,
@@ -134,11 +136,9 @@ def _toml(value: Plain) -> str:
 def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
     """The arguments of the problem that a table describes, every name checked. allow: modules that may be imported for it."""
     modules = as_modules(allow)
-    if not isinstance(data, dict):
-        raise InputError(f"the problem is {checks.shown(data)}; it must be a table with student, teacher, inputs, sgd.")
-    for name in data:
+    for name in checks.as_kind("the problem", data, dict, "a table with student, teacher, inputs, sgd"):
         checks.known("a name in the problem", name, NAMES)
-    inputs, sgd = (_table(name, data.get(name, {})) for name in ("inputs", "sgd"))
+    inputs, sgd = (checks.as_kind(name, data.get(name, {}), dict, TABLE) for name in ("inputs", "sgd"))
     for name in ("student", "teacher"):
         if name not in data and (name == "student" or inputs.get("kind") != "mixture"):
             raise InputError(f"the problem has no [{name}] table; it must have one, such as hidden = 3, activation = 'erf'.")
@@ -162,7 +162,7 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
     if where in LEARNING:
         return _read_learning(where, value, allow)
     if where in NAMES and where != "noise":
-        value = _table(where, value)
+        value = checks.as_kind(where, value, dict, TABLE)
     if is_path(value):
         return imported(where, value, allow)
     if not isinstance(value, dict):
@@ -215,12 +215,6 @@ def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (
         raise InputError(f"in [{where}], {error}") from None
 
 
-def _table(where: str, value: object) -> Table:
-    if not isinstance(value, dict):
-        raise InputError(f"{where} is {checks.shown(value)}; it must be a table of names and values.")
-    return value
-
-
 def parsed(text: str, form: str = "TOML") -> Table:
     """The dictionary that TOML or JSON text holds."""
     text = checks.as_text(f"the {form} of the problem", text, fix="Read the file first.")
@@ -244,12 +238,11 @@ def is_path(value: object) -> TypeGuard[str]:
 def path_of(value: object) -> str | None:
     """The text "module:name" of a function or class, if importing that gives it back; None for local functions."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
+    try:
+        found = attrgetter(str(name))(sys.modules[str(module)])
+    except (AttributeError, KeyError):
         return None
-    found: object = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is value else None
+    return f"{module}:{name}" if found is value and module != "__main__" else None
 
 
 def paths_in(data: object) -> list[str]:
@@ -281,15 +274,13 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., objec
     if module not in allow:
         raise InputError(f"{where} is {path!r} and {module!r} is not allowed; give allow=[{module!r}] or --import {module}.")
     try:
-        value: object = import_module(module)
+        found = import_module(module)
     except Exception as error:
         said = " ".join(str(error).split())[:120]
         raise InputError(f"{where} is {path!r}, which cannot be imported ({said}); fix it, or set PYTHONPATH.") from None
-    for part in name.split("."):
-        if not hasattr(value, part):
-            near = checks.nearest(part, [known for known in dir(value) if not known.startswith("_")])
-            raise InputError(f"{where} is {path!r}; the module has no {name!r}.{near}")
-        value = getattr(value, part)
-    if not callable(value):
-        raise InputError(f"{where} is {path!r}, which is {checks.shown(value)}; it must be a function.")
-    return value
+    try:
+        value = attrgetter(name)(found)
+    except AttributeError:
+        near = checks.nearest(name, [known for known in dir(found) if not known.startswith("_")])
+        raise InputError(f"{where} is {path!r}; the module has no {name!r}.{near}") from None
+    return checks.as_kind(f"{where} is {path!r}, which", value, Callable, "a function")

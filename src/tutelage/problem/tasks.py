@@ -248,18 +248,14 @@ class Tasks(Part):
             raise InputError(f"teachers is {checks.shown(teachers)}; it must be a list of Networks, one for each task.")
         self.teachers, count = tuple(teachers), len(teachers)
         for teacher in self.teachers:
-            if not isinstance(teacher, Network):
-                raise InputError(f"a teacher is {checks.shown(teacher)}; it must be a Network, such as Network(3, 'erf').")
-            teacher.require_fixed()
+            checks.as_kind("a teacher", teacher, Network, "a Network, such as Network(3, 'erf')").require_fixed()
         outputs = [teacher.outputs for teacher in self.teachers]
         if len(set(outputs)) > 1:
             raise InputError(f"the teachers have {', '.join(map(str, outputs))} outputs; give all of them equally many.")
         self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
         self._check_schedule(count)
         self.heads = checks.known("heads", heads, ("separate", "shared"))
-        if drift is not None and not isinstance(drift, Drift):
-            raise InputError(f"drift is {checks.shown(drift)}; it must be a Drift, such as Drift(0.01).")
-        self.drift = drift
+        self.drift = checks.as_kind("drift", drift, Drift | None, "a Drift, such as Drift(0.01)")
         shapes, fix = [(), (count,)] if self.heads == "separate" else [()], "One time for all heads, or one for each task."
         frozen = checks.as_array("freeze_heads", freeze_heads, shapes=shapes, fix=fix, optional=True)
         if frozen is not None and not checks.is_traced(frozen) and not np.all(frozen >= 0):
