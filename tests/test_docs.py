@@ -245,11 +245,11 @@ def test_the_map_names_what_exists():
     [
         ("`moments_for`", "`moments_of`"),
         ("`ClosedMoments.matrices`", "`ClosedMoments.tensors`"),
-        ("`moments/relu.py`: square", "`moments/err.py`: square"),
+        ("`moments/averages.py`: square", "`moments/average.py`: square"),
         ("`tu.solve`", "`tu.solver`"),
         ("`make test-papers`", "`make test-paper`"),
         ("`explorer/`", "`explore/`"),
-        ("`population_error` (`dynamics/order_parameters.py`)", "`population_error` (`dynamics/overlaps.py`)"),
+        ("`population_error` (`moments/matrices.py`)", "`population_error` (`moments/overlaps.py`)"),
     ],
 )
 def test_a_wrong_name_on_the_map_is_found(right, wrong):

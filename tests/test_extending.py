@@ -159,7 +159,7 @@ def test_a_family_of_averages(swish, monkeypatch):
 
     names = {"Averages": matrices.Averages, "NAMED": NAMED}
     exec(skeleton("Add an activation", 1), names)
-    says("FAMILIES", "moments/matrices.py")
+    says("FAMILIES", "src/tutelage/moments/averages.py")
     row = eval(f"{{{skeleton('Add an activation', 2)}}}", names)
     monkeypatch.setattr(matrices, "FAMILIES", matrices.FAMILIES | row)
     family = matrices.averages_for(swish, swish, 2, 3)

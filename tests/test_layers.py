@@ -17,7 +17,6 @@ LAYERS = (
         "_version",
         "errors",
         "_types",
-        "_precision",
         "_numba",
         "_namespace",
         "checks",

@@ -237,13 +237,13 @@ def test_vmap_equals_the_loop():
 
 def test_auto_takes_the_stiff_solver_where_it_pays():
     long, short = np.array([0.0, 1e4]), np.array([0.0, 100.0])
-    assert choose(PLAIN, long) == "stiff"
-    assert choose(PLAIN, short) == "explicit"
-    assert choose(pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
+    assert choose("auto", PLAIN, long) == "stiff"
+    assert choose("auto", PLAIN, short) == "explicit"
+    assert choose("auto", pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
     assert (
-        choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"
+        choose("auto", pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"
     )  # the rate decays before
-    assert choose(pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
+    assert choose("auto", pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
     assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
         ("gradient_flow", False),
         ("rtol", 1e-6),

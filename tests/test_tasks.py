@@ -11,7 +11,8 @@ import pytest
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.integrate import program
-from tutelage.moments import NodeMoments, moments_for
+from tutelage.moments import moments_for
+from tutelage.moments.node_moments import NodeMoments
 
 ONE = tu.Network(1, "erf")
 STUDENT = tu.Network(2, "erf", train_readout=True)

@@ -13,9 +13,17 @@ and `papers` (published figures). The public names are listed in `__init__.pyi`;
 `tutelage --help` does not wait for JAX. Importing switches float64 on (TUTELAGE_X64=0 keeps JAX's own setting).
 """
 
+import os
+import sys
+
 from tutelage._namespace import attach
-from tutelage._precision import enable_float64
 from tutelage._version import __version__ as __version__
 
-enable_float64()
+# Overlaps near perfect learning differ in the tenth digit. JAX, which takes a second to import, is not imported for this: it
+# reads the environment when somebody imports it.
+if os.environ.get("TUTELAGE_X64", "1") != "0":
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", True)
+    else:
+        os.environ["JAX_ENABLE_X64"] = "1"
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -25,29 +25,14 @@ from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics import ClosedSystem
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
-from tutelage.integrate.program import (
-    AT_ONCE,
-    MAX_STEPS,
-    SOLVERS,
-    Options,
-    Raw,
-    by_nodes,
-    by_quadrature,
-    choose,
-    eager,
-    first_times,
-    integrate,
-    padded,
-    run,
-    tolerances,
-)
+from tutelage.integrate import program
+from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
 from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import Blocks, require_start
-from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 
 System: TypeAlias = Problem | ClosedSystem
@@ -138,40 +123,38 @@ def solve(
     array([[0.472, 0.364],
            [0.355, 0.461]])
     """
-    solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times = check_times(times)
+    times = checks.as_times(times)
     start, blocks = prepare(problem, start, times)
     averages = None
     if isinstance(problem, ClosedSystem) and (quadrature is not None or moments is not None):
         raise InputError("quadrature and moments average the rule of a Problem; custom equations have none. Leave them out.")
     if isinstance(problem, Problem):
         averages = _differentiable(problem, start, moments_for(problem, quadrature, moments))
-    steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
+    steps = program.tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     require_observers(problem, observe)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        solver=choose(problem, times) if solver == "auto" else solver,
+        solver=program.choose(solver, problem, times),
         keep=keeps_blocks(problem, keep),
         gradient=gradient if _may_be_differentiated(problem, start) else "forward",  # which is sooner compiled
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    raw = run(problem, averages, start, blocks, times, steps, options)
+    raw = program.run(problem, averages, start, blocks, times, steps, options)
     if observe:
         seen = raw.variables["R"], raw.variables["Q"], raw.variables["readout"]
         more = {name: jax.vmap(f)(*seen) for name, f in observe.items()}
-        raw = raw._replace(variables=raw.variables | (more if checks.is_traced(more) else eager(more)))
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
+        raw = raw._replace(variables=raw.variables | (more if checks.is_traced(more) else program.eager(more)))
+    settings, nodes = _settings(options, steps), by_nodes(averages)
     if isinstance(quadrature, Quadrature):
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    nodes = by_nodes(averages)
     if nodes is not None and nodes.points:
         settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
     trajectory = assemble(raw, times, problem, start, settings)
     if checks.is_traced(raw):
         return trajectory
-    if averages is not None and by_quadrature(averages):
+    if averages is not None and program.by_quadrature(averages):
         from tutelage.accuracy import quadrature_warning
 
         if sentence := quadrature_warning(trajectory, averages):
@@ -344,6 +327,10 @@ def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settin
     )
 
 
+def _settings(options: Options, steps: np.ndarray) -> Settings:
+    return (("gradient_flow", options.gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
+
+
 def keeps_blocks(problem: System, keep: str | None) -> bool:
     """Are r and q kept per level? Always of a mixture, whose error needs them."""
     if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
@@ -404,10 +391,9 @@ def solve_batch(
     >>> curves.error.shape, curves.error[:, -1].round(4)
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
-    solver = checks.known("solver", solver, ("auto", *SOLVERS))
     values, count = _values(problem, over)
     largest = problem.replace(**{n: x[-1] if _are_probabilities(n) else x.max(axis=0) for n, x in values.items()})
-    times, start = check_times(times), random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
+    times, start = checks.as_times(times), random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     starts = list(start) if isinstance(start, Sequence) else [start]
     if isinstance(start, Sequence) and len(starts) != count:
         raise InputError(
@@ -417,7 +403,7 @@ def solve_batch(
         prepare(problem.replace(**{name: value[i] for name, value in values.items()}), starts[i], times)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        solver=choose(largest, times) if solver == "auto" else solver,
+        solver=program.choose(solver, largest, times),
         keep=keeps_blocks(problem, keep),
         max_steps=checks.as_count("max_steps", max_steps),
     )
@@ -430,10 +416,9 @@ def solve_batch(
     size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)
-    steps = tolerances(rtol, atol)
+    steps = program.tolerances(rtol, atol)
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
-    trajectory = assemble(raw, times, problems, begin, settings)
+    trajectory = assemble(raw, times, problems, begin, _settings(options, steps))
     if not trajectory.finished:
         warnings.warn(f"of these problems {trajectory.status}", DivergenceWarning, stacklevel=2)
     return trajectory
@@ -481,7 +466,7 @@ def _fitting(problem: Problem, times: np.ndarray, moments: Moments) -> int:
     K, M, L = problem.student.hidden, problem.references.hidden, problem.inputs.levels
     nodes, fitting = by_nodes(moments), ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M)))
     if nodes is not None and nodes.points:  # fields, updates and their products at all points
-        fitting = min(fitting, IN_MEMORY // (max(nodes.points, AT_ONCE) * (2 * K + M + K**2)))
+        fitting = min(fitting, IN_MEMORY // (max(nodes.points, program.AT_ONCE) * (2 * K + M + K**2)))
     return max(1, fitting)
 
 
@@ -502,12 +487,12 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = padded(times, moments) if on_cpu else times, tolerances, options
+    shared = program.padded(times, moments) if on_cpu else times, tolerances, options
 
     def some(first: int) -> Raw:
         which = np.minimum(np.arange(first, first + size), count - 1)
         raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), moments, *shared)
-        return eager(jax.vmap(lambda each: first_times(each, times.size))(raw))  # the padding stays on the device
+        return program.eager(jax.vmap(lambda each: first_times(each, times.size))(raw))  # the padding stays on the device
 
     with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
         parts = list(pool.map(some, range(0, count, size)))
@@ -517,5 +502,5 @@ def side_by_side(
 @eqx.filter_jit
 def _together(members: PyTree, moments: Moments, times: NumpyOrJax, tolerances: NumpyOrJax, options: Options) -> Raw:
     options = options._replace(axis=MEMBERS)
-    one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
+    one = lambda problem, start: program.integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
     return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)

@@ -12,16 +12,9 @@ import numpy as np
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
 from tutelage.integrate.program import Options, by_quadrature, eager, integrate, tolerances
-from tutelage.moments import (
-    ClosedMoments,
-    MixtureMoments,
-    Moments,
-    NodeMoments,
-    Quadrature,
-    Sampled,
-    confidence,
-    moments_for,
-)
+from tutelage.moments import Moments, Quadrature, Sampled, moments_for
+from tutelage.moments.matrices import ClosedMoments, MixtureMoments
+from tutelage.moments.node_moments import NodeMoments, confidence
 from tutelage.moments.quadrature import QuadratureAverages, shortfall
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory

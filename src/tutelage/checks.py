@@ -46,6 +46,7 @@ Requirement: TypeAlias = Callable[[str, Any], None]  # raises InputError about a
 Shape: TypeAlias = tuple[int | str, ...]
 Word = TypeVar("Word", bound=str | int)
 BATCH = "Batch over several with jax.vmap."  # how to give several numbers for one
+EVEN_TIMES, MOST_TIMES = 201, 10**7  # recorded where only the last one is given, and at most
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
 
@@ -96,6 +97,17 @@ def as_count(name: str, value: object, least: int = 1, most: int = LARGEST) -> i
     if value > most:
         raise InputError(f"{name} is {shown(value)}; it must be at most {most}.")
     return int(value)
+
+
+def as_times(given: object) -> np.ndarray:
+    """Increasing times to record, from a list, or 201 even ones up to a number."""
+    if is_traced(given):
+        raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
+    times = as_array("times", given)
+    if times.ndim == 0:
+        return np.linspace(0.0, as_positive("end", float(times)), EVEN_TIMES)
+    require_increasing("times", times)
+    return times
 
 
 def require_memory(what: str, numbers: float, fix: str) -> None:

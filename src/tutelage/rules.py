@@ -117,16 +117,8 @@ class Rule(Part):
     jumps: ClassVar[bool] = True
     uses_loss: ClassVar[bool] = False
     uses_norm: ClassVar[bool] = False
-
-    @property
-    def samples(self) -> int:
-        """Samples per update."""
-        return 1
-
-    @property
-    def moves_fields(self) -> bool:
-        """Does `update` look at other fields than those of the sample?"""
-        return False
+    moves_fields: ClassVar[bool] = False
+    samples: ClassVar[int] = 1
 
     def randomness(self, time: ArrayLike) -> Law | None:
         """The law of xi, independent of the sample; None: the rule draws nothing. `PerUnit(law)`: one draw per unit."""
@@ -276,7 +268,7 @@ class Reuse(Gradient):
     times: int = eqx.field(static=True, converter=lambda x: checks.as_count("times", x), default=2)
 
     @property
-    def moves_fields(self) -> bool:
+    def moves_fields(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.times > 1
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
@@ -308,11 +300,8 @@ class NodePerturbation(Gradient):
     NodePerturbation(scale=0.2)
     """
 
+    moves_fields: ClassVar[bool] = True
     scale: ArrayLike = checks.number_field("scale", checks.require_positive, default=0.1)
-
-    @property
-    def moves_fields(self) -> bool:
-        return True
 
     def randomness(self, time: ArrayLike) -> Law:
         return PerUnit(Normal())
@@ -331,17 +320,6 @@ class NodePerturbation(Gradient):
 
 
 UNROLLED = 8  # uses of a sample that are written out one after the other
-CLOSED_FORMS = (Gradient, FeedbackAlignment, Dropout)  # rules whose averages for squared loss have a closed form
-
-
-def has_closed_form(rule: Rule) -> bool:
-    """Do the averages of the rule for squared loss have a closed form? A sample that is used once is backpropagation."""
-    return type(rule) in CLOSED_FORMS or (type(rule) is Reuse and rule.times == 1)
-
-
-def is_affine_in_label(rule: Rule) -> bool:
-    """Is the update for squared loss an affine function of the label? So is the difference of two squared errors."""
-    return has_closed_form(rule) or type(rule) is NodePerturbation
 
 
 def _sent_back(
@@ -451,7 +429,7 @@ class Reinforce(SignRule):
             raise InputError("reward and penalty are both 0, so nothing is learned; one of them must be positive.")
 
     @property
-    def samples(self) -> int:
+    def samples(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.decisions
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:

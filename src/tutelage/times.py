@@ -1,4 +1,4 @@
-"""Times alpha to record: even, even in the logarithm, or given; checked in one place for all who take them.
+"""Times alpha to record: even, or even in the logarithm (`checks.as_times` takes those that are given).
 
 Also the steps of a finite network: its state at time alpha is the one after ceil(alpha N) steps.
 """
@@ -10,7 +10,6 @@ import numpy as np
 from tutelage import checks
 from tutelage.errors import InputError
 
-MOST_TIMES = 10**7
 EXACT = 1e-9  # alpha N this close (relatively) to a whole number is that number
 DECADES = 4  # by which logarithmic times begin before their end, where only the end is given
 
@@ -35,7 +34,7 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
     """
-    return np.linspace(0.0, checks.as_positive("end", end), checks.as_count("count", count, least=2, most=MOST_TIMES))
+    return np.linspace(0.0, checks.as_positive("end", end), checks.as_count("count", count, least=2, most=checks.MOST_TIMES))
 
 
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
@@ -61,7 +60,9 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     first, end = checks.as_positive("first", first), checks.as_positive("end", end)
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
-    return np.concatenate([[0.0], np.geomspace(first, end, checks.as_count("count", count, least=3, most=MOST_TIMES) - 1)])
+    return np.concatenate(
+        [[0.0], np.geomspace(first, end, checks.as_count("count", count, least=3, most=checks.MOST_TIMES) - 1)]
+    )
 
 
 def times_from_table(table: dict[str, Any]) -> np.ndarray:
@@ -71,19 +72,8 @@ def times_from_table(table: dict[str, Any]) -> np.ndarray:
     end = checks.as_positive("the last time", table.get("end", 300.0))
     log = checks.as_flag("log in [times]", table.get("log", False))
     least = 3 if log else 2
-    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
+    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=checks.MOST_TIMES)
     return log_times(end / 10**DECADES, end, points) if log else linear_times(end, points)
-
-
-def check_times(given: object) -> np.ndarray:
-    """Increasing times from a list, or up to the one that is given."""
-    if checks.is_traced(given):
-        raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
-    times = checks.as_array("times", given)
-    if times.ndim == 0:
-        return linear_times(float(times))
-    checks.require_increasing("times", times)
-    return times
 
 
 def steps_at(times: np.ndarray, dim: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from tutelage.dynamics.linearized import (
 )
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
-from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Mixture, SlowMomentum
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory

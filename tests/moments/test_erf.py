@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tests.moments import reference as ref
-from tutelage.moments import averages_for
-from tutelage.moments.erf import ErfAverages
+from tutelage.moments.averages import ErfAverages
+from tutelage.moments.matrices import averages_for
 from tutelage.problem.activation import as_activation
 
 WEIGHTS = np.array([-0.8, 1.3, 0.4, -1.1, 0.7])

@@ -13,8 +13,8 @@ from tests.moments import plane
 from tests.moments import reference as ref
 from tutelage.accuracy import ACCURATE_PAIRS, ACCURATE_SPREAD, averages_error
 from tutelage.dynamics import OrderParameters
-from tutelage.moments import averages_for
-from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.moments.averages import PolynomialAverages
+from tutelage.moments.matrices import averages_for
 from tutelage.problem.activation import as_activation
 
 C = np.array([[0.7, 0.35], [0.35, 1.0]])

@@ -9,7 +9,7 @@ from scipy.special import erf
 import tutelage as tu
 from tests.moments import plane
 from tutelage._jump_search import breaks_of
-from tutelage.moments import averages_for
+from tutelage.moments.matrices import averages_for
 from tutelage.problem.activation import as_activation
 
 STEPS = np.arange(-70, 70) * 0.2 + 0.1

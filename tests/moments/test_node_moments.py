@@ -12,9 +12,9 @@ from tests.problems import jacobian
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import LocalDynamics, flatten
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.node_moments import RuleAtState, node_sums, scored_sums
-from tutelage.moments.nodes import divide_right, factor
+from tutelage.moments import Sampled, moments_for
+from tutelage.moments.node_moments import NodeMoments, RuleAtState, confidence, divided, node_sums, scored_sums
+from tutelage.moments.quadrature import factor
 
 UNIT = tu.Network(1, "linear")
 ONE = tu.Start([[0.3]], [[0.5]])
@@ -230,7 +230,7 @@ def test_factor_and_divide_invert_each_other():
     L = np.asarray(factor(jnp.asarray(C)))
     np.testing.assert_allclose(L @ L.T, C, atol=1e-12)
     D = rng.standard_normal((3, 4))
-    np.testing.assert_allclose(np.asarray(divide_right(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(divided(jnp.asarray(L), jnp.asarray(D.T), trans=1)).T @ L, D, atol=1e-12)
 
 
 THREE = tu.Start([[0.9], [-0.8]], [[1.4, -0.5], [-0.5, 1.2]])

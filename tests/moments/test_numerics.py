@@ -8,8 +8,7 @@ from scipy import special
 
 from tutelage.moments import averages
 from tutelage.moments.averages import safe_arcsin
-from tutelage.moments.nodes import disc
-from tutelage.moments.quadrature import powers
+from tutelage.moments.quadrature import disc, powers
 from tutelage.problem import activation
 
 RNG = np.random.default_rng(0)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from tests.moments import reference as ref
-from tutelage.moments import Quadrature, averages_for
-from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.moments import Quadrature
+from tutelage.moments.averages import PolynomialAverages
+from tutelage.moments.matrices import averages_for
 from tutelage.problem.activation import Activation, as_activation
 
 WEIGHTS = np.array([-0.8, 1.3, 0.4, -1.1, 0.7])

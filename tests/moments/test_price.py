@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 from tests.moments import reference as ref
 from tutelage.dynamics.perfect_learning import critical_rate
-from tutelage.moments import averages_for
+from tutelage.moments.matrices import averages_for
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem.activation import NAMED
 

@@ -12,9 +12,9 @@ import tutelage as tu
 from tests.moments import reference as ref
 from tutelage.accuracy import averages_error
 from tutelage.dynamics import OrderParameters
-from tutelage.moments import Quadrature, averages_for, quadrature
-from tutelage.moments.nodes import nearest_breaks
-from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments import Quadrature, quadrature
+from tutelage.moments.matrices import averages_for
+from tutelage.moments.quadrature import QuadratureAverages, nearest_breaks
 from tutelage.problem.activation import as_activation
 
 

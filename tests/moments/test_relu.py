@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.moments import reference as ref
-from tutelage.moments import averages_for
-from tutelage.moments.relu import ReluAverages
+from tutelage.moments.averages import ReluAverages
+from tutelage.moments.matrices import averages_for
 from tutelage.problem.activation import as_activation
 
 RELU = as_activation("relu")
@@ -155,7 +155,7 @@ def test_a_student_without_norm():
 
 def test_a_wrong_formula_is_caught():
     """Dropping one square root of the closed form, or one node in six, moves the result far beyond the tolerance."""
-    from tutelage.moments.relu import orthant, step_relu_relu
+    from tutelage.moments.averages import orthant, step_relu_relu
 
     C = correlated(0, 1, 0.3, 1)
     r = C / np.sqrt(np.outer(np.diag(C), np.diag(C)))

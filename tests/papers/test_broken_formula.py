@@ -21,15 +21,15 @@ SIGNS = {
 PROGRAM = """
 import inspect, json, sys, textwrap
 from tutelage.integrate import program
-from tutelage.moments import erf
+from tutelage.moments import averages
 from tutelage.papers import replicas
 
 program.has_machine_code = lambda *_: False  # the machine code has this formula, too (tests/test_compiled.py)
 old, new = json.loads(sys.argv[1])
-source = textwrap.dedent(inspect.getsource(erf.ErfAverages.slopes_squared_error))
+source = textwrap.dedent(inspect.getsource(averages.ErfAverages.slopes_squared_error))
 assert old in source
-exec(source.replace(old, new), vars(erf))
-erf.ErfAverages.slopes_squared_error = erf.slopes_squared_error
+exec(source.replace(old, new), vars(averages))
+averages.ErfAverages.slopes_squared_error = averages.slopes_squared_error
 
 figure = replicas()["primer-1"]
 parameters = figure.parameters(quick=True) | {"lrs": [0.5], "noises": [0.0], "end": 20.0, "points": 21, "dims": [25, 50]}

@@ -9,7 +9,8 @@ from scipy import special, stats
 import tutelage as tu
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
-from tutelage.moments import confidence, moments_for
+from tutelage.moments import moments_for
+from tutelage.moments.node_moments import confidence
 
 TEACHER = tu.Network(2, "erf")
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])

@@ -7,7 +7,8 @@ from scipy import special, stats
 import tutelage as tu
 from tests.rules.test_feedback_alignment import START, largest_z, matrices
 from tutelage.cli.app import main
-from tutelage.moments import confidence, moments_for
+from tutelage.moments import moments_for
+from tutelage.moments.node_moments import confidence
 from tutelage.simulation import recorded_error
 
 READOUT = [0.6, 0.4]

@@ -21,7 +21,6 @@ from tutelage.errors import InputError, require_fields
 from tutelage.problem import Interleave, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS
-from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 
 ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
@@ -233,7 +232,7 @@ def transfer(
     task 2 to the error 0.01: 3.174 after the other tasks, 4.469 from scratch: positive transfer, 1.408 times as fast
     """
     tasks = _require_tasks(problem, "transfer")
-    task, times = checks.as_count("task", task, least=0, most=tasks.count - 1), check_times(times)
+    task, times = checks.as_count("task", task, least=0, most=tasks.count - 1), checks.as_times(times)
     begins = _begins_and_left(tasks, float(times[-1]))[0][task]
     if not begins.size or begins[0] <= 0:
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
@@ -398,7 +397,7 @@ def interference(
     if tasks.given_gram is not None:
         raise InputError("the tasks have a gram; interference varies the similarity. Use Tasks(similarity=0.5) instead.")
     V = _increasing("similarity", np.linspace(0.0, 0.98, 50) if similarity is None else similarity)
-    times = check_times(times)
+    times = checks.as_times(times)
     error = np.asarray(solve_batch(problem, {"similarity": V}, start, times, **options).error)
     left, final = _begins_and_left(tasks, float(times[-1]))[1], error[:, -1]
     return Interference(V, final - _errors_at(times, error, left), final, left, times, error, problem)
@@ -477,7 +476,7 @@ def best_replay(
     share = checks.as_array("weights", share, checks.require_nonnegative, shapes=[(tasks.count,)], fix="One for each task.")
     if share.sum() <= 0:
         raise InputError("weights are all zero; give at least one task a positive weight.")
-    share, times = share / share.sum(), check_times(times)
+    share, times = share / share.sum(), checks.as_times(times)
     left = _begins_and_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))[1]
     tried, best = np.empty(0), 0
     final = learned = np.empty((0, tasks.count))

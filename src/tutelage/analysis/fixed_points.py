@@ -40,7 +40,7 @@ from tutelage.dynamics.perfect_learning import (
     teacher_assignment,
 )
 from tutelage.errors import InputError
-from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits

@@ -29,12 +29,11 @@ from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.order_parameters import Point, averages_of, field_means, population_error, shared_parity
+from tutelage.dynamics.order_parameters import averages_of, field_means
 from tutelage.errors import InputError
-from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import joint_covariance, mean_update
+from tutelage.moments.averages import Averages, ReluAverages
+from tutelage.moments.matrices import joint_covariance, mean_update, population_error, shared_parity
 from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Network, Problem
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import weights_by_level
@@ -107,8 +106,8 @@ def hessian_at(problem: Problem, span: Span) -> tuple[float, np.ndarray, np.ndar
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
-    at = Point(*(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout)))
-    out = _error_and_derivatives(averages_of(problem), shared_parity(problem), mean, at)
+    at = tuple(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout))
+    out = _error_and_derivatives(averages_of(problem), shared_parity(problem), mean, *at)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -121,16 +120,16 @@ def hessian_at(problem: Problem, span: Span) -> tuple[float, np.ndarray, np.ndar
 
 @eqx.filter_jit
 def _error_and_derivatives(
-    averages: Averages, parity: int | None, mean: Array | None, at: Point
+    averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
 ) -> tuple[Array, Array, Array, tuple[tuple[Array, Array], tuple[Array, Array]]]:
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
 
     def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, at.T), mean, at.v, at.v_teacher)
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
         return p.A, p.B
 
-    error = population_error(averages, at, mean, parity)
-    return error, *matrices(at.Q, at.R), jax.jacfwd(matrices, (0, 1))(at.Q, at.R)
+    error = population_error(averages, joint_covariance(R, Q, T), mean, v, v_teacher, parity)
+    return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:

@@ -30,8 +30,8 @@ from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynami
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
-from tutelage.moments import is_cheap
 from tutelage.moments.matrices import joint_covariance
+from tutelage.moments.node_moments import is_cheap
 from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits

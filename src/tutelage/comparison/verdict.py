@@ -15,7 +15,7 @@ from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError
-from tutelage.moments import is_cheap
+from tutelage.moments.node_moments import is_cheap
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, slowest_before_rise
 

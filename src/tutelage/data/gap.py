@@ -34,7 +34,7 @@ from tutelage.simulation.numba_kernels import ParameterState
 from tutelage.simulation.runs import next_stop
 from tutelage.simulation.step_constants import RateTable, step_constants
 from tutelage.storage import error_name
-from tutelage.times import check_times, linear_times, steps_at
+from tutelage.times import linear_times, steps_at
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     if data.labels is not None and (callable(problem.noise) or np.any(np.asarray(problem.noise) > 0)):
         raise InputError("noise is set, but the samples have labels; leave noise out.")
     times = linear_times(checks.as_positive("times", times), 21) if np.ndim(times) == 0 else times
-    times, runs, seed = check_times(times), checks.as_count("runs", runs, least=2), checks.as_count("seed", seed, least=0)
+    times, seed = checks.as_times(times), checks.as_count("seed", seed, least=0)
+    runs = checks.as_count("runs", runs, least=2)
     W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
     r, q, t = (data.level_overlaps(a, b) for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher)))
     start = Start(R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2)  # no dim: what finite N does is measured

@@ -6,13 +6,7 @@ committee_kernel: committees of erf units as machine code.
 """
 
 from tutelage.dynamics.equations import ClosedSystem, Equations
-from tutelage.dynamics.order_parameters import (
-    OrderParameters,
-    Overlaps,
-    Velocity,
-    generalization_error,
-    initial_overlaps,
-)
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, Velocity, generalization_error, initial_overlaps
 
 __all__ = [
     "ClosedSystem",

@@ -2,7 +2,7 @@
 
 The state is one vector y: of every student k its overlaps with all n = K + M units on all L levels, (K, n, L), students
 before teachers; then the readout v (K), and e_g in the unit 1/fine, which guides the steps (program.py). The letters and
-equations are those of order_parameters.py, matrices.py and erf.py; tests/test_compiled.py compares the two.
+equations are those of order_parameters.py, matrices.py and averages.py; tests/test_compiled.py compares the two.
 
 Nothing is traced or compiled for a new problem: machine code is made when first needed and cached on disk, for all K, M and
 L at once. Short loops and few functions keep that to seconds.
@@ -17,9 +17,8 @@ from jaxtyping import Float, Int
 from tutelage._numba import compiler
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
 from tutelage.errors import Status
-from tutelage.moments import ClosedMoments
-from tutelage.moments.averages import COEFFICIENTS
-from tutelage.moments.erf import ErfAverages
+from tutelage.moments.averages import COEFFICIENTS, ErfAverages
+from tutelage.moments.matrices import ClosedMoments
 from tutelage.problem import Problem
 
 STEP, ALL = 12, 17  # these as in dormand_prince.py
@@ -154,7 +153,7 @@ class CommitteeDynamics:
 
 @compiled
 def arcsin(x):
-    """As `numerics.safe_arcsin`: one polynomial without branches."""
+    """As `safe_arcsin`: one polynomial without branches."""
     size = min(abs(x), 1.0)
     far = size > 0.5
     s = (1.0 - size) * 0.5 if far else size * size
@@ -348,13 +347,13 @@ def record(y, h, x, k, weights, curve, out):
 
 
 @compiled
-def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, tableau, k, rooms, states):
-    """The loop of dormand_prince.py. tableau: its STAGES, ERRORS and WEIGHTS. k: the stages. rooms: three more states.
+def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, tableau, states):
+    """The loop of dormand_prince.py. tableau: its STAGES, ERRORS and WEIGHTS. states: recorded, (time, y).
 
-    states: recorded, (time, y). Returns code, last time, accepted steps and the size of the last state.
+    Returns code, last time, accepted steps and the size of the last state.
     """
     stages, errors, weights = tableau
-    at, y1, unit, curve = rooms[0], rooms[1], rooms[2], np.empty(ALL)
+    k, at, y1, unit, curve = np.zeros((ALL, y.size)), np.empty(y.size), np.empty(y.size), np.empty(y.size), np.empty(ALL)
     count, end = times.size, max(times[-1], 1e-12)
     t, h, place, accepted, code = 0.0, FIRST * min(end, 1.0), 0, 0, MAX_STEPS
     drift(one, room, y, k[0])

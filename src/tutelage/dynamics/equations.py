@@ -7,13 +7,12 @@ system subclasses `ClosedSystem`.
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Float, PyTree
 
 from tutelage._types import Array, ArrayLike
@@ -21,6 +20,7 @@ from tutelage.checks import as_array, require_finite
 from tutelage.errors import InputError, cause, kind_of
 
 State: TypeAlias = PyTree[Array]  # any tree of arrays
+_name_of = partial(jax.tree_util.keystr, simple=True, separator=".")  # of a part of a state, empty for the whole
 
 
 class ClosedSystem(eqx.Module):
@@ -72,11 +72,12 @@ class ClosedSystem(eqx.Module):
             raise InputError(
                 f"{type(self).__name__} has no default initial condition; give the initial values of its state."
             )
+
+        def checked(path: tuple[Any, ...], value: object) -> Array:
+            return jnp.asarray(as_array(_name_of(path) or "start", value, require_finite))
+
         # a list is an array of numbers, not a part of the state's structure
-        state = jax.tree.map(
-            lambda value: jnp.asarray(as_array("an entry of start", value)), start, is_leaf=lambda x: isinstance(x, list)
-        )
-        require_finite("start", ravel_pytree(state)[0])
+        state = jax.tree_util.tree_map_with_path(checked, start, is_leaf=lambda x: isinstance(x, list))
         self._check(state)
         return state
 
@@ -95,7 +96,7 @@ class ClosedSystem(eqx.Module):
             raise InputError("the drift has another structure than the state; return one derivative for each part of it.")
         for (path, have), want in zip(jax.tree_util.tree_leaves_with_path(drift), jax.tree.leaves(state), strict=True):
             if have.shape != want.shape:
-                name = jax.tree_util.keystr(path, simple=True, separator=".") or "the state"
+                name = _name_of(path) or "the state"
                 raise InputError(f"the drift of {name} has shape {have.shape}; the variable has shape {want.shape}.")
         if error.shape != ():
             raise InputError(f"the error of a state has shape {error.shape}; it must be one number.")
@@ -139,16 +140,12 @@ class Equations(ClosedSystem):
     def initial_state(self, start: PyTree) -> State:
         """The initial values, given by name or in order, as a state; and a first call of both functions to check them."""
         if start is None:
-            raise InputError(
-                f"the equations have no default initial condition; give the initial values of {list(self.names)}."
-            )
+            return super().initial_state(start)
         values = [start.get(n) for n in self.names] if isinstance(start, dict) else list(start)
         unknown = sorted(set(start) - set(self.names)) if isinstance(start, dict) else []
         if unknown or len(values) != len(self.names) or any(v is None for v in values):
             given = sorted(start) if isinstance(start, dict) else f"{len(values)} values"
             raise InputError(f"start gives {given}; the equations need {list(self.names)}.")
-        for name, value in zip(self.names, values, strict=True):
-            require_finite(name, as_array(name, value))
         return super().initial_state(_state_of(self.names)(*map(as_array, self.names, values)))
 
     def drift(self, t: ArrayLike, state: State) -> State:

@@ -30,19 +30,14 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.order_parameters import (
     OrderParameters,
     Overlaps,
-    Point,
     as_arrays,
     field_means,
     flatten,
     is_committee,
-    population_error,
-    shared_parity,
     unflatten,
 )
-from tutelage.moments import ClosedMoments
-from tutelage.moments.erf import ErfAverages
-from tutelage.moments.matrices import array_module, error_weights, joint_covariance
-from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.moments.averages import ErfAverages, PolynomialAverages, array_module
+from tutelage.moments.matrices import ClosedMoments, error_weights, joint_covariance, population_error, shared_parity
 from tutelage.problem import Problem
 from tutelage.problem.sample import learn, normals_needed
 from tutelage.rules import Parameters
@@ -126,8 +121,8 @@ class LocalDynamics:
         if self.committee is None:
             return self._in_chunks(_error, vectors)
         states, problem = unflatten(vectors, self.like), self.system.problem
-        at = Point(*self.system.covariances(states), states.readout, problem.teacher.readout)
-        return population_error(self.system.averages, at, None, shared_parity(problem))
+        C, v, v_teacher = joint_covariance(*self.system.covariances(states)), states.readout, problem.teacher.readout
+        return population_error(self.system.averages, C, None, v, v_teacher, shared_parity(problem))
 
     def gradients(self, vectors: Vectors) -> Vectors:
         """The derivative of the generalization error; an off-diagonal entry of q stands for two."""

@@ -9,15 +9,8 @@ slow momentum puts a velocity between force and weights; a fixed momentum beta d
 A mixture (moments/matrices.py) has A, B, G of its own for every level, with lam_l = 1 here.
 A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) adds to T in A, B and G, not to t_l.
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
-
-e_g = (1/2) sum_ab w_a w_b E[g_a g_b] is a difference of numbers of order one: below about 1e-10 rounding takes over.
-When every student has come close to a teacher, the same number is computed as a path integral instead: from the state in
-which each student *is* its nearest teacher (where e_g is exact: only the mismatch of readouts remains) to the actual one,
-    e_g(C) = e_g(C0) - int_0^1 [ tr(A(C_s) (Q - Q0)) / 2 + tr(B(C_s)^T (R - R0)) ] ds,   C_s = C0 + s (C - C0),
-whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
@@ -30,36 +23,26 @@ from tutelage import checks
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.errors import InputError
-from tutelage.moments import (
+from tutelage.moments import Moments, moments_for
+from tutelage.moments.averages import Averages, ErfAverages, MeanUpdate, Situation, array_module, triangle
+from tutelage.moments.matrices import (
     ClosedMoments,
     MixtureMoments,
-    Moments,
-    NodeMoments,
     TaskMoments,
-    moments_for,
-    single_moments,
-)
-from tutelage.moments.averages import Averages, MeanUpdate, Situation
-from tutelage.moments.erf import ErfAverages
-from tutelage.moments.matrices import (
-    array_module,
     averages_for,
-    error_weights,
     joint_covariance,
     mean_update,
     mixed,
+    single_moments,
     summed_levels,
-    vector_update,
 )
-from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.problem.traits import CLASSIC, TASKS, require_traits
 from tutelage.rules import Context, Parameters
 
 SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
-NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral is used
-PATH = np.polynomial.legendre.leggauss(5)
 
 
 class Overlaps(NamedTuple):
@@ -112,9 +95,8 @@ class OrderParameters(ClosedSystem):
     @property
     def closed(self) -> bool:
         """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
-        if isinstance(self.moments, MixtureMoments):
-            return False
-        return all(isinstance(moments, ClosedMoments) for moments in single_moments(self.moments))
+        parts = (self.moments,) if isinstance(self.moments, MixtureMoments) else single_moments(self.moments)
+        return all(isinstance(part, ClosedMoments) for part in parts)
 
     @property
     def error_rounding(self) -> float:
@@ -147,10 +129,8 @@ class OrderParameters(ClosedSystem):
         return lr / gain, readout / gain, bias / gain
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        rates = switch_times(end, *self.problem.schedules().values())
         tasks = self.problem.teacher.switches(end) if isinstance(self.problem.teacher, Tasks) else None
-        known = [times for times in (rates, tasks) if times is not None]
-        return jnp.concatenate(known) if known else None
+        return switch_times(end, *self.problem.schedules().values(), known=() if tasks is None else (tasks,))
 
     def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
@@ -194,39 +174,24 @@ class OrderParameters(ClosedSystem):
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         if not self.closed:
             return self.drift(t, state), jnp.zeros(())
-        if not isinstance(self.moments, TaskMoments):
-            p, G = self.matrices(state, t)
-            d = self._drift(t, state, p, G)
-            return d, self._error_rate(p, state, d)
         at = self.situation(*self.covariances(state), state.readout, state.bias, t)
+        if not isinstance(self.moments, TaskMoments):
+            p, G = self.moments.matrices(at, self.gradient_flow)
+            d = self._drift(t, state, p, G)
+            return d, self._error_rate(self.moments, at, p, d)
         each = self.moments.of_tasks(at, self.gradient_flow)
         d = self._drift(t, state, *mixed(at.problem, each, at.context))
-        parts = [(p, self.task_part(state, s), self.task_part(d, s)) for s, (p, _) in enumerate(each)]
-        return d, jnp.stack([self.task(s)._error_rate(*part) for s, part in enumerate(parts)])
+        rates = []
+        for s, (moments, (p, _)) in enumerate(zip(self.moments.each, each, strict=True)):
+            tasks = self.problem.teacher  # a task sees the overlaps with its teacher, and its head
+            own = Overlaps(d.r[..., tasks.units(s)], d.q, tasks.head(d.readout, s), d.bias)
+            rates.append(self._error_rate(moments, at.of_task(s), p, own))
+        return d, jnp.stack(rates)
 
-    def _error_rate(self, p: MeanUpdate, state: Overlaps, d: Overlaps) -> Float[Array, ""]:
-        return self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
-
-    def task(self, task: int) -> "OrderParameters":
-        """The closed system of one task alone."""
-        units = self.problem.teacher.units(task)
-        moments = single_moments(self.moments)[task]
-        return OrderParameters(self.problem.task(task), self.t[:, units, units], self.gradient_flow, moments=moments)
-
-    def task_part(self, state: Overlaps, task: int) -> Overlaps:
-        """What a state, or a change of it, is to one task: the overlaps with its teacher, and its head."""
-        tasks = self.problem.teacher
-        return Overlaps(state.r[..., tasks.units(task)], state.q, tasks.head(state.readout, task), state.bias)
-
-    def _of_tasks(self, observed: dict[str, Array]) -> list[tuple["OrderParameters", dict[str, Array]]]:
-        """For each task its system and what it sees of an observation."""
-        tasks = self.problem.teacher
-
-        def seen(task: int) -> dict[str, Array]:
-            own = {"R": observed["R"][:, tasks.units(task)], "readout": tasks.head(observed["readout"], task)}
-            return {name: value for name, value in observed.items() if name in ("Q", "bias")} | own
-
-        return [(self.task(task), seen(task)) for task in range(tasks.count)]
+    def _error_rate(self, moments: Moments, at: Situation, p: MeanUpdate, d: Overlaps) -> Float[Array, ""]:
+        """d e_g / d alpha along the drift d; p holds the slope of e_g only if the rule is its gradient."""
+        assert isinstance(moments, ClosedMoments)
+        return self.error_slope(p if at.problem.classic else moments.error_derivatives(at), d)
 
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
@@ -261,8 +226,7 @@ class OrderParameters(ClosedSystem):
             omega = jnp.asarray(tasks.drift.rate)
             dr = dr - omega * state.r
             if velocity is not None and state.velocity is not None:
-                moved = velocity.teacher - omega * state.velocity.teacher
-                velocity = Velocity(moved, velocity.student, velocity.own)
+                velocity = velocity._replace(teacher=velocity.teacher - omega * state.velocity.teacher)
         return Overlaps(dr, dq, readout, bias, velocity)
 
     def _mask(self) -> Float[Array, "L K 1"] | None:
@@ -331,21 +295,10 @@ class OrderParameters(ClosedSystem):
     def error_and_loss(
         self, observed: dict[str, Array], t: ArrayLike = 0.0
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
-        problem = self.problem
-        if isinstance(problem.teacher, Tasks):
-            errors, losses = zip(*(one.error_and_loss(seen, t) for one, seen in self._of_tasks(observed)), strict=True)
-            return jnp.stack(errors), jnp.stack(losses)
         if isinstance(self.moments, MixtureMoments):
-            errors, losses = self.class_errors(observed, t)
-            probabilities = jnp.asarray(problem.inputs.probabilities)
-            return probabilities @ errors, probabilities @ losses
-        R, Q, v, bias = observed["R"], observed["Q"], observed["readout"], observed.get("bias")
-        if isinstance(self.moments, NodeMoments):
-            at = self.situation(R, Q, self.teacher_covariance, v, bias, t)
-            return self.moments.error(at), self.moments.loss(at)
-        point = Point(R, Q, self.teacher_covariance, v, jnp.asarray(problem.teacher.readout))
-        error = population_error(self.averages, point, field_means(problem, bias), shared_parity(problem))
-        return error, error + jnp.asarray(problem.labeled_at(t).noise) ** 2 / 2
+            probabilities, both = jnp.asarray(self.problem.inputs.probabilities), self.class_errors(observed, t)
+            return probabilities @ both[0], probabilities @ both[1]
+        return self.moments.error_and_loss(self._observed(observed, self.teacher_covariance, t))
 
     def class_errors(
         self, observed: dict[str, Array], t: ArrayLike = 0.0
@@ -354,7 +307,10 @@ class OrderParameters(ClosedSystem):
         assert isinstance(self.moments, MixtureMoments)
         blocks = observed["r"], observed["q"], self.t
         R, Q, T = map(self._summed, blocks)
-        return self.moments.errors(self.situation(R, Q, T, observed["readout"], observed.get("bias"), t), blocks)
+        return self.moments.errors(self._observed(observed | {"R": R, "Q": Q}, T, t), blocks)
+
+    def _observed(self, observed: dict[str, Array], T: Float[Array, "M M"], t: ArrayLike) -> Situation:
+        return self.situation(observed["R"], observed["Q"], T, observed["readout"], observed.get("bias"), t)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:
@@ -399,21 +355,12 @@ def as_arrays(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
 
-@lru_cache(maxsize=32)
-def _triangle(K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the upper triangle of a matrix, and the place (K, K) of each entry among them."""
-    rows, columns = np.triu_indices(K)
-    place = np.zeros((K, K), int)
-    place[rows, columns] = place[columns, rows] = np.arange(rows.size)
-    return rows, columns, place
-
-
 def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector; any leading axes are kept.
 
     Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
     """
-    rows, columns, _ = _triangle(state.q.shape[-1])
+    rows, columns, _ = triangle(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
     xp = array_module(*parts)
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
@@ -422,84 +369,12 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
 def unflatten(vector: Float[Any, "*lead size"], like: Overlaps) -> Overlaps:
     """The state, or the states, with these coordinates."""
     (L, K, M), lead = like.r.shape, vector.shape[:-1]
-    rows, _, place = _triangle(K)
+    rows, _, place = triangle(K)
     sizes = np.cumsum([L * K * M, L * rows.size, like.readout.size])
     r, upper, readout, bias = (vector[..., a:b] for a, b in zip((0, *sizes), (*sizes, vector.shape[-1]), strict=True))
     q = upper.reshape(*lead, L, rows.size)[..., place]
     r, readout = r.reshape(*lead, L, K, M), readout.reshape(*lead, *like.readout.shape)
     return Overlaps(r, q, readout, None if like.bias is None else bias)
-
-
-class Point(NamedTuple):
-    """What e_g depends on: covariances of the fields, and readouts. NumPy arrays may have leading axes."""
-
-    R: Float[Any, "*time K M"]
-    Q: Float[Any, "*time K K"]
-    T: Float[Any, "M M"]
-    v: Float[Any, "*time K"]
-    v_teacher: Float[Any, " M"]
-
-
-def population_error(
-    averages: Averages, at: Point, mean: Float[Array, " n"] | None, parity: int | None
-) -> Float[Any, "*time"]:
-    """e_g. `parity`: that of the activation which student and teacher share, None if they do not."""
-    errors = _direct(averages, at, mean)
-    if parity is None:
-        return errors
-    copy = _nearest_copy(at, parity)
-    near = _deviation(at, copy) < NEAR
-    if not isinstance(errors, np.ndarray):
-        return jnp.where(near, _along_path(averages, at, copy, parity), errors)
-    if near.any():
-        some = at._replace(R=at.R[near], Q=at.Q[near], v=at.v[near])
-        errors[near] = _along_path(averages, some, copy[near], parity)
-    return errors
-
-
-def _direct(averages: Averages, at: Point, mean: Float[Array, " n"] | None) -> Float[Any, "*time"]:
-    w, xp = error_weights(at.v, at.v_teacher), array_module(*at)
-    # of the class: to bind a method of an equinox module takes longer than this call in NumPy
-    outputs = type(averages).outputs(averages, joint_covariance(at.R, at.Q, at.T), mean)
-    return xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
-
-
-def _nearest_copy(at: Point, parity: int) -> Float[Any, "*time K M"]:
-    """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
-    xp = array_module(*at)
-    lengths = xp.sqrt(xp.maximum(xp.diagonal(at.T), 1e-300))  # a teacher may be silent
-    nearest = xp.argmax(xp.abs(at.R) / lengths, axis=-1)
-    return (nearest[..., None] == np.arange(lengths.size)) * (xp.where(at.R < 0, -1.0, 1.0) if parity else 1.0)
-
-
-def _from_copy(at: Point, copy: Float[Any, "*time K M"]) -> Point:
-    """How far R and Q are from those of the copies."""
-    R = copy @ at.T
-    return at._replace(R=at.R - R, Q=at.Q - R @ array_module(copy).swapaxes(copy, -1, -2))
-
-
-def _deviation(at: Point, copy: Float[Any, "*time K M"]) -> Float[Any, "*time"]:
-    away, xp = _from_copy(at, copy), array_module(*at)
-    return xp.maximum(xp.abs(away.R).max((-2, -1)), xp.abs(away.Q).max((-2, -1)))
-
-
-def _along_path(averages: Averages, at: Point, copy: Float[Any, "*time K M"], parity: int) -> Float[Any, "*time"]:
-    """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
-    (R, Q, T, v, v_teacher), (dR, dQ, *_), xp = at, _from_copy(at, copy), array_module(*at)
-    K, w = v.shape[-1], error_weights(v, v_teacher)
-    left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
-    first = (0,) * (R.ndim - 2)  # the teachers are the same at all times
-    teachers = type(averages).outputs(averages, joint_covariance(R[first], Q[first], T), None)[K:, K:]
-
-    def slope(s: Any) -> Any:
-        C = joint_covariance(R - (1 - s) * dR, Q - (1 - s) * dQ, T)
-        both = vector_update(averages, C, None, w[..., None, :], v)
-        return -(both[..., :K] * dQ).sum((-2, -1)) / 2 - (both[..., K:] * dR).sum((-2, -1))
-
-    nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
-    slopes = slope(nodes.reshape(-1, *[1] * R.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
-    rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
-    return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
 
 
 def generalization_error(
@@ -547,7 +422,12 @@ def generalization_error(
     R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)
     if R.shape[-2:] != (K, M) or Q.shape != (*R.shape[:-2], K, K):
         raise InputError(f"R has shape {R.shape} and Q {Q.shape}; they must be (..., {K}, {M}) and (..., {K}, {K}).")
-    T = _teacher_covariance(problem) if T is None else jnp.asarray(T, float)
+    if T is None:
+        gram, unseen = problem.references.gram, problem.unseen
+        T = jnp.eye(M) if gram is None else jnp.asarray(gram)
+        T = T if T.ndim == 2 else summed_levels(problem.inputs.weights, T)
+        T = T if unseen is None else T + unseen
+    T = jnp.asarray(T, float)
     if T.shape != (M, M):
         raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
     readout = jnp.broadcast_to(problem.student.readout, problem.readout_shape) if readout is None else readout
@@ -579,12 +459,6 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
     return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
 
 
-def shared_parity(problem: Problem) -> int | None:
-    """Parity of the activation that student and teacher share without biases; else None: no student can copy a teacher."""
-    shared = problem.student.activation == problem.teacher.activation and not problem.biased
-    return problem.student.activation.parity if shared else None
-
-
 def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float[Array, " n"] | None:
     """Hidden biases of all n fields, or None where there are none."""
     if not problem.biased:
@@ -592,13 +466,6 @@ def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float
     student = jnp.zeros(problem.student.hidden) if bias is None else jnp.asarray(bias, float)
     teacher = problem.references.bias
     return jnp.concatenate([student, jnp.zeros(problem.references.hidden) if teacher is None else jnp.asarray(teacher)])
-
-
-def _teacher_covariance(problem: Problem) -> Float[Array, "M M"]:
-    gram, unseen = problem.references.gram, problem.unseen
-    T = jnp.eye(problem.references.hidden) if gram is None else jnp.asarray(gram)
-    T = T if T.ndim == 2 else summed_levels(problem.inputs.weights, T)
-    return T if unseen is None else T + unseen
 
 
 def _product(a: Float[Array, "*L K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:

@@ -23,8 +23,8 @@ from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.errors import InputError
 from tutelage.moments import Moments
+from tutelage.moments.averages import ReluAverages
 from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem
 from tutelage.problem.traits import require_traits
 

@@ -108,7 +108,7 @@ def solver_for(name: str, system: ClosedSystem, fine: float) -> diffrax.Abstract
         rounding = ROUNDING * (jnp.sum(jnp.abs(p.A)) + jnp.sum(jnp.abs(p.B)))
         return fine * error, fine * jnp.where(jnp.abs(slope) < rounding, 0.0, slope)
 
-    return Guided(lambda t, state, shift: resolvent(system, t, state, shift), guide)
+    return Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift), guide)
 
 
 def integrate(
@@ -187,9 +187,16 @@ class Between(diffrax.AbstractLocalInterpolation):
 
 
 class Rodas5P(diffrax.AbstractAdaptiveSolver):
-    """`resolvent(t, y, s)` returns the function b -> (1 - s J)^-1 b at time t and state y."""
+    """`resolvent(t, y, s)` returns the function b -> (1 - s J)^-1 b at time t and state y.
+
+    With a guide y is a pair (state, error), and `guide(state, doubt)` returns the error and its change along doubt. Near
+    perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to the
+    state when a step is judged. Explicit methods integrate it. Here it is computed anew at the end of each step, and its
+    uncertainty is the change of the error along the uncertainty of the state: nothing accumulates.
+    """
 
     resolvent: Callable[[ArrayLike, PyTree, ArrayLike], Callable[[PyTree], PyTree]]
+    guide: Callable[[PyTree, PyTree], tuple[Array, Array]] | None = None
 
     term_structure: ClassVar[type[Terms]] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable[..., Between]] = Between
@@ -206,15 +213,27 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
     def step(
         self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
     ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
-        h = t1 - t0
+        if self.guide is None:
+            y1, doubt, k = self._step(lambda t, y: terms.vf(t, y, args), t0, t1 - t0, y0)
+        else:
+            state, error = y0
+            new, doubt, k = self._step(lambda t, y: terms.vf(t, (y, error), args)[0], t0, t1 - t0, state)
+            new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
+            y1, doubt, k = (new, new_error), (doubt, error_doubt), (k, jnp.zeros(3))
+        return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
+
+    def _step(
+        self, f: Callable[[Array, PyTree], PyTree], t0: ArrayLike, h: ArrayLike, y0: PyTree
+    ) -> tuple[PyTree, PyTree, PyTree]:
+        """The state after a step, its uncertainty, and k of `Between`."""
         solve = self.resolvent(t0, y0, h * GAMMA)
-        in_time = jax.jvp(lambda t: terms.vf(t, y0, args), (t0,), (jnp.ones_like(t0),))[1]
+        in_time = jax.jvp(lambda t: f(t, y0), (t0,), (jnp.ones_like(t0),))[1]
 
         def stage(stages: PyTree, row: tuple[Array, ...]) -> tuple[PyTree, None]:
             """Stage i into the stack of all; those after it are still zero."""
             i, node, rate, across, coupled = row
-            f = terms.vf(t0 + node * h, _plus(y0, across, stages), args)
-            known = jax.tree.map(lambda a, b: GAMMA * h * (a + h * rate * b), f, in_time)
+            now = f(t0 + node * h, _plus(y0, across, stages))
+            known = jax.tree.map(lambda a, b: GAMMA * h * (a + h * rate * b), now, in_time)
             u = solve(_plus(known, GAMMA * coupled, stages))
             return jax.tree.map(lambda stack, new: stack.at[i].set(new), stages, u), None
 
@@ -222,31 +241,8 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
         rows = (jnp.arange(len(NODES)), *map(jnp.asarray, (NODES, IN_TIME, _square(STAGES), _square(COUPLING))))
         stages = jax.lax.scan(stage, empty, rows)[0]
         doubt = jax.tree.map(lambda stack: stack[-1], stages)
-        y1 = _plus(y0, jnp.array([*STAGES[-1], 1.0]), stages)
         k = jax.tree.map(lambda stack: jnp.tensordot(jnp.asarray(BETWEEN), stack, 1), stages)
-        return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
-
-
-class Guided(Rodas5P):
-    """Rodas5P for pairs (state, error), where `guide(state, doubt)` returns the error and its change along doubt.
-
-    Near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to
-    the state when a step is judged. Explicit methods integrate it. Here it is computed anew at the end of each step, and
-    its uncertainty is the change of the error along the uncertainty of the state: nothing accumulates.
-    """
-
-    guide: Callable[[PyTree, PyTree], tuple[Array, Array]]
-
-    def step(
-        self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
-    ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
-        state, error = y0
-        alone = diffrax.ODETerm(lambda t, y, args: terms.vf(t, (y, error), args)[0])
-        new, doubt, dense, _, result = super().step(alone, t0, t1, state, args, None, made_jump)
-        new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
-        y1 = new, new_error
-        dense = {"y0": y0, "y1": y1, "k": (dense["k"], jnp.zeros(3))}
-        return y1, (doubt, error_doubt), dense, None, result
+        return _plus(y0, jnp.array([*STAGES[-1], 1.0]), stages), doubt, k
 
 
 def guided_norm(scaled: tuple[PyTree, Array]) -> Array:

@@ -24,10 +24,12 @@ from jaxtyping import PyTree
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
-from tutelage.dynamics.order_parameters import Point, as_arrays, is_committee, population_error, shared_parity
+from tutelage.dynamics.order_parameters import as_arrays, is_committee
 from tutelage.errors import Status
 from tutelage.integrate import dormand_prince
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, single_moments
+from tutelage.moments import Moments
+from tutelage.moments.matrices import ClosedMoments, joint_covariance, population_error, shared_parity, single_moments
+from tutelage.moments.node_moments import NodeMoments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
@@ -121,7 +123,8 @@ def run_committee(
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
     n, one = K + M, kernel.committee_of(problem, moments, t, options.gradient_flow, FINE)
     R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
-    error = population_error(moments.averages, Point(R, Q, one.T, v, one.v_teacher), None, None)  # only guides the steps
+    C = joint_covariance(R, Q, one.T)
+    error = population_error(moments.averages, C, None, v, one.v_teacher, None)  # only guides the steps
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
@@ -136,8 +139,6 @@ def run_committee(
         SHORTEST * max(times[-1], 1.0),
         options.max_steps,
         (dormand_prince.STAGES, dormand_prince.ERRORS, dormand_prince.WEIGHTS),
-        np.zeros((dormand_prince.ALL, y.size)),
-        np.empty((3, y.size)),
         states,
     )
     if code == Status.FAILED and size > GROWN * bound:
@@ -145,7 +146,8 @@ def run_committee(
     overlaps, v = states[:, : K * n * L].reshape(-1, K, n, L), states[:, K * n * L : -1].copy()
     fields = overlaps @ one.weights
     R, Q = fields[..., K:].copy(), fields[..., :K].copy()
-    errors = population_error(moments.averages, Point(R, Q, one.T, v, one.v_teacher), None, shared_parity(problem))
+    C = joint_covariance(R, Q, one.T)
+    errors = population_error(moments.averages, C, None, v, one.v_teacher, shared_parity(problem))
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
         levels = np.moveaxis(overlaps, -1, 1)
@@ -189,6 +191,11 @@ def integrate(
         # a GPU would otherwise sum this number term by term in the kernel that packs the vector, and all of it would wait
         return pack((drift, jax.lax.optimization_barrier(error_rate * FINE)))
 
+    meter = None
+    if options.progress:
+        from tutelage.progress import ProgressBar
+
+        meter = ProgressBar()
     integrator: Callable[..., dormand_prince.Integrated]
     if options.solver == "explicit" and options.gradient == "forward":
         integrator = partial(dormand_prince.integrate, axis=options.axis)
@@ -208,7 +215,7 @@ def integrate(
         shortest=SHORTEST * jnp.maximum(times[-1], 1.0),
         max_steps=options.max_steps,
         stops=system.switches(times[-1]),
-        meter=_meter() if options.progress else None,
+        meter=meter,
     )
     recorded = done.records, times
     if guided:
@@ -219,12 +226,6 @@ def integrate(
         errors, losses = jax.lax.map(lambda at: system.error_and_loss(*at), recorded, batch_size=some)
     blown_up = (done.code == int(Status.FAILED)) & (_largest(parts(done.y)[0]) > GROWN * bound)
     return Raw(done.records, errors, losses, jnp.where(blown_up, int(Status.DIVERGED), done.code), done.t, done.steps, T)
-
-
-def _meter() -> Any:
-    from tutelage.progress import ProgressBar
-
-    return ProgressBar()
 
 
 def _largest(state: PyTree) -> Array:
@@ -272,11 +273,13 @@ def first_times(raw: Raw, count: int) -> Raw:
     return raw._replace(variables=variables, error=error, loss=loss)
 
 
-def choose(problem: object, times: np.ndarray) -> str:
-    """The word "stiff" where the dynamics has the form for it and saves more than it costs to compile, else "explicit".
+def choose(solver: str, problem: object, times: np.ndarray) -> str:
+    """The solver that is asked for; for "auto" the stiff one where it saves more than it costs to compile, else "explicit".
 
-    Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
+    That is also chosen if the cost cannot be estimated (traced values, custom Equations).
     """
+    if checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
+        return solver
     if not isinstance(problem, Problem) or isinstance(problem.sgd.momentum, SlowMomentum) or checks.is_traced(problem):
         return "explicit"
     K, M, student = problem.student.hidden, problem.references.hidden, problem.student

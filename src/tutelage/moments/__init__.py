@@ -3,45 +3,13 @@
     mean        A, B with E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), what moves readout and bias, the loss
     covariance  G = E[delta delta^T]
 `moments_for` (matrices.py) chooses between two kinds of `Moments`. `ClosedMoments` (matrices.py) serves squared loss: five
-Gaussian averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature
+Gaussian averages of the activations, in closed form for erf, ReLU and polynomials (averages.py) or by quadrature
 (quadrature.py); I2, I3, I4, J2 are the textbook integrals. `NodeMoments` (node_moments.py) averages any rule over nodes.
-`TaskMoments` mixes the moments of several tasks, `MixtureMoments` those of classes. Point sets: nodes.py.
+`TaskMoments` mixes the moments of several tasks, `MixtureMoments` those of classes.
 """
 
-from tutelage.moments.averages import Averages, MeanUpdate, Moments, Situation
-from tutelage.moments.matrices import (
-    I2,
-    I3,
-    I4,
-    J2,
-    ClosedMoments,
-    MixtureMoments,
-    TaskMoments,
-    averages_for,
-    moments_for,
-    single_moments,
-)
-from tutelage.moments.node_moments import NodeMoments, confidence, is_cheap
-from tutelage.moments.nodes import Quadrature, Sampled
+from tutelage.moments.averages import Moments
+from tutelage.moments.matrices import I2, I3, I4, J2, moments_for
+from tutelage.moments.quadrature import Quadrature, Sampled
 
-__all__ = [
-    "I2",
-    "I3",
-    "I4",
-    "J2",
-    "Averages",
-    "ClosedMoments",
-    "MeanUpdate",
-    "MixtureMoments",
-    "Moments",
-    "NodeMoments",
-    "Quadrature",
-    "Sampled",
-    "Situation",
-    "TaskMoments",
-    "averages_for",
-    "confidence",
-    "is_cheap",
-    "moments_for",
-    "single_moments",
-]
+__all__ = ["I2", "I3", "I4", "J2", "Moments", "Quadrature", "Sampled", "moments_for"]

@@ -10,6 +10,12 @@ with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to b
 Feedback alignment replaces v_k before these averages, not v_j within Delta, by the feedback f_k. Dropout averages them over
 masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, so its own weight in Delta is w_k / keep.
 
+e_g = (1/2) sum_ab w_a w_b E[g_a g_b] is a difference of numbers of order one: below about 1e-10 rounding takes over.
+When every student has come close to a teacher, the same number is computed as a path integral instead: from the state in
+which each student *is* its nearest teacher (where e_g is exact: only the mismatch of readouts remains) to the actual one,
+    e_g(C) = e_g(C0) - int_0^1 [ tr(A(C_s) (Q - Q0)) / 2 + tr(B(C_s)^T (R - R0)) ] ds,   C_s = C0 + s (C - C0),
+whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
+
 Gaussian mixtures. In class c a student's field has the mean m_c = sum_l p_l r_l S_c (of the overlaps with the vectors b_m,
 not weighted by eigenvalues) and the covariance sum_l p_l lam_cl q_l. With A^c, B^c, G^c of a Gaussian with this mean and
 covariance, and d_c = E_c[delta],
@@ -33,24 +39,33 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.moments.averages import Averages, Covariance, Means, MeanUpdate, Moments, Situation
-from tutelage.moments.erf import SOFTNESS, ErfAverages
+from tutelage.moments.averages import (
+    FAMILIES,
+    Averages,
+    Covariance,
+    Means,
+    MeanUpdate,
+    Moments,
+    Situation,
+    array_module,
+    triangle,
+)
 from tutelage.moments.node_moments import NodeMoments, node_moments
-from tutelage.moments.nodes import Quadrature, Sampled
-from tutelage.moments.polynomial import PolynomialAverages
-from tutelage.moments.quadrature import QuadratureAverages, quadrature_averages
-from tutelage.moments.relu import ReluAverages
+from tutelage.moments.quadrature import (
+    BrokenAverages,
+    Quadrature,
+    QuadratureAverages,
+    Sampled,
+    chosen_rule,
+    nearest_breaks,
+)
 from tutelage.problem import Mixture, Problem, Tasks
-from tutelage.problem.activation import NAMED, Activation, as_activation
+from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.start import Blocks
 from tutelage.rules import Context, Dropout, FeedbackAlignment
 
-# The closed forms, and whether each holds for two activations (of student and teacher, with hidden biases).
-FAMILIES = {
-    ErfAverages: lambda student, teacher, biased: student in SOFTNESS and teacher in SOFTNESS and not biased,
-    PolynomialAverages: lambda student, teacher, biased: None not in (student.polynomial, teacher.polynomial),
-    ReluAverages: lambda student, teacher, biased: student == teacher == NAMED["relu"] and not biased,
-}
+NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral of the error is used
+PATH = np.polynomial.legendre.leggauss(5)
 
 
 def averages_for(
@@ -61,7 +76,9 @@ def averages_for(
     for family, holds in FAMILIES.items():
         if holds(student, teacher, biased):
             return family(student, teacher, K, M)
-    return quadrature_averages(student, teacher, K, M, quadrature)
+    rule = chosen_rule(student, teacher) if quadrature is None else quadrature
+    broken = nearest_breaks(student) or nearest_breaks(teacher)
+    return (BrokenAverages if broken else QuadratureAverages)(student, teacher, K, M, rule)
 
 
 def moments_for(
@@ -76,31 +93,20 @@ def moments_for(
     if isinstance(problem.teacher, Tasks):
         alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
         return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
-    mixture = isinstance(problem.inputs, Mixture)
-    one = problem.in_class() if mixture else problem
-    student, teacher = one.student, one.teacher
+    mixture, one = isinstance(problem.inputs, Mixture), problem.in_class()
+    found = None
     if one.closed_form and sampled is None:
-        activations, units = (student.activation, teacher.activation), (student.hidden, teacher.hidden)
-        closed = ClosedMoments(averages_for(*activations, *units, one.biased, quadrature))
-        if not mixture:
-            return closed
-        # fields of a class have means: pairs of them by quadrature are slow, so nodes serve unless asked otherwise
-        if quadrature is not None or not isinstance(closed.averages, QuadratureAverages):
-            return MixtureMoments(closed)
-    if mixture:
-        others = [other.in_class() for other in others]
-        return MixtureMoments(node_moments(one, sampled, others, still=problem.teacher is None))
-    return node_moments(one, sampled, others)
+        activations, units = (one.student.activation, one.teacher.activation), (one.student.hidden, one.teacher.hidden)
+        found = ClosedMoments(averages_for(*activations, *units, one.biased, quadrature))
+    # fields of a class have means: pairs of them by quadrature are slow, so nodes serve unless asked otherwise
+    if found is None or (mixture and quadrature is None and isinstance(found.averages, QuadratureAverages)):
+        found = node_moments(one, sampled, [other.in_class() for other in others], still=problem.teacher is None)
+    return MixtureMoments(found) if mixture else found
 
 
 def _require_kind(name: str, value: object, kind: type, example: str) -> None:
     if value is not None and not isinstance(value, kind):
         raise InputError(f"{name} is {checks.shown(value)}; it must be a {kind.__name__}, such as {example}.")
-
-
-def array_module(*arrays: object) -> Any:
-    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
-    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
@@ -138,6 +144,15 @@ class ClosedMoments(Moments):
         noise = jnp.asarray(problem.noise)
         return update, update_covariance(self.averages, at.C, at.mean, v, v_teacher, noise, feedback, keep)
 
+    def error_and_loss(self, at: Situation) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        v, v_teacher = at.parameters.readout, jnp.asarray(at.problem.teacher.readout)
+        error = population_error(self.averages, at.C, at.mean, v, v_teacher, shared_parity(at.problem))
+        return error, error + jnp.asarray(at.problem.noise) ** 2 / 2
+
+    def error_derivatives(self, at: Situation) -> MeanUpdate:
+        """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
+        return mean_update(self.averages, at.C, at.mean, at.parameters.readout, jnp.asarray(at.problem.teacher.readout))
+
 
 class TaskMoments(Moments):
     """Several tasks: the moments of each, on its own fields, mixed with the probabilities u_s of the tasks.
@@ -153,6 +168,10 @@ class TaskMoments(Moments):
 
     def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         return mixed(at.problem, self.of_tasks(at, flow), at.context)
+
+    def error_and_loss(self, at: Situation) -> tuple[Float[Array, " tasks"], Float[Array, " tasks"]]:
+        errors, losses = zip(*(one.error_and_loss(at.of_task(s)) for s, one in enumerate(self.each)), strict=True)
+        return jnp.stack(errors), jnp.stack(losses)
 
 
 def mixed(
@@ -184,16 +203,7 @@ class MixtureMoments(Moments):
 
     def errors(self, at: Situation, blocks: Blocks) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Error and loss in each class."""
-
-        def both(one: Situation) -> tuple[Array, Array]:
-            if isinstance(self.one, NodeMoments):
-                return self.one.error(one), self.one.loss(one)
-            assert isinstance(self.one, ClosedMoments)
-            w = error_weights(one.parameters.readout, jnp.asarray(one.problem.teacher.readout))
-            error = jnp.maximum(w @ self.one.averages.outputs(one.C, one.mean) @ w / 2, 0.0)
-            return error, error + jnp.asarray(at.problem.noise) ** 2 / 2
-
-        return self._over_classes(at, blocks, both)
+        return self._over_classes(at, blocks, self.one.error_and_loss)
 
     def scramblings(self) -> "list[Moments]":
         """The independent parts of a sampled set."""
@@ -244,6 +254,80 @@ def error_weights(v: Float[Any, "*lead K"], v_teacher: Float[Any, " M"]) -> Floa
     """w with Delta0 = sum_a w_a g_a."""
     xp = array_module(v, v_teacher)
     return xp.concatenate([-v, xp.broadcast_to(v_teacher, (*v.shape[:-1], v_teacher.size))], axis=-1)
+
+
+def shared_parity(problem: Problem) -> int | None:
+    """Parity of the activation that student and teacher share without biases; else None: no student can copy a teacher."""
+    shared = problem.student.activation == problem.teacher.activation and not problem.biased
+    return problem.student.activation.parity if shared else None
+
+
+def population_error(
+    averages: Averages,
+    C: Float[Any, "*time n n"],
+    mean: Means,
+    v: Float[Any, "*time K"],
+    v_teacher: Float[Any, " M"],
+    parity: int | None,
+) -> Float[Any, "*time"]:
+    """e_g. `parity`: that of the activation which student and teacher share, None if they do not.
+
+    NumPy arrays may have leading axes, with the same teacher at all times.
+    """
+    w, xp = error_weights(v, v_teacher), array_module(C, v, v_teacher)
+    # of the class: to bind a method of an equinox module takes longer than this call in NumPy
+    outputs = type(averages).outputs(averages, C, mean)
+    errors = xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
+    if parity is None:
+        return errors
+    copy = _nearest_copy(C, parity, v.shape[-1])
+    near = xp.abs(_from_copy(C, copy)).max((-2, -1)) < NEAR
+    if not isinstance(errors, np.ndarray):
+        return jnp.where(near, _along_path(averages, C, v, v_teacher, copy, parity), errors)
+    if near.any():
+        errors[near] = _along_path(averages, C[near], v[near], v_teacher, copy[near], parity)
+    return errors
+
+
+def _nearest_copy(C: Float[Any, "*time n n"], parity: int, K: int) -> Float[Any, "*time K M"]:
+    """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
+    xp, R = array_module(C), C[..., :K, K:]
+    lengths = xp.sqrt(xp.maximum(xp.diagonal(C, axis1=-2, axis2=-1)[..., None, K:], 1e-300))  # a teacher may be silent
+    nearest = xp.argmax(xp.abs(R) / lengths, axis=-1)
+    return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
+
+
+def _from_copy(C: Float[Any, "*time n n"], copy: Float[Any, "*time K M"]) -> Float[Any, "*time n n"]:
+    """How far the covariance is from that of the copies; zero among the teachers."""
+    K, xp = copy.shape[-2], array_module(C, copy)
+    T = C[..., K:, K:]
+    R = copy @ T
+    return C - joint_covariance(R, R @ xp.swapaxes(copy, -1, -2), T)
+
+
+def _along_path(
+    averages: Averages,
+    C: Float[Any, "*time n n"],
+    v: Float[Any, "*time K"],
+    v_teacher: Float[Any, " M"],
+    copy: Float[Any, "*time K M"],
+    parity: int,
+) -> Float[Any, "*time"]:
+    """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
+    K, w, away, xp = v.shape[-1], error_weights(v, v_teacher), _from_copy(C, copy), array_module(C, v, v_teacher)
+    left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
+    first = (0,) * (C.ndim - 2)  # the teachers are the same at all times
+    teachers = type(averages).outputs(averages, C[first], None)[K:, K:]
+    share = np.concatenate([np.full(K, 0.5), np.ones(C.shape[-1] - K)])  # of the changes of Q and of R
+
+    def slope(s: Any) -> Any:
+        both = vector_update(averages, C - (1 - s) * away, None, w[..., None, :], v)
+        return -(both * share * away[..., :K, :]).sum((-2, -1))
+
+    nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
+    slopes = slope(nodes.reshape(-1, *[1] * C.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
+    rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
+    return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
 
 
 def mean_update(
@@ -302,14 +386,13 @@ def _squared_error_of_kept(
     w_a^2 (1 - keep) / keep E[g'_i g'_j g_a^2].
     """
     each = jax.vmap(lambda w: averages.slopes_squared_error(C, mean, w))
-    i, j = np.triu_indices(K)
+    i, j, place = triangle(K)
     kept = np.zeros((i.size, w.size), dtype=bool)
     kept[np.arange(i.size), i] = kept[np.arange(i.size), j] = True
     sure = each(jnp.where(kept, w / keep, w))[np.arange(i.size), i, j]
     spread = each(jnp.asarray(np.eye(K, w.size)))[:, i, j]  # E[g'_i g'_j g_a^2]
     others = jnp.where(kept[:, :K].T, 0.0, w[:K, None] ** 2) * (1 - keep) / keep
-    upper = jnp.zeros((K, K)).at[i, j].set(sure + jnp.sum(others * spread, axis=0))
-    return upper + jnp.triu(upper, 1).T
+    return (sure + jnp.sum(others * spread, axis=0))[place]
 
 
 def I2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:

@@ -20,6 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import erfinv
 from jaxtyping import Float
 
@@ -29,24 +30,12 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
 from tutelage.moments.averages import MeanUpdate, Moments, Situation, safe_sqrt
-from tutelage.moments.nodes import (
-    MANY,
-    NEAR,
-    REACH,
-    SETS,
-    Sampled,
-    divide_left,
-    divide_right,
-    factor,
-    panels,
-    sobol,
-    trapezoid,
-)
+from tutelage.moments.quadrature import MANY, NEAR, REACH, SETS, Sampled, factor, panels, sobol
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.problem.schedules import is_schedule
-from tutelage.problem.traits import missing_traits
+from tutelage.problem.traits import is_affine_in_label, missing_traits
 from tutelage.rules import (
     Context,
     Label,
@@ -56,7 +45,6 @@ from tutelage.rules import (
     Rule,
     Sample,
     Update,
-    is_affine_in_label,
     is_proportional,
 )
 
@@ -71,6 +59,21 @@ GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, 
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
+
+
+@lru_cache
+def trapezoid(count: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+    """Even nodes: exponentially accurate for smooth functions; the tails are below 1e-11."""
+    x = np.linspace(-REACH, REACH, count)
+    weights = np.exp(-(x**2) / 2)
+    return x, weights / weights.sum()
+
+
+def divided(L: Float[Array, "n n"], right: Float[Array, "n P"], trans: int = 0) -> Float[Array, "n P"]:
+    """L^-1 right (L^-T right for trans=1), with zero for fields without variance of their own: empty columns of L."""
+    empty = (jnp.diagonal(L) == 0)[:, None]
+    full = jnp.where(empty.T if trans else empty, jnp.eye(L.shape[0]), L)
+    return solve_triangular(full, jnp.where(empty, 0.0, right), lower=True, trans=trans)
 
 
 class Response(NamedTuple):
@@ -177,8 +180,8 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     each = at.responses(e)
     dL = jnp.zeros_like(at.L) if moves.L is None else moves.L
     d_mean = jnp.zeros_like(at.mean) if moves.mean is None else moves.mean
-    u = divide_left(at.L, (d_mean + e @ dL.T).T).T
-    score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
+    u = divided(at.L, (d_mean + e @ dL.T).T).T
+    score = jnp.sum(e * u, axis=1) - jnp.trace(divided(at.L, dL))
     value, moved = node_sums(at, e, weights, each), node_sums(at, e, weights * score, each)
     moved = moved._replace(D=moved.D - (each.delta * weights) @ u)
     # what readouts, rates and other numbers do at fixed fields
@@ -289,8 +292,11 @@ class NodeMoments(Moments):
         if simple is not rule:
             by_mean = self._of(simple, replace(at, C=wider))
             of_mean = self._sums(by_mean)
-        B, A = jnp.split(divide_right(of_mean.D, by_mean.L), [at.problem.teacher.hidden], axis=1)
+        B, A = jnp.split(divided(by_mean.L, of_mean.D.T, trans=1).T, [at.problem.teacher.hidden], axis=1)
         return MeanUpdate(A, B, sums.readout, of_mean.delta), jnp.zeros_like(sums.pairs) if flow else sums.pairs
+
+    def error_and_loss(self, at: Situation) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        return self.error(at), self.loss(at)
 
     def loss(self, at: Situation) -> Float[Array, ""]:
         """The population training loss; NaN for rules of episodes, which follow none."""

@@ -22,7 +22,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import parsed
 from tutelage.problem.start import require_start, start_from_table
 from tutelage.problem.traits import MIXTURES, TASKS
-from tutelage.times import check_times, times_from_table
+from tutelage.times import times_from_table
 
 POINTS = 201  # recorded times
 GIVEN = "as given"  # the start whose overlaps a page carries
@@ -145,7 +145,7 @@ class Settings:
         """
         require_problem(problem, "explore", needs=(TASKS, MIXTURES))
         start = tu.random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
-        recorded = check_times(BY_NAME["end"].default if times is None else times)
+        recorded = checks.as_times(BY_NAME["end"].default if times is None else times)
         end, log = float(recorded[-1]), is_log_spaced(recorded)
         try:
             values = _controls_of(problem.to_dict()) | {"dim": start.dim or problem.inputs.usual_dim}

@@ -7,7 +7,7 @@
      feedback: the weights f through which the error returns in place of the readout v (feedback alignment); or null.
    start: {r, q, t, v}: r_l (K x M), q_l (K x K), t_l (M x M) of all levels in one array each, v one readout for each task.
    method: nodes, stages, errors and weights of the integrator, from tutelage/integrate/dormand_prince.py.
-   The formulas are those of moments/erf.py, moments/matrices.py and dynamics/; tests/page/test_theory.py compares the numbers. */
+   The formulas are those of moments/averages.py, moments/matrices.py and dynamics/; tests/page/test_theory.py compares the numbers. */
 const tutelageTheory = (() => {
   "use strict";
   const FINE = 1e4; // the error is integrated in this unit, to guide the steps near perfect learning

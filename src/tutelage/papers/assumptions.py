@@ -9,11 +9,10 @@ from tutelage import InputError, checks
 from tutelage.problem.problem import require_problem, with_constant_rates
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import VISIBLE
-from tutelage.times import check_times, steps_at
+from tutelage.times import steps_at
 
 __all__ = [
     "VISIBLE",
-    "check_times",
     "constant_rate",
     "first_layer_problem",
     "quadratic_readouts",

@@ -186,9 +186,10 @@ class Problem(Part, ResultCard):
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """The same problem with the noise and the flips of its labels as numbers: their values at time t."""
-        noise = rate_at(self.noise, t) if is_schedule(self.noise) else self.noise
-        now = {name: rate_at(rate, t) for name, rate in type(self.labels).schedules(self.labels).items()}
-        return with_fields(self, noise=noise, labels=with_fields(self.labels, **now))
+        changed: Table = {"noise": rate_at(self.noise, t)} if is_schedule(self.noise) else {}
+        if rates := type(self.labels).schedules(self.labels):
+            changed["labels"] = with_fields(self.labels, **{name: rate_at(rate, t) for name, rate in rates.items()})
+        return with_fields(self, **changed) if changed else self
 
     @property
     def samples_per_step(self) -> int:

@@ -95,7 +95,7 @@ class Start(eqx.Module):
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""
-        return with_fields(self, dim=None)
+        return self if self.dim is None else with_fields(self, dim=None)
 
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """The initial readout: as given, else that of the student, the same for all heads."""

@@ -18,10 +18,22 @@ from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.schedules import SlowMomentum
 from tutelage.problem.tasks import Tasks
-from tutelage.rules import has_closed_form
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
+
+
+CLOSED_FORMS = (rules.Gradient, rules.FeedbackAlignment, rules.Dropout)  # whose averages for squared loss have a closed form
+
+
+def has_closed_form(rule: rules.Rule) -> bool:
+    """Do the averages of the rule for squared loss have a closed form? A sample that is used once is backpropagation."""
+    return type(rule) in CLOSED_FORMS or (type(rule) is rules.Reuse and rule.times == 1)
+
+
+def is_affine_in_label(rule: rules.Rule) -> bool:
+    """Is the update for squared loss an affine function of the label? So is the difference of two squared errors."""
+    return has_closed_form(rule) or type(rule) is rules.NodePerturbation
 
 
 class Trait(NamedTuple):

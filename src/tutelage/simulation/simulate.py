@@ -30,7 +30,7 @@ from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.overlaps import OverlapsMethod, run_together
 from tutelage.simulation.runs import Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
-from tutelage.times import check_times, steps_at
+from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 
 METHODS = ("overlaps", "weights")
@@ -117,7 +117,7 @@ def simulate(
     law = _inputs(problem, method, inputs)
     starts = _starts(problem, start, weights)
     dim = _dim(problem, dim, starts, "start" if weights is None else "the weights", law)
-    times = check_times(times)
+    times = checks.as_times(times)
     steps, rows = steps_at(times, dim), law if isinstance(law, np.ndarray) else None
     if rows is not None:
         require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))

@@ -125,7 +125,7 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
         for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
             if warning:
                 found.say("note", place, warning)
-        solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
+        solver = choose(spec.solver, problem, np.array(spec.times))
         groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append((place, i))
     for (solver, _), members in groups.items():
         try:

@@ -35,7 +35,6 @@ from tutelage.problem.start import OVERLAPS, start_from_table
 from tutelage.problem.traits import MIXTURES
 from tutelage.sweeps.measures import QUICK, resolve
 from tutelage.sweeps.store import Task
-from tutelage.times import check_times
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
 MOST_POINTS = 10**8
@@ -211,7 +210,7 @@ def build_spec(
         over=grid,
         points=listed,
         measure=list(measure),
-        times=check_times(given["times"]).tolist(),
+        times=checks.as_times(given["times"]).tolist(),
         start=table,
         starts=count,
         runs=checks.as_count("runs", given["runs"], least=2),

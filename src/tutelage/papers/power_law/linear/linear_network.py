@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage import InputError, Network, Problem, Start, Trajectory, random_start
-from tutelage.papers.assumptions import VISIBLE, check_times, require_start, with_constant_rates
+from tutelage import InputError, Network, Problem, Start, Trajectory, checks, random_start
+from tutelage.papers.assumptions import VISIBLE, require_start, with_constant_rates
 from tutelage.papers.power_law.conventions import as_trajectory
 from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times, log_slope
 
@@ -154,7 +154,7 @@ class LinearNetwork:
         """The closed solution as what `solve` returns, to plot, compare and store; times as there. Only in the limit."""
         if self.dim is not None:
             raise InputError(f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q.")
-        times = check_times(times)
+        times = checks.as_times(times)
         r, q = self._r(times)[..., None, None], self._q(times)[..., None, None]
         R, Q, T = (np.einsum("l,...lab->...ab", self._weights, x) for x in (r, q, self._blocks[2]))
         variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= STORED_LEVELS else {})
