@@ -404,15 +404,16 @@ def _kernel(ij: Array, ik: Array, il: Array, kj: Array, jl: Array, kl: Array) ->
     """E[th_k th_j z_l+ | z_i = 0] from the correlations of the four fields i, j, k, l."""
     kk, jj, ll = 1 - ik**2, 1 - ij**2, 1 - il**2
     kj, jl, kl = kj - ik * ij, jl - ij * il, kl - ik * il
-    through_k = safe_ratio(kl, safe_sqrt(kk)) * _quadrant(jj * kk - kj**2, ll * kk - kl**2, jl * kk - kj * kl)
-    through_j = safe_ratio(jl, safe_sqrt(jj)) * _quadrant(kk * jj - kj**2, ll * jj - jl**2, kl * jj - kj * jl)
-    through_l = safe_sqrt(ll) * _quadrant(kk * ll - kl**2, jj * ll - jl**2, kj * ll - kl * jl)
+    of_kj, of_kl, of_jl = safe_sqrt(kk * jj - kj**2), safe_sqrt(kk * ll - kl**2), safe_sqrt(jj * ll - jl**2)
+    through_k = safe_ratio(kl, safe_sqrt(kk)) * _quadrant(jl * kk - kj * kl, of_kj * of_kl)
+    through_j = safe_ratio(jl, safe_sqrt(jj)) * _quadrant(kl * jj - kj * jl, of_kj * of_jl)
+    through_l = safe_sqrt(ll) * _quadrant(kj * ll - kl * jl, of_kl * of_jl)
     return (through_k + through_j + through_l) / jnp.sqrt(2 * jnp.pi)
 
 
-def _quadrant(aa: Array, bb: Array, ab: Array) -> Array:
-    """P(a > 0, b > 0) from variances and covariance."""
-    return 1 / 4 + safe_arcsin(safe_ratio(ab, safe_sqrt(aa) * safe_sqrt(bb))) / (2 * jnp.pi)
+def _quadrant(covariance: Array, deviations: Array) -> Array:
+    """P(a > 0, b > 0) from the covariance and the product of the standard deviations."""
+    return 1 / 4 + safe_arcsin(safe_ratio(covariance, deviations)) / (2 * jnp.pi)
 
 
 def _root_and_angle(rows: Array, C: Array) -> tuple[Array, Array]:
