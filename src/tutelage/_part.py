@@ -7,7 +7,7 @@ import inspect
 import re
 from collections import defaultdict
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
@@ -49,10 +49,6 @@ class Part(eqx.Module):
             part = values.pop("", given.get(name))
             given[name] = part.changed(**values) if values else part
         return type(self)(**given)
-
-    def schedules(self) -> dict[str, Any]:
-        """Its numbers that are functions of time, by name: the solver does not step across their jumps."""
-        return {name: value for name in _schedule_fields(type(self)) if callable(value := getattr(self, name))}
 
     def __repr__(self) -> str:
         try:
@@ -98,11 +94,6 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """What a constructor takes, by name."""
     _, *taken = inspect.signature(cls.__init__).parameters.values()
     return {p.name: p for p in taken if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-
-
-@cache
-def _schedule_fields(cls: type[Part]) -> list[str]:
-    return [field.name for field in fields(cls) if field.metadata.get("schedule")]
 
 
 def argument_names(part: object) -> list[str]:

@@ -20,7 +20,7 @@ from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at
+from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
@@ -180,14 +180,14 @@ class Problem(Part, ResultCard):
         """All numbers that change in time, by name, except the probabilities of tasks."""
         parts: list[Any] = [self.sgd, self.sgd.momentum, self.labels, self.rule]
         found: Table = {}
-        for part in parts:  # Equinox wraps bound methods at each call
-            found |= type(part).schedules(part) if isinstance(part, Part) else {}
+        for part in parts:
+            found |= schedules_of(part) if isinstance(part, Part) else {}
         return found | {"noise": self.noise} if is_schedule(self.noise) else found
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """The same problem with the noise and the flips of its labels as numbers: their values at time t."""
         changed: Table = {"noise": rate_at(self.noise, t)} if is_schedule(self.noise) else {}
-        if rates := type(self.labels).schedules(self.labels):
+        if rates := schedules_of(self.labels):
             changed["labels"] = with_fields(self.labels, **{name: rate_at(rate, t) for name, rate in rates.items()})
         return with_fields(self, **changed) if changed else self
 

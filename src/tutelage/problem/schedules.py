@@ -13,7 +13,8 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import fields
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import equinox as eqx
@@ -200,6 +201,16 @@ RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is s
 def is_schedule(value: object) -> bool:
     """Is it a schedule of this module?"""
     return isinstance(value, tuple(NAMED.values()))
+
+
+def schedules_of(part: Part) -> dict[str, Any]:
+    """Numbers of a part that are functions of time, by name: the solver does not step across their jumps."""
+    return {name: value for name in _schedule_fields(type(part)) if callable(value := getattr(part, name))}
+
+
+@cache
+def _schedule_fields(cls: type[Part]) -> list[str]:
+    return [field.name for field in fields(cls) if field.metadata.get("schedule")]
 
 
 def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:

@@ -20,7 +20,7 @@ from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.network import Network, as_gram
-from tutelage.problem.schedules import rate_at, switch_times
+from tutelage.problem.schedules import rate_at, schedules_of, switch_times
 
 
 def _switches_field(name: str) -> Any:
@@ -49,6 +49,10 @@ class TaskSchedule(Part):
     def begins(self) -> tuple[ArrayLike, ...]:
         """Times at which the next task begins."""
         return ()
+
+    def schedules(self) -> dict[str, Any]:
+        """Its numbers that are functions of time, by name."""
+        return schedules_of(self)
 
 
 class Switch(TaskSchedule):
