@@ -38,7 +38,7 @@ from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps
 from tutelage.errors import InputError, Status
 from tutelage.integrate.dormand_prince import Integrated
 from tutelage.integrate.program import unsuited
-from tutelage.moments.averages import MeanUpdate
+from tutelage.moments.averages import MeanUpdate, triangle
 
 Terms: TypeAlias = diffrax.AbstractTerm
 Matrices: TypeAlias = tuple[MeanUpdate, Array]
@@ -223,7 +223,7 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
         return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
 
     def _step(
-        self, f: Callable[[Array, PyTree], PyTree], t0: ArrayLike, h: ArrayLike, y0: PyTree
+        self, f: Callable[[ArrayLike, PyTree], PyTree], t0: ArrayLike, h: ArrayLike, y0: PyTree
     ) -> tuple[PyTree, PyTree, PyTree]:
         """The state after a step, its uncertainty, and k of `Between`."""
         solve = self.resolvent(t0, y0, h * GAMMA)
@@ -316,14 +316,13 @@ class Levels(eqx.Module):
     def _matrices(self, system: OrderParameters, state: Overlaps) -> tuple[Matrices, Matrices]:
         """A, B, G at a state and their derivatives with respect to the fields."""
         R, Q, T = system.covariances(state)
-        K, (rows, columns) = R.shape[0], np.triu_indices(R.shape[0])
+        K, place = R.shape[0], triangle(R.shape[0])[2]
         flat, unravel = ravel_pytree(self._fields(R, Q, state.readout, state.bias))
 
         def matrices(fields: Array) -> Matrices:
             R, upper, readout, bias = unravel(fields)
-            Q = jnp.zeros((K, K)).at[rows, columns].set(upper).at[columns, rows].set(upper)
             readout, bias = state.readout if readout is None else readout, state.bias if bias is None else bias
-            return system.matrices_at(R, Q, T, readout, bias)
+            return system.matrices_at(R, upper[place], T, readout, bias)
 
         now, along = jax.linearize(matrices, flat)
         together = max(1, TOGETHER // (K * sum(R.shape)) ** 2)  # G is a sum of (K (K + M))^2 terms
