@@ -177,11 +177,9 @@ def _require_variance(problem: Problem) -> None:
 
 
 def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
-    """The averages as derivatives need them where something is traced and sampled updates jump.
-
-    Labels that jump at fixed teacher fields jump at other points of the set if the teacher's overlaps are traced: then all
-    derivatives are taken from the density. Where a readout decides the place of a jump they would be silently wrong.
-    """
+    """The averages as derivatives need them where something is traced and sampled updates jump."""
+    # Labels that jump at fixed teacher fields jump at other points of the set if the teacher's overlaps are traced: then all
+    # derivatives are taken from the density. Where a readout decides the place of a jump they would be silently wrong.
     nodes = by_nodes(averages)
     if nodes is None or nodes.grid or not checks.is_traced(problem, start):
         return averages

@@ -83,11 +83,9 @@ def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, tra
 
 
 def averages_error(system: OrderParameters, used: Moments, trajectory: Trajectory) -> tuple[float, float] | None:
-    """Estimated relative errors of (A, B) and of G, the worst over five moments; None for closed forms.
-
-    A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
-    what the finer rule still loses in one dimension.
-    """
+    """Estimated relative errors of (A, B) and of G, the worst over five moments; None for closed forms."""
+    # A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
+    # what the finer rule still loses in one dimension.
     if not isinstance(used, NodeMoments) and not by_quadrature(used):
         return None
     which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
@@ -127,11 +125,9 @@ def _matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[st
 
 
 def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
-    """By name, (time, ...): with 95% confidence the sampled averages move a curve by less than this, at all times at once.
-
-    Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
-    estimates the error of the whole set.
-    """
+    """By name, (time, ...): with 95% confidence the sampled averages move a curve by less than this, at all times at once."""
+    # Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
+    # estimates the error of the whole set.
     settings, problem = dict(trajectory.settings), trajectory.problem
     if problem is None or "moments" not in settings:
         return {}

@@ -314,10 +314,8 @@ class OrderParameters(ClosedSystem):
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:
-    """The state at time zero and the teacher's overlaps t per level.
-
-    They are NumPy arrays unless something is traced, because JAX compiles every single operation outside of a program.
-    """
+    """The state at time zero and the teacher's overlaps t per level."""
+    # They are NumPy arrays unless something is traced, because JAX compiles every single operation outside of a program.
     xp: Any = jnp if checks.is_traced(problem, start) else np
     as_array = lambda x: xp.asarray(x, float)  # noqa: E731
     r, q, t = (as_array(x) for x in start.blocks(problem))
@@ -343,10 +341,8 @@ def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]
 
 
 def as_arrays(tree: PyTree) -> PyTree:
-    """A problem or a start as a compiled program takes it: numbers as arrays, functions and words as they are.
-
-    The limit depends neither on N nor on the eigenvectors of the inputs, so neither does the program.
-    """
+    """A problem or a start as a compiled program takes it: numbers as arrays, functions and words as they are."""
+    # The limit depends neither on N nor on the eigenvectors of the inputs, so neither does the program.
     if isinstance(tree, Problem):
         tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
     elif isinstance(tree, Start):
@@ -356,10 +352,8 @@ def as_arrays(tree: PyTree) -> PyTree:
 
 
 def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
-    """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector; any leading axes are kept.
-
-    Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
-    """
+    """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector; any leading axes are kept."""
+    # Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
     rows, columns, _ = triangle(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
     xp = array_module(*parts)

@@ -104,12 +104,10 @@ def is_kinked(system: OrderParameters) -> bool:
 
 
 def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "size size"]:
-    """The Jacobian at perfect overlaps.
-
-    For a custom function (not known to be smooth) quadrature splits a field into a part along another
-    and a rest; where the rest vanishes its square root has no derivative, although the average has one. There J is
-    extrapolated from two small displacements of q.
-    """
+    """The Jacobian at perfect overlaps."""
+    # For a custom function (not known to be smooth) quadrature splits a field into a part along another
+    # and a rest; where the rest vanishes its square root has no derivative, although the average has one. There J is
+    # extrapolated from two small displacements of q.
     averages, local, vector = system.averages, LocalDynamics(system, state), np.asarray(flatten(state))
     if not isinstance(averages, QuadratureAverages) or averages.student.smooth:
         return local.jacobian(vector)

@@ -127,10 +127,8 @@ def _curve_weights() -> np.ndarray:
 
 
 def _defect_weights() -> np.ndarray:
-    """(stage,): h sum_s u_s k_s estimates the largest error of the curve from its defect at PROBE.
-
-    Their ratio is that of a solution of degree 8, the lowest that the curve does not follow.
-    """
+    """(stage,): h sum_s u_s k_s estimates the largest error of the curve from its defect at PROBE."""
+    # Their ratio is that of a solution of degree 8, the lowest that the curve does not follow.
     error = Polynomial([*[0.0] * 8, 1.0]) - 8 * Polynomial(WEIGHTS.T @ NODES**7)
     share = np.max(np.abs(error(np.linspace(0.0, 1.0, 1001)))) / abs(error.deriv()(PROBE))
     return share * (np.eye(ALL)[-1] - [Polynomial(row).deriv()(PROBE) for row in WEIGHTS])

@@ -256,10 +256,8 @@ def by_nodes(moments: Moments | None) -> NodeMoments | None:
 
 
 def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
-    """The last time repeated up to a standard count: another number of times is then no other program.
-
-    Where each time costs a quadrature, only up to a multiple of the times that are averaged at once.
-    """
+    """The last time repeated up to a standard count: another number of times is then no other program."""
+    # Where each time costs a quadrature, only up to a multiple of the times that are averaged at once.
     if by_nodes(moments) is not None or by_quadrature(moments):
         count = max(times.size, -(-times.size // MOST_AT_ONCE) * MOST_AT_ONCE * (times.size > MOST_AT_ONCE))
     else:
@@ -274,10 +272,8 @@ def first_times(raw: Raw, count: int) -> Raw:
 
 
 def choose(solver: str, problem: object, times: np.ndarray) -> str:
-    """The solver that is asked for; for "auto" the stiff one where it saves more than it costs to compile, else "explicit".
-
-    That is also chosen if the cost cannot be estimated (traced values, custom Equations).
-    """
+    """The solver that is asked for; for "auto" the stiff one where it saves more than it costs to compile, else "explicit"."""
+    # That is also chosen if the cost cannot be estimated (traced values, custom Equations).
     if checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
         return solver
     if not isinstance(problem, Problem) or isinstance(problem.sgd.momentum, SlowMomentum) or checks.is_traced(problem):
@@ -292,10 +288,7 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
 
 
 def natural_time(problem: Problem, end: float) -> float:
-    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass.
-
-    0 if it cannot be known.
-    """
+    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass; 0 if it is not known."""
     sgd = problem.sgd
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
     if callable(sgd.lr):

@@ -185,10 +185,8 @@ def triangle(K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def in_turn(function: Callable[..., Array], *arguments: ArrayLike, size: int) -> Array:
-    """`jax.vmap(function)`, but only as many at once as there is `ROOM` for, where one of them holds `size` numbers.
-
-    Nor do derivatives hold more: what was computed in an earlier turn is computed again.
-    """
+    """`jax.vmap(function)`, but only as many at once as there is `ROOM` for, where one of them holds `size` numbers."""
+    # Nor do derivatives hold more: what was computed in an earlier turn is computed again.
     at_once = max(1, ROOM // size)
     if np.shape(arguments[0])[0] <= at_once:
         return jax.vmap(function)(*arguments)

@@ -117,11 +117,9 @@ def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L
 def joint_covariance(
     R: Float[Any, "*lead K M"], Q: Float[Any, "*lead K K"], T: Float[Any, "*lead M M"]
 ) -> Float[Any, "*lead n n"]:
-    """C = [[Q, R], [R^T, T]], exactly symmetric.
-
-    Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
-    would grow exponentially and leave the fixed points of real vectors.
-    """
+    """C = [[Q, R], [R^T, T]], exactly symmetric."""
+    # Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
+    # would grow exponentially and leave the fixed points of real vectors.
     xp = array_module(R, Q, T)
     T = xp.broadcast_to(T, (*R.shape[:-2], *T.shape[-2:]))
     upper = xp.concatenate([(Q + xp.swapaxes(Q, -1, -2)) / 2, R], axis=-1)
@@ -211,10 +209,8 @@ class MixtureMoments(Moments):
         return [MixtureMoments(part) for part in self.one.scramblings()]
 
     def _over_classes(self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]) -> Any:
-        """A function of the situation in a class, over all classes.
-
-        Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
-        """
+        """A function of the situation in a class, over all classes."""
+        # Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
         problem, bias = at.problem, at.parameters.bias
 
         def one(label: Array, C: Array, mean: Array) -> Any:
@@ -380,11 +376,9 @@ def update_covariance(
 def _squared_error_of_kept(
     averages: Averages, C: Covariance, mean: Means, w: Float[Array, " n"], K: int, keep: Float[Array, ""]
 ) -> Float[Array, "K K"]:
-    """E[g'_i g'_j Delta0^2] over the masks that keep i and j.
-
-    In Delta0 these two units then have the weight w / keep. Each other unit a has w_a on average and adds its variance,
-    w_a^2 (1 - keep) / keep E[g'_i g'_j g_a^2].
-    """
+    """E[g'_i g'_j Delta0^2] over the masks that keep i and j."""
+    # In Delta0 these two units then have the weight w / keep. Each other unit a has w_a on average and adds its variance,
+    # w_a^2 (1 - keep) / keep E[g'_i g'_j g_a^2].
     each = jax.vmap(lambda w: averages.slopes_squared_error(C, mean, w))
     i, j, place = triangle(K)
     kept = np.zeros((i.size, w.size), dtype=bool)

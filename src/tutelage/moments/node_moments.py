@@ -111,10 +111,8 @@ class RuleAtState(eqx.Module):
     noisy: bool = eqx.field(static=True, default=False)
 
     def responses(self, e: Nodes) -> Response:
-        """The mean response at every node, over labels and the rule's own randomness.
-
-        Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
-        """
+        """The mean response at every node, over labels and the rule's own randomness."""
+        # Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
         M = self.problem.teacher.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho, student = fields[:M], fields[M:]
@@ -237,11 +235,9 @@ def has_boundary(student: Network) -> bool:
 
 
 def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights) -> Float[Array, ""]:
-    """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability.
-
-    Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
-    increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
-    """
+    """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability."""
+    # Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
+    # increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
     M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
     fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
     labels, shares = jax.vmap(at.labels, in_axes=1, out_axes=-1)(fields[:M])
@@ -254,10 +250,8 @@ def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: 
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """A bound on the error of the mean of eight independent scramblings (leading axis): 3.5 standard errors.
-
-    Student's t with seven degrees of freedom: 99% for one number, so that a whole curve is covered with 95%.
-    """
+    """A bound on the error of the mean of eight independent scramblings (leading axis): 3.5 standard errors."""
+    # Student's t with seven degrees of freedom: 99% for one number, so that a whole curve is covered with 95%.
     return 3.5 * np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
 
 
@@ -344,11 +338,9 @@ class NodeMoments(Moments):
         return (scored_sums if self.jumps and not self.grid else node_sums)(at, *self._nodes(at))
 
     def _nodes(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
-        """The points and their weights, on all axes or on all but the last.
-
-        Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
-        where the rule has breaks.
-        """
+        """The points and their weights, on all axes or on all but the last."""
+        # Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
+        # where the rule has breaks.
         if self.e is not None:
             return self.e[:, : self.e.shape[1] - without_last], np.full(self.points, 1 / self.points)
         teacher, n, rho = at.problem.teacher, at.L.shape[0], jnp.ones(at.problem.teacher.hidden)
@@ -421,11 +413,9 @@ def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Pro
 
 
 def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
-    """Nodes per panel of the grid, 0 where a sample is better.
-
-    A grid of two fields can be split, and differentiated, only where it is known at which fields the update jumps. One of
-    three needs an update without jumps or bends, and labels of which it is known where they jump.
-    """
+    """Nodes per panel of the grid, 0 where a sample is better."""
+    # A grid of two fields can be split, and differentiated, only where it is known at which fields the update jumps. One of
+    # three needs an update without jumps or bends, and labels of which it is known where they jump.
     student, teacher, labels, loss, rule = problem.student, problem.teacher, problem.labels, problem.loss, problem.rule
     K, M = student.hidden, teacher.hidden
     if 3 + still < K + M:

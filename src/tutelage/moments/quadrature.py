@@ -149,10 +149,8 @@ def hermite_rule(nodes: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndar
 
 @lru_cache
 def hermite_transform(nodes: int) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, "z degrees"]]:
-    """Even nodes as dense as those of `trapezoid(nodes)`, and weights times the Hermite polynomials that they resolve.
-
-    h_k oscillates with the frequency sqrt(k): nodes at a distance d resolve it up to sqrt(k) = pi / d.
-    """
+    """Even nodes as dense as those of `trapezoid(nodes)`, and weights times the Hermite polynomials that they resolve."""
+    # h_k oscillates with the frequency sqrt(k): nodes at a distance d resolve it up to sqrt(k) = pi / d.
     step = 2 * REACH / (nodes - 1)
     z = step * np.arange(-np.ceil(TAIL / step), np.ceil(TAIL / step) + 1)
     weights = np.exp(-(z**2) / 2)
