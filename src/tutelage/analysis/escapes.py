@@ -81,13 +81,6 @@ class PlateauPath:
         """The size of the asymmetry right(alpha) b at every moment, (m,)."""
         return np.linalg.norm(self.right @ b, axis=1)
 
-    def require_small(self, b: np.ndarray) -> None:
-        """Raise InputError for an asymmetry that is never small."""
-        smallest = float(self.sizes(b).min())
-        if smallest > LARGEST_ASYMMETRY:
-            fix = f"it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve or simulate instead"
-            raise InputError(f"the asymmetry stays above {smallest:.2g}; {fix}.")
-
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
         """When the asymmetry right(alpha) b, b (d,), reaches LAUNCH_SIZE, or is smallest, and the state (n,) at which it does."""
         deviations, size = self.right @ b, self.sizes(b)
@@ -96,8 +89,8 @@ class PlateauPath:
         if i == self.times.size - 1:  # it goes on growing at the plateau's rate
             return self.times[i] + np.log(level / size[i]) / self.rate, self.path[i] + deviations[i] * level / size[i]
         part = np.log(level / size[i]) / np.log(size[i + 1] / size[i])
-        state, deviation = ((1 - part) * x[i] + part * x[i + 1] for x in (self.path, deviations / size[:, None]))
-        time = (1 - part) * self.times[i] + part * self.times[i + 1]
+        courses = self.times, self.path, deviations / size[:, None]
+        time, state, deviation = ((1 - part) * x[i] + part * x[i + 1] for x in courses)
         return float(time), state + deviation * level / np.linalg.norm(deviation)
 
     def exits(self, states: np.ndarray, times: np.ndarray, **how: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +188,11 @@ class Exit(NamedTuple):
 
 
 def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
-    """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after."""
+    """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after; it must be small at some time."""
+    smallest = float(path.sizes(b).min())
+    if smallest > LARGEST_ASYMMETRY:
+        fix = f"it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve or simulate instead"
+        raise InputError(f"the asymmetry stays above {smallest:.2g}; {fix}.")
     launch_time, launch = path.launch(b)
     times, plateau = np.linspace(0.0, 15.0 / path.rate, 301), path.plateau.error
     states, errors = path.exits(launch[None], times, rtol=1e-7, atol=1e-10)
@@ -334,7 +331,6 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
     if np.linalg.norm(b) <= 1e-9 * asymmetry:
         raise InputError("the asymmetry does not grow on the plateau; give the rows of R different directions.")
-    path.require_small(b)
     out = follow_exit(path, b)
     slope = follow_exit(path, b / np.e).time - out.time
     sizes, before = path.sizes(b), path.times < out.times[0]
@@ -481,7 +477,6 @@ def escape_distribution(
     else:
         starts = path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
-    path.require_small(b[0])
     symmetric = start is None or np.linalg.norm(starts) <= 1e-9 * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)

@@ -361,15 +361,12 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
 
 class Root(NamedTuple):
-    """Where the drift vanishes, the largest change of an overlap on the way there, and: does no deviation inside grow?
-
-    jacobian: there, if it needed care.
-    """
+    """Where the drift vanishes, the largest change of an overlap on the way there, and: does no deviation inside grow?"""
 
     state: Overlaps
     distance: float
     stable: bool = True
-    jacobian: np.ndarray | None = None
+    jacobian: np.ndarray | None = None  # there, if it needs care
 
 
 class SubspaceDrift:
@@ -488,11 +485,11 @@ def fixed_point(
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
     state, distance, _, J = find(system, state)
     free, local, vector = subspace_of(problem, state), LocalDynamics(system, state), np.asarray(flatten(state))
-    state, t, *covariances = jax.tree.map(np.asarray, (state, t, *system.covariances(state)))
+    state, t, R, Q, T = jax.tree.map(np.asarray, (state, t, *system.covariances(state)))
     error = float(local.errors(vector[None])[0])
     residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
     modes = named_modes(state, t, local.jacobian(vector) if J is None else J, free)
-    return FixedPoint(problem, gradient_flow, state, t, *covariances, error, residual, modes, distance)
+    return FixedPoint(problem, gradient_flow, state, t, R, Q, T, error, residual, modes, distance)
 
 
 def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:

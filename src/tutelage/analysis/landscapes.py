@@ -33,7 +33,7 @@ from tutelage.dynamics.order_parameters import averages_of, field_means
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages, ReluAverages
 from tutelage.moments.matrices import joint_covariance, mean_update, population_error, shared_parity
-from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.quadrature import Quadrature, QuadratureAverages
 from tutelage.problem import Network, Problem
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import weights_by_level
@@ -101,13 +101,15 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     return basis[sizes > least]
 
 
-def hessian_at(problem: Problem, span: Span) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def hessian_at(
+    problem: Problem, span: Span, quadrature: Quadrature | None
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
     at = tuple(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout))
-    out = _error_and_derivatives(averages_of(problem), shared_parity(problem), mean, *at)
+    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *at)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -333,7 +335,9 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         return "\n".join(lines)
 
 
-def landscape(problem: Problem, weights: Numbers, teacher_weights: Numbers) -> Landscape:
+def landscape(
+    problem: Problem, weights: Numbers, teacher_weights: Numbers, *, quadrature: Quadrature | None = None
+) -> Landscape:
     """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
 
     Parameters
@@ -342,6 +346,8 @@ def landscape(problem: Problem, weights: Numbers, teacher_weights: Numbers) -> L
         Any activation and spectrum.
     weights, teacher_weights : arrays (K, N) and (M, N)
         W and W*, in the coordinates of `start_from_weights`.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
     Returns
     -------
@@ -370,7 +376,7 @@ def landscape(problem: Problem, weights: Numbers, teacher_weights: Numbers) -> L
         rows = span.students.size
         raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
-    error, A, slope, matrix = hessian_at(problem, span)
+    error, A, slope, matrix = hessian_at(problem, span, quadrature)
     gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
     size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))

@@ -9,7 +9,7 @@ and at least the distance to Aitken's limit of their sequence: that covers y = c
 `spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -226,7 +226,8 @@ def fit_exponent(
     whole = np.log(x[positive])
     decades, share = float(np.log10(ends[1] / ends[0])), float((X[-1] - X[0]) / (whole[-1] - whole[0]))
     found = amplitude, constant, ends, decades, share, X.size, reason, _local_slopes(whole, np.log(y[positive]))
-    return Exponent(*astuple(line), *found, x, y, sd)
+    fit = line.slope, line.intercept, line.statistical, line.systematic, line.parts, line.certainty
+    return Exponent(*fit, *found, x, y, sd)
 
 
 def _fitted_points(

@@ -113,9 +113,6 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
     return Interleave(shares) if name == "tasks" else shares
 
 
-# The search
-
-
 def _time_to(level: Array, times: Array, error: Array) -> Array:
     """When ln error, linear between recorded times, falls to the level; later than all times if it does not."""
     above, late = jnp.log(error / level), times[-1] * (1 + jnp.log(error[-1] / level))

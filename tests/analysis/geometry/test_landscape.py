@@ -83,6 +83,13 @@ def test_hessian_equals_automatic_differentiation_of_the_error():
     np.testing.assert_allclose(found.hessian(), jax.jit(jax.hessian(error))(J).reshape(2 * N, 2 * N), atol=1e-13)
 
 
+def test_a_finer_quadrature_is_used():
+    W, W_teacher = 3 * vectors(2, 1), vectors(2, 2)
+    usual, fine = (tu.analysis.landscape(pair(2, 2, "tanh"), W, W_teacher, quadrature=q) for q in (None, tu.Quadrature(129)))
+    assert 0 < abs(fine.error - usual.error) < 1e-4
+    np.testing.assert_allclose(fine.gradient, usual.gradient, atol=1e-3)
+
+
 @pytest.mark.parametrize("inputs", [tu.Isotropic(), LEVELS], ids=["isotropic", "two levels"])
 def test_the_spectrum_holds_every_eigenvalue_of_the_whole_matrix(inputs):
     n = 16  # outside the span of four vectors in both levels
