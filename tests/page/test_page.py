@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.page.document import POLICY, head
+from tutelage.page.document import HEAD, POLICY
 
 STATE = """() => {
   const chart = (id) => document.getElementById(id);
@@ -208,7 +208,7 @@ def test_a_request_would_be_noticed(browser, file, policy, tmp_path):
     """A negative control; the page's own policy already forbids the request, and the browser complains."""
     leak = tmp_path / "leak.html"
     text = file.read_text().replace("<h1", '<img src="https://example.org/x.png"><h1')
-    leak.write_text(text if policy else text.replace(head(POLICY), ""))
+    leak.write_text(text if policy else text.replace(HEAD.format(policy=POLICY), ""))
     with opened(browser, leak) as page:
         assert len(page.heard) > 1
         assert any("console error" in heard for heard in page.heard)

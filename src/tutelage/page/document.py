@@ -51,6 +51,7 @@ from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, color_at, document,
 from tutelage.problem import Problem, Start, Tasks
 from tutelage.trajectory import Trajectory
 
+HEAD = '<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
@@ -148,12 +149,7 @@ def _page(title: str, body: str, styles: list[str], data: Content, scripts: list
         f'<script id="data" type="application/json">{inside}</script>',
         "<script>" + "\n".join(map(_part, scripts)) + f"{begin}</script>",
     ]
-    return Page(document(title, [body, *end], "".join(map(_part, styles)), head(policy)))
-
-
-def head(policy: str) -> str:
-    """What a browser must know before anything else: whom the page may ask."""
-    return f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
+    return Page(document(title, [body, *end], "".join(map(_part, styles)), HEAD.format(policy=policy)))
 
 
 def _part(name: str) -> str:

@@ -572,31 +572,33 @@ def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None 
     """
     spectrum, few = landscape.spectrum, len(landscape.spectrum) <= FAMILIES
     (axes,) = column([0.85 + (0.23 * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
-    values, counts = (np.array([getattr(c, name) for c in spectrum]) for name in ("value", "multiplicity"))
-    ways = np.sign(values).astype(int) + 1
-    colors = [WAYS[way][1] for way in ways]
+    counts, last = dict.fromkeys(WAYS, 0), 0
     curvature = r"$\epsilon_g$ in $W/\sqrt{N}$"
+    for place, c in enumerate(spectrum):
+        way = _, color, marker = WAYS[int(np.sign(c.value)) + 1]
+        counts[way] += c.multiplicity
+        if few:
+            axes.hlines(place, 0.0, c.value, color=color, linewidth=1.4)
+            axes.plot([c.value], [place], marker, color=color, markersize=5.5)
+            side: Look = {"xytext": (-7, 0), "ha": "right"} if c.value < 0 else {"xytext": (7, 0), "ha": "left"}
+            look: Look = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": INK}
+            axes.annotate(f"× {c.multiplicity}", (c.value, place), **side, **look)
+        else:
+            first, last = last, last + c.multiplicity
+            axes.plot([first, last], [c.value] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
     if few:
-        bars = axes.barh([c.family for c in spectrum], values, 0.06, color=colors)
-        axes.bar_label(bars, [f"× {count}" for count in counts], padding=7, fontsize=7.5, color=INK)
-        for place, way in enumerate(ways):
-            axes.plot([values[place]], [place], WAYS[way][2], color=colors[place], markersize=5.5)
         axes.axvline(0.0, color=INK, linewidth=0.8)
+        axes.set_yticks(np.arange(len(spectrum)), [c.family for c in spectrum])
         axes.set_ylim(len(spectrum) - 0.4, -0.6)
         axes.margins(x=0.16)
         axes.grid(False, axis="y")
         xlabel = f"curvature $h$ of {curvature}"
     else:
-        ends = np.cumsum(counts)
-        axes.hlines(values, ends - counts, ends, colors=colors, linewidth=2.4)
         axes.axhline(0.0, color=INK, linewidth=0.8)
         axes.set_ylabel(f"curvature $h$ of\n{curvature}")
         xlabel = "directions, lowest curvature first"
-    handles = []
-    for way, (name, color, marker) in enumerate(WAYS):
-        if way in ways:
-            label = f"{name}: {counts[ways == way].sum()}"
-            handles.append(Line2D([], [], color=color, marker=marker, linestyle="none", label=label))
+    marks = [(f"{name}: {count}", color, marker) for (name, color, marker), count in counts.items() if count]
+    handles = [Line2D([], [], color=c, marker=marker, linestyle="none", label=name) for name, c, marker in marks]
     legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
     who, _ = text.problem_in_words(landscape.problem)

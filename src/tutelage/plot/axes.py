@@ -133,10 +133,10 @@ def finish(
     figure.align_ylabels(list(panels))
     if title == "":
         return figure
+    outcomes = [outcome] if isinstance(outcome, str) else outcome
     bold: Look = {"fontsize": SMALL_SIZE, "fontweight": "bold"} | ({"color": ALARM} if alarm else {})
-    parts: list[tuple[str, Look]] = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"})]
-    parts += [(small, {"fontsize": SMALL_SIZE})]
-    parts += [(text, bold) for text in ([outcome] if isinstance(outcome, str) else outcome)]
+    parts = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"}), (small, {"fontsize": SMALL_SIZE})]
+    parts += [(text, bold) for text in outcomes]
     height = 8.0  # points above the panel
     for text, look in reversed(parts):
         lines = textwrap.wrap(text, int(line * SMALL_SIZE / look["fontsize"]) - 6 * ("fontweight" in look))

@@ -6,8 +6,7 @@ of tutelage.mplstyle, pages with pages.css. Nothing here needs Matplotlib before
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -45,8 +44,7 @@ FORMATS: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None
 DECADES = 1.5  # values that span more than this are drawn on a logarithmic axis
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Use our Matplotlib style inside a `with` block, or as a decorator; the user's settings come back after it.
 
     >>> from tutelage.plot import style
@@ -55,8 +53,7 @@ def style() -> Iterator[None]:
     """
     from matplotlib.style import context
 
-    with context(STYLE_SHEET):
-        yield
+    return context(STYLE_SHEET)
 
 
 def line_look(place: int, width: float = 1.8) -> Look:

@@ -89,7 +89,7 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     grid = column([2.3] + [1.75] * len(panels), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times[shown], trajectory, shown)
     for axes, (label, lines) in zip(grid[1:], panels.items(), strict=True):
-        draw_lines(axes, times, lines, label, shown)
+        draw_lines(axes, times[shown], lines, label)
     outcome = ""
     if not trajectory.finished:
         outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
@@ -179,13 +179,11 @@ def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> l
     return [line(index, index[0], index[-1], f"unit {index[0] + 1}") for index in np.ndindex(values.shape[2:])]
 
 
-def draw_lines(
-    axes: Axes, times: np.ndarray, lines: list[Line], label: str, shown: np.ndarray | slice = slice(None)
-) -> None:
-    """All lines (the mean over runs, where there are several) at the shown times, their name and scale."""
-    for i, (line, look, name) in enumerate(with_looks(lines)):
-        marks: Look = {"markevery": spread_marks(times[shown], i, len(lines))} if "marker" in look else {}
-        axes.plot(times[shown], np.mean(line.values, axis=0)[shown], label=name, **look, **marks)
+def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str, marks: bool = True) -> None:
+    """All lines (the mean over runs, where there are several; as many last times as there are), their name and scale."""
+    for i, (line, look, name) in enumerate(with_looks(lines, marks)):
+        every: Look = {"markevery": spread_marks(times, i, len(lines))} if "marker" in look else {}
+        axes.plot(times, np.mean(line.values, axis=0)[-times.size :], label=name, **look, **every)
     scale_overlaps(axes, np.stack([line.values for line in lines]), label)
 
 
@@ -385,13 +383,11 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     scale_error(grid[0], error, text.error_label(theory))
     for axes, name in zip(grid[1:], names, strict=False):
-        values = np.asarray(theory[name])[shown]
-        lines, widths = lines_of(name, values[None]), lines_of(name, result.sd(name)[None, shown])
+        lines, widths = (lines_of(name, values[None, shown]) for values in (np.asarray(theory[name]), result.sd(name)))
+        draw_lines(axes, t, lines, text.quantity_label(name), marks=False)
         pale = 0.22 if len(lines) <= len(COLORS) // 2 else 0.12  # bands of few curves, and of many that overlap
-        for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
-            fill_band(axes, t, line.values[0], 2 * width.values[0], look["color"], alpha=pale)
-            axes.plot(t, line.values[0], label=label, **look)
-        scale_overlaps(axes, values, text.quantity_label(name))
+        for line, width, curve in zip(lines, widths, axes.lines, strict=True):
+            fill_band(axes, t, line.values[0], 2 * width.values[0], curve.get_color(), alpha=pale)
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
