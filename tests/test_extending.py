@@ -146,11 +146,11 @@ def test_an_activation_in_one_line(swish, folder):
 
 
 def test_the_kernel_of_an_activation_lives_where_the_text_says():
-    from tutelage.simulation import numba_kernels, step_constants
+    from tutelage.simulation import numba_kernels, prepare
 
-    says("src/tutelage/simulation/numba_kernels.py", "activate", "ACTIVATIONS", "simulation/step_constants.py")
+    says("src/tutelage/simulation/numba_kernels.py", "activate", "ACTIVATIONS", "simulation/prepare.py")
     assert callable(numba_kernels.activate)
-    assert step_constants.ACTIVATIONS["tanh"] == numba_kernels.TANH
+    assert prepare.ACTIVATIONS["tanh"] == numba_kernels.TANH
 
 
 def test_a_family_of_averages(swish, monkeypatch):

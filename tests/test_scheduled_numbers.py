@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.simulation.step_constants import RateTable
+from tutelage.simulation.prepare import RateTable
 
 SWITCH, END = 4.0, 8.0
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])

@@ -113,7 +113,7 @@ def test_days_of_work_are_refused_unless_asked_for(tutelage, folder, command, mo
     ending = tutelage(command, "--dim", "1000000000000", "--times", "300")
     assert (ending.code, ending.stdout) == (2, "")
     assert re.fullmatch(
-        r"error: 20 runs of 3e\+14 steps will take about .* years; .* --long to do it anyway.\n", ending.stderr
+        r"error: 20 runs of 3e\+14 steps will take about .* hours; .* --long to do it anyway.\n", ending.stderr
     )
 
     def began(*_, **__):

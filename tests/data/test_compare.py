@@ -176,7 +176,7 @@ def test_what_compare_does_not_support():
     free = tu.from_data(mixture_samples(300, 40, 7)[0])
     tasks = tu.Tasks([tu.Network(1), tu.Network(1)], tu.Switch(5.0))
     for make, words in (
-        (lambda: data.compare(other), "must be those of the data. Make it with data.problem"),
+        (lambda: data.compare(other), "must be those of the data. Make the problem with data.problem"),
         (lambda: data.compare(3), "compare takes a tutelage Problem"),
         (lambda: data.compare(problem, runs=1), "runs is 1"),
         (lambda: data.compare(problem, weights=(np.ones((3, 40)), np.ones((3, 40)))), "weights hold 2 arrays"),

@@ -11,9 +11,8 @@ from tests.rules import test_feedback_alignment as plain_tests
 from tests.rules.test_feedback_alignment import erf_slope, matrices
 from tutelage.cli.app import main
 from tutelage.simulation import draws, recorded_error
-from tutelage.simulation.coordinates import level_layout
 from tutelage.simulation.jax_steps import OverlapsStep
-from tutelage.simulation.step_constants import step_constants
+from tutelage.simulation.prepare import level_layout, step_constants
 
 LEVELS = tu.Spectrum([3.0, 1.0], [1 / 3, 2 / 3], normalize=False)
 LENGTH = 5 / 3  # of |x|^2 / N, on average

@@ -13,7 +13,7 @@ from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])

@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.simulation.cases import CASES, softened
 from tests.simulation.laws import LEVEL, probability
-from tutelage.simulation import coordinates, overlaps, recorded_error
+from tutelage.simulation import overlaps, prepare, recorded_error
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -41,23 +41,23 @@ def test_same_law(name):
     ["erf with noise", "batch of five", *(pytest.param(n, marks=pytest.mark.full) for n in ("four levels", "momentum"))],
 )
 def test_dropping_the_chi_square_is_noticed(name, monkeypatch):
-    right = coordinates.level_layout
+    right = prepare.level_layout
 
     def dropped(problem, dims):
         return right(problem, dims)._replace(dof=np.zeros(dims.size, dtype=np.int64))
 
-    monkeypatch.setattr(coordinates, "level_layout", dropped)
+    monkeypatch.setattr(prepare, "level_layout", dropped)
     assert probability(*ensembles(name, 1000)) < 1e-2 * LEVEL
 
 
 def test_one_degree_of_freedom_is_noticed(monkeypatch):
-    right = coordinates.level_layout
+    right = prepare.level_layout
 
     def one_more(problem, dims):
         layout = right(problem, dims)
         return layout._replace(dof=layout.dof + (layout.dof > 0))
 
-    monkeypatch.setattr(coordinates, "level_layout", one_more)
+    monkeypatch.setattr(prepare, "level_layout", one_more)
     assert probability(*ensembles("erf with noise", 3000, 1500)) < 1e-2 * LEVEL
 
 

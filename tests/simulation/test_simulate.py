@@ -172,6 +172,7 @@ REFUSED = {
     "no dim": ({"start": ORDER_ONE}, "dim is missing; give the number of input dimensions"),
     "dim too small": ({"start": ORDER_ONE, "dim": 3}, "dim is 3; 4 vectors .* need at least 4 dimensions"),
     "dim against start": ({"start": WIDE, "dim": 50}, "by dim N is 50, but by start it is 100"),
+    "starts of two dims": ({"start": [WIDE, tu.random_start(ERF, dim=50)]}, "by start N is 100, but by start it is 50"),
     "dim against weights": ({"weights": (W, W_TEACHER), "dim": 50}, "by dim N is 50, but by the weights it is 10"),
     "weights against rows": ({"weights": (W, W_TEACHER), "inputs": ROWS[:, :7]}, "by the inputs it is 7"),
     "unknown method": ({"dim": 50, "method": "weigths"}, "The nearest is 'weights'"),

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import tutelage as tu
 from tests.simulation.cases import CASES
 from tests.simulation.laws import LEVEL, probability
-from tutelage.simulation import coordinates, draws, jax_steps, overlaps
+from tutelage.simulation import draws, jax_steps, overlaps, prepare
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -32,7 +32,7 @@ def test_same_law():
 def test_same_law_and_one_degree_of_freedom_is_noticed(monkeypatch):
     """A negative control: one ensemble has one dimension more."""
     assert probability(*ensembles("erf with noise", 3000)) > LEVEL
-    right = coordinates.level_layout
+    right = prepare.level_layout
 
     def one_more(problem, dims):
         layout = right(problem, dims)
@@ -41,7 +41,7 @@ def test_same_law_and_one_degree_of_freedom_is_noticed(monkeypatch):
     problem, start, dim = CASES["erf with noise"]
     options = {"dim": dim, "times": TIMES, "runs": 3000}
     compiled = tu.simulate(problem, start, seed=4, **options)
-    monkeypatch.setattr(coordinates, "level_layout", one_more)
+    monkeypatch.setattr(prepare, "level_layout", one_more)
     assert probability(tu.simulate(problem, start, seed=3, together=True, **options), compiled) < 1e-2 * LEVEL
 
 

@@ -8,8 +8,8 @@ import tutelage as tu
 from tests.simulation.cases import CASES, FOUR, softened
 from tutelage.problem.activation import NAMED
 from tutelage.simulation.numba_kernels import activate
+from tutelage.simulation.prepare import teacher_table
 from tutelage.simulation.runs import stream
-from tutelage.simulation.step_constants import teacher_table
 
 
 def plain_loop(problem, W, W_teacher, X, steps, noise=None):

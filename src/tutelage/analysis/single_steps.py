@@ -39,7 +39,7 @@ from tutelage.problem.schedules import rate_at
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC
 from tutelage.rules import Context, Parameters, Update
-from tutelage.simulation.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.prepare import in_random_frames, level_coordinates
 from tutelage.simulation.weights import LAWS
 
 COVARIANCE_ROUNDING = 1e-8  # how far a covariance may be from symmetric and positive, relative to its largest entry

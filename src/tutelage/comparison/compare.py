@@ -19,19 +19,7 @@ from tutelage._version import __version__
 from tutelage.analysis.result import AnalysisResult
 from tutelage.comparison.expected import expected_gaps, level_shift, noticeable_change
 from tutelage.comparison.pairing import Matching, match, pair
-from tutelage.comparison.verdict import (
-    FINEST,
-    LIMIT,
-    Escape,
-    Gap,
-    Scatter,
-    Verdict,
-    decide,
-    find_escape,
-    measure,
-    percent,
-    predicted_scatter,
-)
+from tutelage.comparison.verdict import LIMIT, Escape, Gap, Scatter, Verdict, decide, find_escape, percent, predicted_scatter
 from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.plot.style import document, svg_element, write_text
@@ -307,11 +295,11 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     settings, notes = dict(theory.settings), [*both.notes, *shift_notes]
     known = theory.problem is not None and theory.start is not None and theory.tasks is None
     sampled = theory.sampling_errors if known and "moments" in settings else {}
-    gaps, rtol = {}, float(settings.get("rtol", FINEST))
+    gaps, rtol = {}, float(settings.get("rtol", 0.0))
     for name in both.compared:
         missed = sampled[name][: both.times.size] if name in sampled else 0.0
         sides = both.theory[name], both.runs[name], expected[name]
-        gaps[name] = measure(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
+        gaps[name] = Gap.measure(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
     validity = theory.validity if known else None
     escape, swapped = find_escape(both, validity), 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)

@@ -35,7 +35,7 @@ from tutelage.moments.node_moments import is_cheap
 from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits
-from tutelage.simulation.coordinates import drift_rate
+from tutelage.simulation.prepare import drift_rate
 from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
@@ -46,9 +46,7 @@ STEP = 1e-3  # of ln eta, to either side
 LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
-Updates: TypeAlias = tuple[
-    ArrayLike, ArrayLike, NumpyOrJax, NumpyOrJax
-]  # of each moment: eta, eta kappa, (A|B), dG by level
+Updates: TypeAlias = tuple[ArrayLike, ArrayLike, NumpyOrJax, NumpyOrJax]  # at moments: eta, eta kappa, (A|B), dG by level
 
 
 def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
@@ -56,7 +54,8 @@ def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
     found = _computed(pair)
     if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
         return rough_sizes(pair), True
-    late = 0 * pair.times if pair.dim is None else steps_at(pair.times, pair.dim) / pair.dim - pair.times
+    assert pair.dim is not None
+    late = steps_at(pair.times, pair.dim) / pair.dim - pair.times
     lag = {name: (_speed(pair, name).T * late).T for name in pair.compared}  # after ceil(alpha N) steps instead of alpha N
     return {name: found[name] + lag[name] for name in pair.compared}, False
 
@@ -74,7 +73,7 @@ def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
     for name in pair.compared:
         theory = pair.theory[name]
         variance = np.var(pair.runs[name], axis=0, ddof=1) if pair.count > 1 else np.zeros_like(theory)
-        size = np.max(np.ptp(theory, axis=0), initial=1e-12) if theory.ndim > 1 else max(np.ptp(theory), 1e-12)
+        size = np.max(np.ptp(theory, axis=0), initial=1e-12)
         out[name] = variance / size + delay * np.abs(_speed(pair, name))
     return out
 
@@ -251,27 +250,21 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
 
 
-class Scaled(eqx.Module):
-    """A schedule times a number, which is data to the compiled program."""
-
-    rate: Schedule
-    factor: ArrayLike
-
-    def __call__(self, t: Array) -> Array:
-        return rate_at(self.rate, t) * self.factor
-
-
 def _scaled(problem: Problem, factor: float) -> Problem:
-    """All that moves the first layer, faster by a factor."""
+    """All that moves the first layer, faster by a factor, which is data to the compiled program."""
 
     def faster(rate: Rate) -> Rate:
-        return Scaled(rate, np.float64(factor)) if callable(rate) else rate * factor
+        return eqx.Partial(_times, np.float64(factor), rate) if callable(rate) else rate * factor
 
     changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.sgd.lr)}
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None:
         changes["momentum"] = SlowMomentum(momentum.gamma, faster(momentum.k))
     return problem.replace(**changes)
+
+
+def _times(factor: ArrayLike, schedule: Schedule, t: Array) -> Array:
+    return rate_at(schedule, t) * factor
 
 
 def _solved(problem: Problem, start: Start, pair: Pair, theory: Trajectory) -> dict[str, np.ndarray] | None:

@@ -65,16 +65,14 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
             f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
             "they must share at least one name."
         )
-    model, seen = (
-        {n: np.asarray(x[n], float) for n in names} | {"error": np.asarray(x.error, float)} for x in (theory, runs)
-    )
+    both = ({name: x[name] for name in names} | {"error": x.error} for x in (theory, runs))
+    model, seen = ({name: np.asarray(values, dtype=float) for name, values in one.items()} for one in both)
     model = {name: values[: times.size] for name, values in model.items()}
     seen = {name: (values if run_axes > 1 else values[None])[:, : times.size] for name, values in seen.items()}
     for name, value in model.items():
-        if seen[name].shape[1:] != value.shape:
-            raise InputError(
-                f"{name} has shape {value.shape} in the theory and {seen[name].shape[1:]} in each run; they must be equal."
-            )
+        shape = seen[name].shape[1:]
+        if shape != value.shape:
+            raise InputError(f"{name} has shape {value.shape} in the theory and {shape} in each run; they must be equal.")
     whole = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in seen.values()], axis=0)
     if not whole.any():
         raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")

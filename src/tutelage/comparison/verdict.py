@@ -183,6 +183,36 @@ class Gap:
     unit: np.ndarray
     allowed: np.ndarray
 
+    @classmethod
+    def measure(
+        cls,
+        name: str,
+        theory: np.ndarray,
+        runs: np.ndarray,
+        expected: np.ndarray,
+        rough: bool,
+        shift: np.ndarray | float = 0.0,
+        rtol: float = 0.0,
+        sampling: np.ndarray | float = 0.0,
+    ) -> "Gap":
+        """The gap of a quantity: theory (time, ...), runs (run, time, ...).
+
+        shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
+        sampling: what sampled averages may move the theory by, with 95% confidence: two of its standard errors.
+        """
+        count, mean = runs.shape[0], runs.mean(axis=0)
+        gap = mean - theory
+        error = runs.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(gap, np.nan)
+        size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
+        if name != "error":
+            size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
+        unit = np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
+        low, high = (-2 * expected, 2 * expected) if rough else np.sort([0 * expected, 2 * expected], axis=0)
+        left = gap - np.clip(gap, shift + low, shift + high)
+        expected = expected + (np.abs(shift) if rough else shift)
+        z, beyond = (z_score(x / unit, count) for x in (gap, left))
+        return cls(name, theory, runs, mean, gap, error, z, expected, beyond, rough, unit, (high - low) / 2)
+
     def entries(self, values: np.ndarray) -> np.ndarray:
         """(time, entries): each independent number once (Q is symmetric)."""
         if self.name == "Q":
@@ -203,35 +233,6 @@ class Gap:
         sizes = np.where(counted[:, None], np.nan_to_num(np.abs(self.entries(scores))), -1.0)
         time, entry = np.unravel_index(int(np.argmax(sizes)), sizes.shape)
         return int(time), int(entry)
-
-
-def measure(
-    name: str,
-    theory: np.ndarray,
-    runs: np.ndarray,
-    expected: np.ndarray,
-    rough: bool,
-    shift: np.ndarray | float = 0.0,
-    rtol: float = FINEST,
-    sampling: np.ndarray | float = 0.0,
-) -> Gap:
-    """The gap of a quantity: theory (time, ...), runs (run, time, ...).
-
-    shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
-    sampling: what sampled averages may move the theory by, with 95% confidence: two of its standard errors.
-    """
-    count, mean = runs.shape[0], runs.mean(axis=0)
-    gap = mean - theory
-    error = runs.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(gap, np.nan)
-    size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
-    if name != "error":
-        size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
-    unit = np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
-    low, high = (-2 * expected, 2 * expected) if rough else np.sort([0 * expected, 2 * expected], axis=0)
-    left = gap - np.clip(gap, shift + low, shift + high)
-    expected = expected + (np.abs(shift) if rough else shift)
-    z, beyond = (z_score(x / unit, count) for x in (gap, left))
-    return Gap(name, theory, runs, mean, gap, error, z, expected, beyond, rough, unit, (high - low) / 2)
 
 
 def z_score(ratio: np.ndarray, count: int) -> np.ndarray:
@@ -267,9 +268,6 @@ class Verdict:
     def right(self) -> bool:
         """Do the counted times agree with the theory?"""
         return bool({AGREE, BIASED} & {self.outcome, self.before})
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:

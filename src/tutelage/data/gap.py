@@ -25,14 +25,13 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, ValidityWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
+from tutelage.problem.sample import context_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
 from tutelage.rules import Context, Parameters, Update
-from tutelage.simulation.coordinates import initial_parameters
 from tutelage.simulation.jax_steps import WeightsLoop, respond
 from tutelage.simulation.numba_kernels import ParameterState
+from tutelage.simulation.prepare import RateTable, initial_parameters, step_constants
 from tutelage.simulation.runs import next_stop
-from tutelage.simulation.step_constants import RateTable, step_constants
 from tutelage.storage import error_name
 from tutelage.times import linear_times, steps_at
 from tutelage.trajectory import Trajectory
@@ -110,17 +109,15 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         lines = [words, head]
         for i in np.unique(np.linspace(0, len(self.times) - 1, SHOWN).round().astype(int)):
             parts = " + ".join(f"{mean[i]:>8.4f} ± {se[i]:.4f}" for mean, se in causes.values())
-            lines.append(
-                f"{self.times[i]:8.3g}{theory[i]:9.4f}{theory[i] + gap[i]:9.4f}{gap[i]:10.4f} ± {error[i]:.4f} = {parts}"
-            )
+            both = f"{theory[i]:9.4f}{theory[i] + gap[i]:9.4f}"
+            lines.append(f"{self.times[i]:8.3g}{both}{gap[i]:10.4f} ± {error[i]:.4f} = {parts}")
         return lines
 
     def _explanation(self) -> list[str]:
         data, lines = self.data, ["finite N: SGD takes finite steps in finite dimensions; this part vanishes as lr falls"]
         if data.classes is not None:
-            lines.append(
-                f"    squared class means are up to {data.mean_length**2 / data.dim:.2f} N; the theory takes them as of order one"
-            )
+            largest = data.mean_length**2 / data.dim
+            lines.append(f"    squared class means are up to {largest:.2f} N; the theory takes them as of order one")
         if FULL in self.error:
             lost = [f"off-diagonal parts, {data.off_diagonal:.0%} of them (norm)"] * (data.off_diagonal > NONE)
             lost += [f"differences within a level, {data.grouping_error:.0%}"] * (data.grouping_error > NONE)
@@ -143,7 +140,7 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     problem = require_problem(problem, "compare", needs=(MIXTURES,))
     if problem.inputs.levels != data.inputs.levels or problem.inputs.known_dim != data.dim:
         raise InputError(
-            f"the problem has inputs {problem.inputs!r}; they must be those of the data. Make it with data.problem."
+            f"the inputs are {problem.inputs!r}; they must be those of the data. Make the problem with data.problem."
         )
     if data.labels is not None and (callable(problem.noise) or np.any(np.asarray(problem.noise) > 0)):
         raise InputError("noise is set, but the samples have labels; leave noise out.")
@@ -238,7 +235,7 @@ def _respond_to_labels(
     reference: Array,
     xi: Array,
     context: Context,
-    norm2: Array | None = None,
+    norm2: Array | None,
 ) -> Update:
     """The updates by samples whose labels are the first columns of xi. A mixture has no fields of a teacher."""
     inside, outputs = problem.in_class(), problem.student.outputs
@@ -295,19 +292,16 @@ def _error_and_loss(
     problem: Problem, labeled: bool, W: Array, W_teacher: Array, params: ParameterState, x: Array, xi: Array
 ) -> tuple[Array, Array]:
     """Of a network on samples x, with their labels first in xi if they bring some."""
-    root = 1 / np.sqrt(W.shape[1])
+    root, respond_to = 1 / np.sqrt(W.shape[1]), _respond_to_labels if labeled else respond
     student, reference = x @ W.T * root, x @ W_teacher.T * root
-    if problem.references.bias is not None:
-        reference = reference + problem.references.bias
+    loss = jnp.mean(respond_to(problem, params, student, reference, xi, context_of(problem), None).loss)
     if labeled:
         truth = xi[:, 0] if problem.student.outputs == 1 else xi[:, : problem.student.outputs]
     else:
-        reference = with_unseen(problem, reference, xi)
+        bias = 0.0 if problem.references.bias is None else problem.references.bias
+        reference = with_unseen(problem, reference + bias, xi)
         truth = jax.vmap(lambda rho: problem.labels.truth(problem.teacher.output(rho), rho))(reference)
-        labels = jax.vmap(lambda rho, z: label_of(problem, rho, z))(reference, xi)
-        xi = jnp.concatenate([labels.reshape(len(labels), -1), xi], axis=1)
     output = jax.vmap(lambda fields: problem.student.output(fields + params.bias, params.readout))(student)
-    loss = jnp.mean(_respond_to_labels(problem, params, student, reference, xi, context_of(problem)).loss)
     if problem.labels.metric == "squared":
         return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
     wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)

@@ -212,7 +212,7 @@ class Data(AnalysisResult, figure="plot_data"):
         """
         if not isinstance(student, Network):
             raise InputError(
-                f"student is {kind_of(student)}; it must be a Network, such as Network(10, 'linear', outputs=10)."
+                f"student is {kind_of(student)}; it must be a Network, such as Network(2, 'linear', outputs=2)."
             )
         if self.labels is None and teacher is None:
             raise InputError("the data have no labels; give a teacher, such as Network(2, 'erf'), that labels them.")
@@ -365,9 +365,7 @@ def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.nda
     """A linear teacher w* by least squares: y = w*.x / sqrt(N) + unseen part, for y of mean zero and variance one."""
     mean, spread = float(real.mean()), float(real.std())
     if spread == 0:
-        raise InputError(
-            f"all labels y are {mean:g}; a teacher needs labels that differ. Leave y out to measure the inputs."
-        )
+        raise InputError(f"all labels y are {mean:g}; a teacher needs different ones. Leave y out to measure the inputs.")
     eigenvalues = np.diagonal(data.covariances[0])
     slopes = data.basis @ cross / (np.sqrt(float(data.spectrum.scale)) * spread * eigenvalues)
     explained = float(np.clip(np.sum(slopes**2 * eigenvalues), 0.0, 1.0))
@@ -400,16 +398,15 @@ def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
         raise InputError(f"there is no file {str(path)!r}; X must be an array or the name of a .npy or .npz file.") from None
     except (ValueError, OSError, EOFError):
         raise InputError(
-            f"{str(path)!r} is not an .npz file of numbers; write one with numpy.savez(name, X=X, y=y)."
+            f"{str(path)!r} is not an .npz file of numbers; write it with numpy.savez(name, X=X, y=y)."
         ) from None
     names = (next((n for n in known if n in arrays), None) for known in (FEATURES, LABELS))
     X, y = (None if name is None else arrays[name] for name in names)
     if X is None and len(arrays) == 1:
         X = next(iter(arrays.values()))
     if X is None:
-        raise InputError(
-            f"{str(path)!r} holds {', '.join(arrays) or 'nothing'}; the features must be named {', '.join(FEATURES)}."
-        )
+        held = ", ".join(arrays) or "nothing"
+        raise InputError(f"{str(path)!r} holds {held}; the features must be named {', '.join(FEATURES)}.")
     return X, y
 
 
@@ -427,9 +424,7 @@ def _as_labels(y: object, samples: int) -> tuple[np.ndarray, np.ndarray | None]:
         raise InputError(f"y has type {labels.dtype}; it must hold classes (integers, booleans, words) or real numbers.")
     classes, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) == 1:
-        raise InputError(
-            f"y has one class only, {classes[0]}; a mixture needs two or more. Leave y out to measure the inputs."
-        )
+        raise InputError(f"y has one class only, {classes[0]}; a mixture needs two. Leave y out to measure the inputs.")
     if counts.min() < 2:
         raise InputError(
             f"class {classes[counts.argmin()]} has one sample; a covariance needs two or more in each of the {len(classes)} "
@@ -472,9 +467,8 @@ def _moments(
     for piece in _pieces(rows, feature_map):
         if done == 0:
             shift, (C, N) = piece[0].copy(), (len(counts), piece.shape[1])
-            checks.require_memory(
-                f"covariances of {C} class{'es' * (C > 1)} in {N} features", C * N**2, "Use fewer features."
-            )
+            what = f"covariances of {C} class{'es' * (C > 1)} in {N} features"
+            checks.require_memory(what, C * N**2, "Use fewer features.")
             total, square, cross = np.zeros((C, N)), np.zeros((C, N, N)), np.zeros(N)
         here = slice(done, done + len(piece))
         done += len(piece)

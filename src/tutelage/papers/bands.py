@@ -17,7 +17,7 @@ import numpy as np
 
 from tutelage import Drift, Interleave, Problem, Replay, SlowMomentum, Start, Switch, Tasks, Trajectory, simulate, solve
 from tutelage.comparison.pairing import match, pair
-from tutelage.comparison.verdict import Gap, measure
+from tutelage.comparison.verdict import Gap
 from tutelage.papers.claims import Claim, at_least, below
 from tutelage.schedules import Cosine, Piecewise, PowerDecay
 
@@ -126,7 +126,9 @@ def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
 def _gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
     together, _ = match(pair(theory, runs))
     return {
-        name: measure(name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False)
+        name: Gap.measure(
+            name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False
+        )
         for name in together.compared
     }
 

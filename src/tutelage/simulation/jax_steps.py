@@ -50,11 +50,7 @@ def respond(
 
 
 def move_parameters(
-    constants: StepConstants,
-    params: ParameterState,
-    readout_force: NumpyOrJax,
-    bias_force: NumpyOrJax,
-    rates: Float[Array, " 6"],
+    constants: StepConstants, params: ParameterState, readout_force: NumpyOrJax, bias_force: NumpyOrJax, rates: Array
 ) -> ParameterState:
     """Readout and biases learn from the batch's mean forces."""
     v, b, v_momentum, b_momentum, *sums = params
@@ -283,13 +279,7 @@ class WeightsLoop(eqx.Module):
 
     @eqx.filter_jit
     def advance(
-        self,
-        state: WeightsState,
-        lengths: NumpyOrJax,
-        block: Arrays,
-        seen: NumpyOrJax,
-        first: NumpyOrJax,
-        last: NumpyOrJax,
+        self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: NumpyOrJax, first: NumpyOrJax, last: NumpyOrJax
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 

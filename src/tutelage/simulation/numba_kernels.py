@@ -90,7 +90,7 @@ class ParameterState(NamedTuple):
 
 
 class LevelLayout(NamedTuple):
-    """Levels of the spectrum as the overlaps method sees them (coordinates.py)."""
+    """Levels of the spectrum as the overlaps method sees them (prepare.py)."""
 
     width: Int[np.ndarray, " L"]
     dof: Int[np.ndarray, " L"]
@@ -392,15 +392,14 @@ def too_large(students, params, bound):
 
 
 @compiled
-def reduce_batch(deltas, copy, factor):
+def reduce_batch(deltas, factor):
     """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
     K, B = deltas.shape
     if B <= K:
         factor[:] = deltas
-        return
-    copy[:] = deltas
-    factor[:] = 0.0
-    fold(factor, copy, 0, K, B)
+    else:
+        factor[:] = 0.0
+        fold(factor, deltas.copy(), 0, K, B)
 
 
 @compiled
@@ -416,7 +415,7 @@ def advance_overlaps(
     vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
-    delta, deltas, copy = np.empty(K), np.empty((K, B)), np.empty((K, B))
+    delta, deltas = np.empty(K), np.empty((K, B))
     factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
     at = 0
     for step in range(first, last + 1):
@@ -443,7 +442,7 @@ def advance_overlaps(
             deltas[:, s] = delta
             if not abs(error) < OVERFLOW:
                 return -step - 1
-        reduce_batch(deltas, copy, factor)
+        reduce_batch(deltas, factor)
         force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
@@ -455,10 +454,8 @@ def advance_overlaps(
             onto_sphere(layout, students, lengths)
         if constants.drift > 0.0:
             for level in range(L):
-                width, dof = layout.width[level], layout.dof[level]
-                move_teachers(
-                    rng, constants.drift, roots[level], students[level], teachers[level], width, dof, vectors, more
-                )
+                rows, width, dof = students[level], layout.width[level], layout.dof[level]
+                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors, more)
         if step % LOOK == 0 and too_large(students, params, bound):
             return -step - 1
     return last

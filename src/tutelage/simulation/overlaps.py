@@ -1,7 +1,7 @@
 """The exact law of finite-N SGD at a cost that does not depend on N.
 
 SGD on Gaussian inputs is a Markov chain on the overlaps alone. Held in coordinates of the vectors' own span
-(coordinates.py), one step needs, per level, a standard normal e for each coordinate in use, and of the n_l - w_l other
+(prepare.py), one step needs, per level, a standard normal e for each coordinate in use, and of the n_l - w_l other
 dimensions only their length: a chi variable c with as many degrees of freedom. With delta_k = Delta v_k g'(lambda_k),
     lambda = sum_l sqrt(p_l lam_l) (coordinates . e_l),
     coordinates += (eta/N) sqrt(lam_l/p_l) delta e_l,    one new column (eta/N) sqrt(lam_l/p_l) delta c_l,
@@ -21,32 +21,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
-from tutelage import checks
 from tutelage._types import Array
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import InputError, Status
-from tutelage.simulation import coordinates, draws, jax_steps
-from tutelage.simulation.coordinates import PlacedStart
+from tutelage.errors import Status
+from tutelage.simulation import draws, jax_steps, prepare
 from tutelage.simulation.jax_steps import Draws, OverlapsState, OverlapsStep
 from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
-from tutelage.simulation.runs import (
-    Ended,
-    GoesOn,
-    Records,
-    Request,
-    Runs,
-    empty_records,
-    next_stop,
-    progress_bar,
-    stream,
-    write_overlaps,
-)
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import PlacedStart, RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.runs import Ended, GoesOn, Records, Request, Runs, next_stop, progress_bar, stream
 
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
 ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that runs draw together at a time
 STEPS = 1024  # and at most for so many steps
-MANY = 1000  # runs from which a GPU pays
 
 
 class OverlapsMethod:
@@ -54,41 +40,39 @@ class OverlapsMethod:
 
     def __init__(self, request: Request, together: bool = False):
         problem, dims, self.request, self.last = request.problem, request.dims, request, int(request.steps[-1])
-        self.layout = coordinates.level_layout(problem, dims)
+        self.layout = prepare.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.placed = [coordinates.place_start(problem, start, dims, self.layout) for start in request.starts]
+        self.placed = [prepare.place_start(problem, start, dims, self.layout) for start in request.starts]
         self.table = teacher_table(problem)
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
-        self.step = OverlapsStep(problem, self.constants, self.layout) if together or not has_kernels(problem) else None
+        self.step, self.in_jax = OverlapsStep(problem, self.constants, self.layout), together or not has_kernels(problem)
 
     def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
         placed, rng = self.placed[index % len(self.placed)], stream(self.request.seed, index)
-        if self.step is None:
+        if not self.in_jax:
             return self._in_numba(placed, rng, records, goes_on)
-        step, block = self.step, max(1, min(self.stretch, STEPS, self.last))
-        draw = lambda first: draws.from_stream(step, self.request.problem, rng, block)  # noqa: E731
-        alone = Records(records.steps, *(x[None] for x in records[1:]))
-        status, taken = self._in_jax(step, [placed], draw, block, alone, goes_on)
+        block = max(1, min(self.stretch, STEPS, self.last))
+        draw = lambda first: draws.from_stream(self.step, self.request.problem, rng, block)  # noqa: E731
+        status, taken = self._in_jax([placed], draw, block, records.of(np.newaxis), goes_on)
         return status[0], taken[0]
 
     def run_together(self, progress: bool) -> Runs:
         """All runs in one program, on one device."""
         request, step = self.request, self.step
-        assert step is not None
         numbers = request.runs * request.problem.samples_per_step * request.dims.size * (step.width + 2)
         fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
         block = max(1, min(fitting, STEPS, self.last))
         problem, keys = as_arrays(request.problem), draws.run_keys(request.seed, request.runs)
         draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), block)  # noqa: E731
-        records = empty_records(request)
+        records = request.empty_records()
         with progress_bar(self.last * request.runs, progress) as bar:
 
             def goes_on(taken: int) -> bool:
                 bar.update(taken * request.runs - bar.n)
                 return True
 
-            return Runs(records, *self._in_jax(step, self.placed, draw, block, records, goes_on))
+            return records, *self._in_jax(self.placed, draw, block, records, goes_on)
 
     def _in_numba(self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
         """One run, by stretches of steps."""
@@ -111,20 +95,14 @@ class OverlapsMethod:
         return Status.FINISHED, self.last
 
     def _in_jax(
-        self,
-        step: OverlapsStep,
-        placed: list[PlacedStart],
-        draw: Callable[[int], Draws],
-        block: int,
-        records: Records,
-        goes_on: GoesOn,
+        self, placed: list[PlacedStart], draw: Callable[[int], Draws], block: int, records: Records, goes_on: GoesOn
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
         runs, taken, going = records.R.shape[0], 0, True
         students, teachers, params, roots, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
         every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
         state = jax.tree.map(every_run, OverlapsState(students, teachers, params))
-        state = state if step.drifts else state._replace(teachers=teachers)  # one may serve all runs
+        state = state if self.step.drifts else state._replace(teachers=teachers)  # one may serve all runs
         ended, checked = np.full(runs, -1), (0, _within(state, bound))  # where a run has diverged
 
         def note(taken: int, within: Bool[Array, " runs"]) -> None:
@@ -139,7 +117,7 @@ class OverlapsMethod:
                 stop = next_stop(records.steps, taken, min(first + block, self.last))
                 whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
                 span = np.asarray(taken - first), np.asarray(stop - first)
-                state = jax_steps.advance_overlaps(step, whole, state, roots, lengths, drawn, rates, *span)
+                state = jax_steps.advance_overlaps(self.step, whole, state, roots, lengths, drawn, rates, *span)
                 note(*checked)  # the device is busy with the next stretch meanwhile
                 checked, taken = (stop, _within(state, bound)), stop
                 self._write_state(records, taken, state)
@@ -150,7 +128,7 @@ class OverlapsMethod:
         note(*checked)
         diverged = ended >= 0
         beyond = diverged[:, None] & (records.steps >= ended[:, None])
-        for record in (x for x in records[1:] if x.size):
+        for record in (x for x in records[2:] if x.size):
             record[beyond] = np.nan
         status = Status.FINISHED if taken == self.last else Status.INTERRUPTED
         return np.where(diverged, Status.DIVERGED, status), np.where(diverged, ended, taken)
@@ -165,7 +143,7 @@ class OverlapsMethod:
         rows = students[..., : self.request.problem.student.hidden, :]
         r = rows[..., : teachers.shape[-1]] @ np.swapaxes(teachers, -1, -2)
         q, t = (x @ np.swapaxes(x, -1, -2) for x in (rows, teachers))
-        write_overlaps(records, at, self.request.field_weights, r, q, t, *params)
+        records.write(at, r, q, t, *params)
 
 
 @eqx.filter_jit
@@ -173,13 +151,3 @@ def _within(state: OverlapsState, bound: Array) -> Bool[Array, " runs"]:
     """Are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
     params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in state.params[:2])
     return jnp.all(state.students**2 < bound, axis=(0, 1, 2)) & (params < bound)
-
-
-def run_together(request: Request, together: bool | None) -> bool:
-    """All runs in one program? As asked, or if there are a GPU and enough runs for it."""
-    possible = request.method == "overlaps"
-    if together is None:
-        return possible and request.runs >= MANY and jax.default_backend() != "cpu"
-    if checks.as_flag("together", together) and not possible:
-        raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
-    return together

@@ -28,11 +28,16 @@ def errors_at_records(
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"],
     times: Float[np.ndarray, " time"],
+    dim: int | None = None,
 ) -> tuple[Float[np.ndarray, "*lead_each"], Float[np.ndarray, "*lead_each"]]:
     """Error and loss of states at times (the last axis of lead); NaN states give NaN.
 
-    Several tasks have a last axis of tasks, a mixture one of classes. R, Q and T of a mixture are r, q and t per level.
+    Several tasks have a last axis of tasks, a mixture one of classes. R, Q and T of a mixture are r, q and t per level. dim: N,
+    if the levels of a mixture hold whole numbers of dimensions.
     """
+    if isinstance(problem.inputs, Mixture) and dim is not None:
+        shared = problem.inputs.with_shares(problem.inputs.level_dims(dim) / dim)
+        problem = eqx.tree_at(lambda p: p.inputs, problem, shared)
     axes = 3 if isinstance(problem.inputs, Mixture) else 2
     lead = R.shape[:-axes]
     T = np.broadcast_to(T, (*lead, *T.shape[-axes:]))
@@ -52,11 +57,6 @@ def errors_at_records(
     return error, loss
 
 
-def with_shares(problem: Problem, shares: Float[np.ndarray, " L"]) -> Problem:
-    """A problem with a mixture whose levels have these shares of the dimensions."""
-    return eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.with_shares(shares))
-
-
 def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classes"]:
     """The error in each class at the recorded states of a trajectory."""
     problem, start = trajectory.problem, trajectory.start
@@ -64,9 +64,8 @@ def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classe
     assert start is not None
     v, b = trajectory.readout, trajectory.variables.get("bias", np.zeros((*np.shape(trajectory.error), 1)))
     r, q, t, v, b = (np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], v, b))
-    if trajectory.kind == "simulation" and trajectory.dim is not None:
-        problem = with_shares(problem, problem.inputs.level_dims(trajectory.dim) / trajectory.dim)
-    return errors_at_records(problem, r, q, t, v, b, trajectory.times)[0]
+    dim = trajectory.dim if trajectory.kind == "simulation" else None
+    return errors_at_records(problem, r, q, t, v, b, trajectory.times, dim)[0]
 
 
 def _values(problem: Problem) -> tuple[int, ...]:

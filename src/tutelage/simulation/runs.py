@@ -19,7 +19,7 @@ from tutelage._pool import cores
 from tutelage.errors import Status
 from tutelage.problem import Problem, Start
 from tutelage.progress import SILENT_SECONDS
-from tutelage.simulation.coordinates import drift_rate
+from tutelage.simulation.prepare import drift_rate
 
 BEAT = 0.2  # seconds between two looks at the runs
 Ended = tuple[Status, int]  # how a run ended, and the steps that it took
@@ -50,15 +50,33 @@ class Request:
         """p_l lam_l with the actual share n_l / N of each level."""
         return self.dims / self.dim * np.asarray(self.problem.inputs.eigenvalues, dtype=float)
 
+    def empty_records(self) -> "Records":
+        """Records full of NaN, to be written as the runs pass their steps."""
+        problem, count = self.problem, self.steps.size
+        L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
+        kept, moving = count if self.keep else 0, count if drift_rate(problem) else 0
+        shapes = {
+            "R": (count, K, M),
+            "Q": (count, K, K),
+            "r": (kept, L, K, M),
+            "q": (kept, L, K, K),
+            "readout": (count, *problem.readout_shape),
+            "bias": (count, K),
+            "T": (moving, M, M),
+        }
+        arrays = {name: np.full((self.runs, *shape), np.nan) for name, shape in shapes.items()}
+        return Records(self.steps, self.field_weights, **arrays)
+
 
 class Records(NamedTuple):
-    """What to keep: step counts, and arrays that receive the states then. r, q: empty when not kept. T: empty unless the
-    teachers drift. readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads.
+    """What to keep: step counts, and arrays that receive the states then. weights: p_l lam_l. r, q: empty when not kept. T:
+    empty unless the teachers drift. readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads.
 
     All runs together have a leading axis.
     """
 
     steps: Int[np.ndarray, " time"]
+    weights: Float[np.ndarray, " L"]
     R: Float[np.ndarray, "*run time K M"]
     Q: Float[np.ndarray, "*run time K K"]
     r: Float[np.ndarray, "*run time L K M"]
@@ -67,56 +85,27 @@ class Records(NamedTuple):
     bias: Float[np.ndarray, "*run time K"]
     T: Float[np.ndarray, "*run time M M"]
 
+    def of(self, runs: Any) -> "Records":
+        """The records of one run or of several; np.newaxis: one run as several."""
+        return Records(self.steps, self.weights, *(x[runs] for x in self[2:]))
 
-class Runs(NamedTuple):
-    """All runs: records with a leading axis of runs, NaN beyond the steps taken; status codes and steps taken."""
+    def write(self, at: Any, r: np.ndarray, q: np.ndarray, t: np.ndarray, readout: np.ndarray, bias: np.ndarray) -> None:
+        """Record states, given by their overlaps per level, at an index."""
+        self.R[at], self.Q[at] = (np.einsum("l,...lab->...ab", self.weights, x) for x in (r, q))
+        self.readout[at], self.bias[at] = readout.reshape(self.readout[at].shape), bias
+        if self.r.size:
+            self.r[at], self.q[at] = r, q
+        if self.T.size:
+            self.T[at] = np.einsum("l,...lab->...ab", self.weights, t)
 
-    records: Records
-    status: Int[np.ndarray, " run"]
-    taken: Int[np.ndarray, " run"]
 
-
-def empty_records(request: Request) -> Records:
-    """Records full of NaN, to be written as the runs pass their steps."""
-    problem, count = request.problem, request.steps.size
-    L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
-    kept, moving = count if request.keep else 0, count if drift_rate(problem) else 0
-    shapes = {
-        "R": (count, K, M),
-        "Q": (count, K, K),
-        "r": (kept, L, K, M),
-        "q": (kept, L, K, K),
-        "readout": (count, *problem.readout_shape),
-        "bias": (count, K),
-        "T": (moving, M, M),
-    }
-    return Records(request.steps, **{name: np.full((request.runs, *shape), np.nan) for name, shape in shapes.items()})
+Runs = tuple[Records, Int[np.ndarray, " run"], Int[np.ndarray, " run"]]  # records, NaN beyond the end; status; steps taken
 
 
 def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
     """The next recorded step after `taken`, or `last` if that comes first."""
     at = int(np.searchsorted(steps, taken, side="right"))
     return min(last, int(steps[at])) if at < steps.size else last
-
-
-def write_overlaps(
-    records: Records,
-    at: Any,
-    weights: Float[np.ndarray, " L"],
-    r: Float[np.ndarray, "*lead L K M"],
-    q: Float[np.ndarray, "*lead L K K"],
-    t: Float[np.ndarray, "*lead L M M"],
-    readout: np.ndarray,
-    bias: Float[np.ndarray, "*lead K"],
-) -> None:
-    """Record states given by their overlaps per level at an index; weights: p_l lam_l."""
-    records.R[at] = np.einsum("l,...lkm->...km", weights, r)
-    records.Q[at] = np.einsum("l,...lkj->...kj", weights, q)
-    records.readout[at], records.bias[at] = readout.reshape(records.readout[at].shape), bias
-    if records.r.size:
-        records.r[at], records.q[at] = r, q
-    if records.T.size:
-        records.T[at] = np.einsum("l,...lmn->...mn", weights, t)
 
 
 def stream(seed: int, *key: int) -> np.random.Generator:
@@ -129,14 +118,14 @@ def run_in_threads(
 ) -> Runs:
     """run(index, its records, goes_on) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
     workers = cores() if workers is None else checks.as_count("workers", workers)
-    records, taken, stop, futures = empty_records(request), np.zeros(request.runs, dtype=np.int64), Event(), []
+    records, taken, stop, futures = request.empty_records(), np.zeros(request.runs, dtype=np.int64), Event(), []
 
     def one(index: int) -> Ended:
         def goes_on(steps: int) -> bool:
             taken[index] = steps
             return not stop.is_set()
 
-        return run(index, Records(request.steps, *(x[index] for x in records[1:])), goes_on)
+        return run(index, records.of(index), goes_on)
 
     with ThreadPoolExecutor(min(workers, request.runs)) as pool:
         try:
@@ -150,10 +139,11 @@ def run_in_threads(
             if not isinstance(error, KeyboardInterrupt):
                 raise
     begun = [future.result() for future in futures if not future.cancelled()]  # runs begin in their order
-    records = Records(request.steps, *(x[: len(begun)] for x in records[1:]))
+    records = records.of(slice(len(begun)))
     if not np.isfinite(records.R[:, 0]).any():
         raise KeyboardInterrupt
-    return Runs(records, *np.array(begun, dtype=int).T)
+    status, steps = np.array(begun, dtype=int).T
+    return records, status, steps
 
 
 def _follow(futures: list[Future], taken: Int[np.ndarray, " run"], total: int, progress: bool) -> None:

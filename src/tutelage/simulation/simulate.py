@@ -12,6 +12,7 @@ from math import ceil
 from os import PathLike
 from typing import Any
 
+import jax
 import numpy as np
 
 from tutelage import checks
@@ -26,16 +27,15 @@ from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.simulation import recorded_error
-from tutelage.simulation.coordinates import drift_rate
-from tutelage.simulation.overlaps import OverlapsMethod, run_together
+from tutelage.simulation.overlaps import OverlapsMethod
+from tutelage.simulation.prepare import drift_rate
 from tutelage.simulation.runs import Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
 from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 
-METHODS = ("overlaps", "weights")
+MANY = 1000  # runs from which a GPU pays
 LONG_SECONDS = 3600.0  # `simulate` warns above
-UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def simulate(
@@ -114,8 +114,7 @@ def simulate(
     """
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
     method, order = _method(method, weights, inputs), checks.known("order", order, ORDERS)
-    law = _inputs(problem, method, inputs)
-    starts = _starts(problem, start, weights)
+    law, starts = _inputs(problem, method, inputs), _starts(problem, start, weights)
     dim = _dim(problem, dim, starts, "start" if weights is None else "the weights", law)
     times = checks.as_times(times)
     steps, rows = steps_at(times, dim), law if isinstance(law, np.ndarray) else None
@@ -151,8 +150,11 @@ def simulate(
         keep=kept,
     )
     progress = checks.as_flag("progress", progress)
-    vectorized = run_together(request, together)
-    if vectorized:
+    if together is None:
+        together = method == "overlaps" and runs >= MANY and jax.default_backend() != "cpu"
+    if checks.as_flag("together", together) and method != "overlaps":
+        raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
+    if together:
         done = OverlapsMethod(request, together=True).run_together(progress)
     else:
         seconds = estimated_seconds(problem, dim, int(steps[-1]), runs, method, workers)
@@ -160,17 +162,17 @@ def simulate(
             warnings.warn(f"{duration_warning(seconds, int(steps[-1]), runs)}.", TutelageWarning, stacklevel=2)
         one = (OverlapsMethod if method == "overlaps" else WeightsMethod)(request).run
         done = run_in_threads(one, request, workers, progress)
-    trajectory = _as_trajectory(request, done, vectorized)
+    trajectory = _as_trajectory(request, done, together)
     _warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory:
-    problem, records = request.problem, done.records
+def _as_trajectory(request: Request, done: Runs, together: bool) -> Trajectory:
+    problem, (records, status, taken) = request.problem, done
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
     t = np.stack([np.asarray(start.blocks(problem)[2], dtype=float) for start in request.starts])
     T = np.einsum("l,slab->sab", request.field_weights, t)
-    begun = slice(0, done.status.size)
+    begun = slice(0, status.size)
     t, T = (t[0], T[0]) if len(request.starts) == 1 else (t[begun, None], T[begun, None])  # of all runs, or one each
     moving = bool(records.T.size)  # teachers that drift are recorded
     T = records.T if moving else T
@@ -178,22 +180,21 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     variables = {name: getattr(records, name) for name in names} | ({"T": T} if moving else {})
     parameters = records.readout, records.bias, request.times
     if isinstance(problem.inputs, Mixture):
-        shared = recorded_error.with_shares(problem, request.dims / request.dim)
-        both = recorded_error.errors_at_records(shared, records.r, records.q, t, *parameters)
+        both = recorded_error.errors_at_records(problem, records.r, records.q, t, *parameters, request.dim)
         error, loss = (x @ np.asarray(problem.inputs.probabilities) for x in both)
     else:
         error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, T, *parameters)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
-    settings |= {"together": True} if vectorized else {}
+    settings |= {"together": True} if together else {}
     return Trajectory(
         times=request.times,
         variables=variables,
         error=error,
         loss=loss,
-        status_code=done.status,
-        end_time=np.where(done.status == Status.FINISHED, float(request.times[-1]), done.taken / request.dim),
-        steps=done.taken,
+        status_code=status,
+        end_time=np.where(status == Status.FINISHED, float(request.times[-1]), taken / request.dim),
+        steps=taken,
         T=None if moving else T if T.ndim == 2 else T[:, 0],
         problem=problem,
         start=request.starts[0] if len(request.starts) == 1 else None,
@@ -204,27 +205,22 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
 
 def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Never silent about runs that did not finish."""
-    codes = np.asarray(trajectory.status_code)
-    diverged = Status.DIVERGED, DivergenceWarning, "diverged", "lower the learning rate"
-    interrupted = Status.INTERRUPTED, TutelageWarning, "were interrupted", "the finished ones are whole"
-    for status, category, word, fix in (diverged, interrupted):
+    codes, missing = np.asarray(trajectory.status_code), request.runs - np.size(trajectory.status_code)
+    words = f"were interrupted and {missing} never began" if missing else "were interrupted"
+    diverged = Status.DIVERGED, 0, DivergenceWarning, "diverged", "lower the learning rate"
+    interrupted = Status.INTERRUPTED, missing, TutelageWarning, words, "the finished ones are whole"
+    for status, others, category, words, fix in (diverged, interrupted):
         which = np.flatnonzero(codes == status)
-        if which.size or (status == Status.INTERRUPTED and codes.size < request.runs):
+        if which.size + others:
             first = float(np.min(np.asarray(trajectory.end_time)[which], initial=float(request.times[-1])))
-            missing = request.runs - codes.size if status == Status.INTERRUPTED else 0
-            also = f" and {missing} never began" if missing else ""
-            warnings.warn(
-                f"{which.size} of {request.runs} runs {word}{also}, the first at alpha = {first:.6g}; their later "
-                f"values are NaN, {fix}.",
-                category,
-                stacklevel=3,
-            )
+            when = f"the first at alpha = {first:.6g}; their later values are NaN, {fix}"
+            warnings.warn(f"{which.size} of {request.runs} runs {words}, {when}.", category, stacklevel=3)
 
 
 def _method(method: str | None, weights: object, inputs: object) -> str:
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
-    known = checks.known("method", method, METHODS)
+    known = checks.known("method", method, ("overlaps", "weights"))
     if known == "overlaps" and inputs is not None and not (isinstance(inputs, str) and inputs == "gaussian"):
         raise InputError("method='overlaps' holds for Gaussian inputs only, and inputs were given; use method='weights'.")
     return known
@@ -236,9 +232,7 @@ def _eigencoordinates(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) ->
     if isinstance(problem.inputs, HiddenManifold):
         W_teacher = problem.inputs.visible_teacher(W_teacher)
     basis = problem.inputs.basis
-    if basis is None:
-        return W, W_teacher
-    return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
+    return (W, W_teacher) if basis is None else (W @ basis.T, W_teacher @ basis.T)
 
 
 def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
@@ -258,9 +252,7 @@ def _starts(problem: Problem, start: Start | Sequence[Start] | None, weights: An
     """One Start, one for each run, or none if none was given."""
     if weights is not None:
         if start is not None:
-            raise InputError(
-                "start and weights are both given; weights already set the initial condition. Give one of them."
-            )
+            raise InputError("start and weights are both given; weights set the initial condition, too. Give one of them.")
         return [start_from_weights(problem, *require_pair(weights))]
     if start is None:
         return []
@@ -274,19 +266,15 @@ def _starts(problem: Problem, start: Start | Sequence[Start] | None, weights: An
 
 def _dim(problem: Problem, dim: int | None, starts: list[Start], origin: str, rows: str | np.ndarray) -> int:
     """N, from whatever knows it; all that know it must agree. origin: where the starts come from."""
-    known: dict[str, int] = {}
-    if dim is not None:
-        known["dim"] = checks.as_count("dim", dim)
-    for one in starts:
-        if one.dim is not None:
-            known[origin] = one.dim
+    known = [] if dim is None else [("dim", checks.as_count("dim", dim))]
+    known += [(origin, one.dim) for one in starts if one.dim is not None]
     if problem.inputs.known_dim is not None:
-        known["the inputs of the problem"] = problem.inputs.known_dim
+        known.append(("the inputs of the problem", problem.inputs.known_dim))
     elif isinstance(rows, np.ndarray):
-        known["the inputs"] = rows.shape[1]
+        known.append(("the inputs", rows.shape[1]))
     if not known:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
-    (first, value), *others = known.items()
+    (first, value), *others = known
     for name, other in others:
         if other != value:
             raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
@@ -301,9 +289,7 @@ def _dim(problem: Problem, dim: int | None, starts: list[Start], origin: str, ro
 def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str) -> None:
     basis = problem.inputs.basis
     if basis is None and problem.inputs.known_dim is not None:
-        raise InputError(
-            "the spectrum comes without its eigenvectors, which rows of data need; measure it again with from_data."
-        )
+        raise InputError("the spectrum has lost its eigenvectors, which rows of data need; measure it again with from_data.")
     columns = dim if basis is None else basis.shape[1]
     if rows.shape[1] != columns:
         raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")
@@ -326,15 +312,9 @@ def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, metho
     return step * steps * ceil(runs / (workers or cores()))
 
 
-def duration_in_words(duration: float) -> str:
-    """A duration to one digit or two, in its own unit."""
-    name, unit = next(((name, unit) for name, unit in UNITS.items() if duration >= 2 * unit), ("seconds", 1))
-    return f"{duration / unit:.2g} {name}" if duration < 100 * unit else f"{duration / unit:.0f} {name}"
-
-
 def duration_warning(duration: float, steps: float, runs: int) -> str:
     """What the estimate says and what shortens it."""
     return (
-        f"{runs} run{'s' * (runs != 1)} of {steps:.3g} steps will take about {duration_in_words(duration)}; "
+        f"{runs} run{'s' * (runs != 1)} of {steps:.3g} steps will take about {duration / 3600:.2g} hours; "
         "lower N, the last time or the number of runs"
     )

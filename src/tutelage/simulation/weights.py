@@ -16,7 +16,7 @@ teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,24 +29,19 @@ from tutelage.errors import Status
 from tutelage.problem import Mixture, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
-from tutelage.simulation import coordinates
+from tutelage.simulation import prepare
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
 from tutelage.simulation.numba_kernels import advance_weights, draw_normals
-from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream, write_overlaps
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream
 
 Rows = Float[np.ndarray, "samples N"]
 FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
 STRETCH = 4096  # steps whose rates are computed at once
 ORDERS = ("given", "shuffled", "sampled")
-
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # rows, unseen fields, noise and moves of samples (`_blocks`)
 Source = Callable[[int, int], Rows]  # samples first .. first + count - 1, in eigencoordinates
-
-
-def rows_per_block(problem: Problem, dim: int) -> int:
-    """Samples drawn at a time: whole episodes."""
-    return max(1, BLOCK // dim // problem.rule.samples) * problem.rule.samples
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -95,20 +90,6 @@ def given_rows(problem: Problem, data: np.ndarray, order: str, rng: np.random.Ge
     return rows
 
 
-class Block(NamedTuple):
-    """Samples first, first + 1, ... of a run, with all their random numbers.
-
-    unseen: what the inputs do not carry of the teacher's fields, empty if they carry all. noise: the numbers of labels, rules
-    and tasks. moves: zeta of teachers that drift, empty if they stay.
-    """
-
-    first: int
-    rows: Rows
-    unseen: Float[np.ndarray, "samples M"]
-    noise: Float[np.ndarray, "samples D"]
-    moves: Float[np.ndarray, "samples M N"]
-
-
 class WeightsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
@@ -118,13 +99,14 @@ class WeightsMethod:
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
-        self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
+        self.roots = [prepare.teacher_roots(problem, start) for start in request.starts]
         starts = request.starts if request.weights is None else []
-        self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in starts]
+        self.coordinates = [prepare.level_coordinates(problem, start, dims) for start in starts]
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
         self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
-        self.last, self.size = int(request.steps[-1]), rows_per_block(problem, request.dim)
+        self.last, T = int(request.steps[-1]), problem.rule.samples
+        self.size = max(1, BLOCK // request.dim // T) * T  # samples drawn at a time: whole episodes
 
     def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
@@ -132,17 +114,17 @@ class WeightsMethod:
         which, total = index % len(request.starts), self.last * B
         W, W_teacher = self._build(index, which)
         own = self._overlaps(W, W)
-        params = coordinates.initial_parameters(problem, request.starts[which])
+        params = prepare.initial_parameters(problem, request.starts[which])
         params = with_heads(params) if self.loop is None else params
-        lengths, bound = coordinates.lengths_of(problem, own, request.dims), coordinates.divergence_bound(own) * request.dim
+        lengths, bound = prepare.lengths_of(problem, own, request.dims), prepare.divergence_bound(own) * request.dim
         state: WeightsState = W, np.zeros_like(W), np.zeros_like(W), W_teacher, params
         take = self._in_numba if self.loop is None else self._in_jax
         self._write(records, 0, state)
-        for block in self._blocks(index, which, W_teacher, total):
-            begin, last = block.first, block.first + len(block.rows)
+        for first, drawn in self._blocks(index, which, W_teacher, total):
+            begin, last = first, first + len(drawn[0])
             while begin < last:
                 end = min(next_stop(request.steps, begin // B, last) * B, last)
-                state, taken = take(state, lengths, block, begin, end)
+                state, taken = take(state, lengths, first, drawn, begin, end)
                 if taken < end or not np.all(bound > state[0] ** 2):
                     return Status.DIVERGED, taken // B
                 if end % B == 0:
@@ -153,36 +135,41 @@ class WeightsMethod:
         return Status.FINISHED, self.last
 
     def _in_numba(
-        self, state: WeightsState, lengths: np.ndarray, block: Block, begin: int, end: int
+        self, state: WeightsState, lengths: np.ndarray, first: int, drawn: Drawn, begin: int, end: int
     ) -> tuple[WeightsState, int]:
-        """The state after samples begin .. end - 1 of a block (in place), and the samples seen."""
-        B, part = self.constants.batch, slice(begin - block.first, end - block.first)
+        """The state after samples begin .. end - 1 of a block (in place), and the samples seen. first: of the block."""
+        B, part = self.constants.batch, [x[begin - first : end - first] for x in drawn]
         step, stop = begin // B, (end - 1) // B + 1
         origin = step - step % STRETCH
         rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
-        drawn = (x[part] for x in block[1:])
-        seen = advance_weights(self.constants, self.table, *drawn, *state, self.mask, lengths, rates, begin)
+        seen = advance_weights(self.constants, self.table, *part, *state, self.mask, lengths, rates, begin)
         return state, begin + int(seen)
 
     def _in_jax(
-        self, state: WeightsState, lengths: np.ndarray, block: Block, begin: int, end: int
+        self, state: WeightsState, lengths: np.ndarray, first: int, drawn: Drawn, begin: int, end: int
     ) -> tuple[WeightsState, int]:
         """The same in JAX. Blocks are padded to one size, for one compilation; what is empty has one number per sample."""
-        size, first = min(self.size, max(1, self.last * self.constants.batch)), block.first
+        size = min(self.size, max(1, self.last * self.constants.batch))
 
         def padded(x: np.ndarray) -> np.ndarray:
-            x = x if len(x) else np.zeros((len(block.rows), 1))
+            x = x if len(x) else np.zeros((len(drawn[0]), 1))
             return np.pad(x, [(0, size - len(x)), *[(0, 0)] * (x.ndim - 1)])
 
         steps = np.arange(first, first + size) // self.constants.batch
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
         span = (np.asarray(n) for n in (first, begin - first, end - first))
         assert self.loop is not None
-        state = self.loop.advance(state, lengths, (*map(padded, block[1:]), rates), *span)
+        state = self.loop.advance(state, lengths, (*map(padded, drawn), rates), *span)
         return jax.tree.map(np.asarray, state), end
 
-    def _blocks(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int) -> Iterator[Block]:
-        """The samples of a run, and their random numbers."""
+    def _blocks(
+        self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int
+    ) -> Iterator[tuple[int, Drawn]]:
+        """Samples first, first + 1, ... of a run, with all their random numbers.
+
+        Rows; what they do not carry of the teacher's fields, empty if they carry all; the numbers of labels, rules and tasks;
+        zeta of teachers that drift, empty if they stay.
+        """
         request, problem, latent = self.request, self.request.problem, np.zeros((0, 0))
         inputs, labels, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, NOISE, DRIFT, UNSEEN))
         if self.features is not None:
@@ -206,7 +193,7 @@ class WeightsMethod:
                 rows, unseen = self._of_latent(rows, latent, W_teacher)
             elif problem.unseen is not None:
                 unseen = hidden.standard_normal((samples, problem.teacher.hidden)) @ unseen_root(problem).T
-            yield Block(first, rows, unseen, noise, self._moves(which, drift, samples))
+            yield first, (rows, unseen, noise, self._moves(which, drift, samples))
 
     def _of_latent(self, c: np.ndarray, latent: np.ndarray, W_teacher: np.ndarray) -> tuple[Rows, np.ndarray]:
         """Samples of a `HiddenManifold` with latent vectors c, and what they do not carry of the fields of one teacher."""
@@ -239,7 +226,7 @@ class WeightsMethod:
         if request.weights is not None:
             return request.weights[0].copy(), request.weights[1].copy()
         frame = stream(request.seed, index, FRAME)
-        vectors = coordinates.in_random_frames(self.coordinates[which], request.dims, frame)
+        vectors = prepare.in_random_frames(self.coordinates[which], request.dims, frame)
         W, W_teacher = np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
         if self.features is not None:
             amplitudes = np.repeat(np.sqrt(self.features.inputs.visible), request.dims)
@@ -255,4 +242,4 @@ class WeightsMethod:
         for at in np.flatnonzero(records.steps == taken):
             W, _, _, W_teacher, params = state
             r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
-            write_overlaps(records, at, self.request.field_weights, r, q, t, params.readout, params.bias)
+            records.write(at, r, q, t, params.readout, params.bias)

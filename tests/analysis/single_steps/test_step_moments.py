@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis.single_steps import _input_batches, coordinate_names, take_steps, theory_moments
-from tutelage.simulation.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.prepare import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))

@@ -1,0 +1,305 @@
+"""A problem and its start as the numbers that the loops work on: coordinates, constants of the step, and rates.
+
+Coordinates. Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a
+level enter only through the span of the vectors in it: M teachers, K students (and K velocities with momentum). In a basis
+of that span, scaled by 1/sqrt(n_l):
+    r_l = (student coordinates) (teacher coordinates)^T,   q_l = (student coordinates) (student coordinates)^T.
+Teachers come first and never move: their coordinates are M columns (lower triangular); students have M columns U and,
+beyond, a lower triangular Z. All that lies outside is isotropic to them. A level too small to have an outside (n_l below the
+span plus the columns that one batch adds) is held in its actual n_l coordinates.
+
+Rates. A schedule is evaluated at alpha = step / N, exactly, for the steps about to be taken (a table per stretch of steps, so
+that a long run needs no long table).
+"""
+
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+
+from tutelage import labels, losses, rules
+from tutelage._types import Array
+from tutelage.dynamics.order_parameters import initial_overlaps
+from tutelage.errors import InputError
+from tutelage.integrate.program import BOUND
+from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks
+from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.sample import unseen_root
+from tutelage.simulation import numba_kernels as codes
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants, TeacherTable
+
+Gram = Float[np.ndarray, "vectors vectors"]
+RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
+ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
+LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
+LOSSES = {
+    getattr(losses, name): getattr(codes, name.upper()) for name in ("Squared", "Absolute", "Huber", "Logistic", "Hinge")
+}
+UPDATES = {getattr(rules, name): getattr(codes, name.upper()) for name in ("Gradient", "Hebbian", "Perceptron", "AdaTron")}
+
+
+def level_coordinates(problem: Problem, start: Start, dims: Int[np.ndarray, " L"]) -> list[np.ndarray]:
+    """Per level, (M + K, d) with d = min(n_l, M + K): teachers first, then students; lower triangular if there is room."""
+    r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
+    grams = np.block([[t, np.swapaxes(r, 1, 2)], [r, q]])
+    return [_root((gram + gram.T) / 2, int(dims[i]), i, len(dims)) for i, gram in enumerate(grams)]
+
+
+def in_random_frames(
+    levels: list[np.ndarray], dims: Int[np.ndarray, " L"], rng: np.random.Generator
+) -> Float[np.ndarray, "vectors N"]:
+    """Vectors (M + K, N) with these coordinates in a random orthonormal frame of each eigenspace, teachers first."""
+    parts = []
+    for n, coordinate in zip(dims, levels, strict=True):
+        frame = np.linalg.qr(rng.standard_normal((n, coordinate.shape[1])))[0]
+        parts.append(np.sqrt(n) * coordinate @ frame.T)
+    return np.concatenate(parts, axis=1)
+
+
+def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vectors d"]:
+    """Coordinates of vectors with this Gram matrix in n dimensions."""
+    size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    unit = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(gram / np.outer(unit, unit))
+    rank = int(np.sum(values > RANK * max(values[-1], 1e-300)))
+    if rank > n:
+        where = f"level {level + 1}" if levels > 1 else "the network"
+        raise InputError(
+            f"the overlaps of the Start in {where} need {rank} dimensions, but it has only {n}; raise dim, or take a Start that "
+            "fits, such as random_start(problem, dim=dim)."
+        )
+    root = size[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    if n < gram.shape[0]:
+        return root[:, gram.shape[0] - n :]
+    return np.asarray(np.linalg.qr(root.T, mode="r")).T
+
+
+def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
+    """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
+    dim, K, M = int(dims.sum()), problem.student.hidden, problem.references.hidden
+    span = M + rows_of(problem)
+    added = max(min(problem.samples_per_step, K), M if drift_rate(problem) else 0)  # columns that a step adds
+    outside = dims - span >= added
+    lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
+    mask = problem.trainable_mask()
+    return LevelLayout(
+        width=np.where(outside, span, dims).astype(np.int64),
+        dof=np.where(outside, dims - span, 0).astype(np.int64),
+        field=np.sqrt(lam * share),
+        step=np.sqrt(lam / share) / dim,
+        share=share,
+        eigenvalue=np.ascontiguousarray(lam),
+        mask=np.ones((dims.size, K)) if mask is None else np.ascontiguousarray(mask),
+    )
+
+
+def drift_rate(problem: Problem) -> float:
+    """omega of teachers that drift; 0 if they stay."""
+    drift = problem.teacher.drift if isinstance(problem.teacher, Tasks) else None
+    return 0.0 if drift is None else float(np.asarray(drift.rate))
+
+
+def teacher_roots(problem: Problem, start: Start) -> Float[np.ndarray, "L M M"]:
+    """Factors F_l of the teachers' overlaps, t_l = F_l F_l^T: what a drift adds has these overlaps."""
+    values, vectors = np.linalg.eigh(np.asarray(start.blocks(problem)[2], dtype=float))
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+
+
+def rows_of(problem: Problem) -> int:
+    """Moving vectors: K students, and as many velocities with momentum."""
+    momentum = problem.sgd.momentum
+    moving = isinstance(momentum, SlowMomentum) or float(np.asarray(momentum)) > 0
+    return problem.student.hidden * (2 if moving else 1)
+
+
+class PlacedStart(NamedTuple):
+    """A start as the loops hold it. roots: of the teachers' overlaps. lengths: |w_k|^2 / N. bound: squared coordinates beyond
+    it have diverged."""
+
+    students: Float[np.ndarray, "L rows W"]
+    teachers: Float[np.ndarray, "L M columns"]
+    params: ParameterState
+    roots: Float[np.ndarray, "L M M"]
+    lengths: Float[np.ndarray, " K"]
+    bound: float
+
+
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+    """A start in the coordinates of its levels; velocities begin at rest."""
+    K, M = problem.student.hidden, problem.references.hidden
+    columns = int(np.max(np.where(layout.dof > 0, M, layout.width)))
+    students = np.zeros((dims.size, rows_of(problem), int(layout.width.max())))
+    teachers = np.zeros((dims.size, M, columns))
+    for level, coordinates in enumerate(level_coordinates(problem, start, dims)):
+        used = min(coordinates.shape[1], columns)
+        teachers[level, :, :used] = coordinates[:M, :used]
+        students[level, :K, : coordinates.shape[1]] = coordinates[M:]
+    lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
+    params, roots = initial_parameters(problem, start), teacher_roots(problem, start)
+    return PlacedStart(students, teachers, params, roots, lengths, divergence_bound(students))
+
+
+def divergence_bound(students: np.ndarray) -> float:
+    """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
+    return BOUND * (1.0 + float(np.max(students**2)))
+
+
+def initial_parameters(problem: Problem, start: Start) -> ParameterState:
+    """Readout and biases at the start, at rest."""
+    if start.bias is not None and not problem.biased:
+        raise InputError("the Start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
+    state = initial_overlaps(problem, start)[0]
+    readout, bias = np.array(state.readout), np.zeros(problem.student.hidden) if state.bias is None else np.array(state.bias)
+    rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
+    return ParameterState(readout, bias, *rest)
+
+
+def lengths_of(problem: Problem, q: Float[np.ndarray, "L K K"], dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, " K"]:
+    """|w_k|^2 / N of each student vector."""
+    lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
+    if problem.sgd.spherical and lengths.min() <= 0:
+        zero = int(lengths.argmin()) + 1
+        raise InputError(
+            f"spherical=True, but student {zero} starts at zero, which has no direction; move it away from zero."
+        )
+    return lengths
+
+
+class RateTable:
+    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads; last
+    kappa / N and the number of the label (standard deviation of its noise, quantile of a flip, slope).
+
+    The probabilities are summed up over the first tasks; a head that learns has 1, a frozen one 0.
+
+    A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
+    Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
+    Slow momentum (m <- (1 - gamma/N) m + k gradient, w <- w + m / N): force k (default gamma eta), push 1/N.
+    """
+
+    def __init__(self, problem: Problem, dim: int):
+        sgd, lr, self.dim, self._label = problem.sgd, problem.sgd.lr, dim, problem.labels
+        readout, bias = (lr if own is None else own for own in (sgd.readout_lr, sgd.bias_lr))
+        force, push, factor = 1.0, lr, 1.0
+        if isinstance(sgd.momentum, SlowMomentum):
+            slow, push = sgd.momentum, 1.0 / dim
+            force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
+        columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
+        self._columns: dict[int, Any] = {i: c if callable(c) else float(np.asarray(c)) for i, c in columns.items()}
+        tasks = isinstance(problem.teacher, Tasks)
+        self._tasks = eqx.Partial(_task_columns, problem.teacher) if tasks else None
+        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * tasks), 1.0 / dim, 1.0])
+        self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
+
+    def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
+        """For steps first .. last - 1."""
+        size = 1 << max(0, last - first - 1).bit_length()  # of times, for schedules: few shapes are compiled
+        times = np.minimum(np.arange(first, first + size), max(first, last - 1)) / self.dim
+        table = np.repeat(times[:, None], len(self._factor), axis=1)
+        for i, column in self._columns.items():
+            table[:, i] = _scheduled(column, times) if callable(column) else column
+        if self._tasks is not None:
+            table[:, 6:-2] = _scheduled(self._tasks, times)
+        table = table[: last - first]
+        if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
+            at = (first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))) / self.dim
+            raise InputError(f"a learning rate is negative or not finite at alpha = {at:g}; a schedule must be >= 0 there.")
+        if isinstance(self._label, labels.Sign):
+            table[:, -1] = -ndtri(table[:, -1])
+        return table * self._factor
+
+
+def _task_columns(tasks: Tasks, t: Any) -> Any:
+    """Sums of the probabilities of the first tasks, and whether the head of each task learns."""
+    learns = jnp.ones(tasks.count) if tasks.freeze_heads is None else jnp.ravel(tasks.head_rates(t))
+    return jnp.concatenate([jnp.cumsum(tasks.probabilities(t)), jnp.broadcast_to(learns, (tasks.count,))])
+
+
+@eqx.filter_jit
+def _scheduled(schedule: Any, times: np.ndarray) -> Array:
+    return jax.vmap(lambda t: jnp.asarray(schedule(t), float))(jnp.asarray(times))
+
+
+def has_kernels(problem: Problem) -> bool:
+    """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
+    known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
+    return problem.student.outputs == problem.references.outputs == 1 and known and not isinstance(problem.inputs, Mixture)
+
+
+def _codes_of(problem: Problem) -> dict[str, int]:
+    """What a sample does, as codes of the kernels. The loss matters to a rule that follows its gradient alone."""
+    return {
+        "student": _activation(problem.student.activation),
+        "label": codes.UNKNOWN if problem.has_noise_law else LABELS.get(type(problem.labels), codes.UNKNOWN),
+        "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
+        "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
+    }
+
+
+def _teacher_codes(problem: Problem) -> list[int]:
+    """The code of each task's teacher."""
+    return [_activation(one.references.activation) for one in problem.tasks]
+
+
+def _activation(activation: Activation) -> int:
+    if activation.polynomial is not None:
+        return codes.POLYNOMIAL
+    return ACTIVATIONS.get(activation.name, codes.UNKNOWN) if NAMED.get(activation.name) == activation else codes.UNKNOWN
+
+
+def _label_number(problem: Problem) -> tuple[Any, bool]:
+    """What the label of the kernels needs, a number or a schedule, and whether it takes a random number."""
+    kind = problem.labels
+    if isinstance(kind, labels.Logistic):
+        return kind.slope, True
+    number = kind.flip if isinstance(kind, labels.Sign) else 0.0 if problem.has_noise_law else problem.noise
+    return number, callable(number) or float(np.asarray(number)) > 0
+
+
+def teacher_table(problem: Problem) -> TeacherTable:
+    """The teachers as the numba loops see them."""
+    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
+    return TeacherTable(
+        activation=np.array(_teacher_codes(problem)),
+        coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
+        readout=np.ravel(np.array(problem.references.readout, dtype=float)),
+        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
+        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
+    )
+
+
+def step_constants(problem: Problem, dim: int) -> StepConstants:
+    """The constants of the step."""
+    sgd, teacher = problem.sgd, problem.references
+    slow = isinstance(sgd.momentum, SlowMomentum)
+    beta = 0.0 if slow else float(np.asarray(sgd.momentum))
+    keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
+    return StepConstants(
+        **_codes_of(problem),
+        student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
+        drift=drift_rate(problem) / dim,
+        teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
+        draws=_label_number(problem)[1],
+        loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
+        update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,
+        dim=dim,
+        batch=problem.samples_per_step,
+        momentum=slow or beta > 0,
+        keep=keep,
+        beta=beta,
+        train_readout=problem.student.train_readout,
+        train_bias=problem.student.train_bias,
+        spherical=sgd.spherical,
+    )
+
+
+def with_heads(params: ParameterState) -> ParameterState:
+    """Parameters as the numba loops see them: the readout with an axis of heads, the same memory."""
+    readouts = {name: x.reshape(-1, x.shape[-1]) for name, x in params._asdict().items() if name.startswith("readout")}
+    return params._replace(**readouts)
