@@ -84,12 +84,12 @@ def test_gaussian_samples_have_the_moments_of_their_class():
         (laws[gap.FULL], data.covariances),
         (laws[gap.THEORY], [np.diag(v) for v in data.variances]),
     ):
-        drawn, labels = law.draw(which, rng)
+        drawn, numbers = law.samples(which, rng, np.random.default_rng(0))
         for c in range(2):
             own = drawn[which == c]
             np.testing.assert_allclose(own.mean(0), data.means[c], atol=0.06)
             np.testing.assert_allclose(np.cov(own.T), expected[c], atol=0.1)
-            assert np.all(labels[which == c] == 2 * c - 1)
+            assert np.all(numbers[which == c, 0] == 2 * c - 1)  # the labels come first
 
 
 def test_the_loop_is_plain_sgd_on_the_samples():

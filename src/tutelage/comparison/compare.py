@@ -101,14 +101,13 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         """The report as a rich renderable: both tables, the remarks, and the verdict last, where one looks first."""
         from rich.box import SIMPLE_HEAD
         from rich.console import Group
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
         grids = []
         for head, rows in ((CURVE, self.curve_rows()), (WORST, self.worst_rows())):
-            grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, header_style="")
-            for i, name in enumerate(head):
-                grid.add_column(name, justify="left" if i == 0 else "right", no_wrap=i > 0)
+            columns = [head[0], *(Column(name, justify="right", no_wrap=True) for name in head[1:])]
+            grid = Table(*columns, box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, header_style="")
             for row in rows:
                 grid.add_row(*row)
             grids.append(grid)

@@ -30,7 +30,7 @@ from tutelage.problem.traits import MIXTURES
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.jax_steps import WeightsLoop, respond
 from tutelage.simulation.numba_kernels import ParameterState
-from tutelage.simulation.prepare import RateTable, initial_parameters, step_constants
+from tutelage.simulation.prepare import RateTable, initial_parameters, level_overlaps, matrix_roots, step_constants
 from tutelage.simulation.runs import next_stop
 from tutelage.storage import error_name
 from tutelage.times import linear_times, steps_at
@@ -125,9 +125,8 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         lines.append("not Gaussian: fields have other moments (zero for Gaussian ones)")
         lines += [f"    {name}: {shape}" for name, shape in data.field_shapes.items()]
         if data.teacher is not None:
-            lines.append(
-                "    the part of y that the teacher leaves unexplained depends on x; the theory takes it as independent"
-            )
+            rest = "the part of y that the teacher leaves unexplained depends on x"
+            lines.append(f"    {rest}; the theory takes it as independent")
         return lines
 
 
@@ -148,7 +147,7 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     times, seed = checks.as_times(times), checks.as_count("seed", seed, least=0)
     runs = checks.as_count("runs", runs, least=2)
     W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
-    r, q, t = (data.level_overlaps(a, b) for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher)))
+    r, q, t = (level_overlaps(a, b, data.level_sizes) for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher)))
     start = Start(R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2)  # no dim: what finite N does is measured
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
@@ -178,7 +177,7 @@ def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Genera
 
 
 class _Law:
-    """A law of samples: `draw` makes inputs and labels that stand for given rows of the data.
+    """A law of samples.
 
     roots: of the Gaussian covariance of each class, standard deviations (C, D) or matrices (C, D, D); None: the data themselves.
     labeled: do samples bring their labels? Otherwise a teacher makes them.
@@ -186,36 +185,32 @@ class _Law:
 
     def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):
         self.data, self.roots, self.normals = data, roots, normals_needed(problem)
-        self.x, self.labels = data.held
-        self.labeled = data.labels is not None
+        (self.x, self.labels), self.labeled = data.held, data.labels is not None
         self.targets = None if data.classes is None else np.asarray(problem.targets, dtype=float)
 
-    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-        data, labels = self.data, self.labels[which]
-        if self.roots is None:
-            return self.x[which], labels if self.targets is None else self.targets[labels]
-        classes = labels if data.classes is not None else np.zeros(which.shape, dtype=int)
-        x = rng.standard_normal((*which.shape, data.dim))
-        if self.roots.ndim == 2:
-            x *= self.roots[classes]
-        else:
-            for c, root in enumerate(self.roots):
-                x[classes == c] = x[classes == c] @ root.T
-        x += data.means[classes]
-        teacher = data.grouped_teacher if self.roots.ndim == 2 else data.teacher_weights
-        if teacher is not None:
-            unseen = np.sqrt(1 - data.explained) * rng.standard_normal(which.shape)
-            return x, x @ teacher[0] / np.sqrt(data.dim) + unseen
-        return x, None if self.targets is None else self.targets[classes]
-
     def samples(
-        self, which: np.ndarray, rng: np.random.Generator, noise: np.random.Generator
+        self, which: Int[np.ndarray, "*n"], rng: np.random.Generator, noise: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs, and the random numbers of label and rule; labels that samples bring come first."""
-        x, labels = self.draw(which, rng)
+        """Inputs that stand for given rows of the data, and the random numbers of label and rule, after labels if labeled."""
+        data, labels = self.data, self.labels[which]
+        classes = labels if data.classes is not None else np.zeros(which.shape, dtype=int)
+        if self.roots is None:
+            x = self.x[which]
+        else:
+            x, teacher = rng.standard_normal((*which.shape, data.dim)), data.teacher_weights
+            if self.roots.ndim == 2:
+                x, teacher = x * self.roots[classes], data.grouped_teacher
+            else:
+                for c, root in enumerate(self.roots):
+                    x[classes == c] = x[classes == c] @ root.T
+            x += data.means[classes]
+            if teacher is not None:
+                unseen = np.sqrt(1 - data.explained) * rng.standard_normal(which.shape)
+                labels = x @ teacher[0] / np.sqrt(data.dim) + unseen
         xi = noise.standard_normal((*which.shape, self.normals))
-        if labels is None or not self.labeled:
+        if not self.labeled:
             return x, xi
+        labels = labels if self.targets is None else self.targets[classes]
         return x, np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
 
 
@@ -223,8 +218,7 @@ def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
     """The laws to compare, from that of the theory to that of the samples."""
     laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
     if max(data.off_diagonal, data.grouping_error) > NONE:
-        values, vectors = np.linalg.eigh(data.covariances)
-        laws[FULL] = _Law(data, problem, vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+        laws[FULL] = _Law(data, problem, matrix_roots(data.covariances))
     return laws | {SAMPLES: _Law(data, problem, None)}
 
 
@@ -251,10 +245,7 @@ def _train(
     """Error and loss at the recorded steps of SGD on samples of this law, all runs at once."""
     D, B = W.shape[1], problem.samples_per_step
     constants, table = step_constants(problem, D), RateTable(problem, D)
-    mask = problem.trainable_mask()
-    mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
-    response = _respond_to_labels if law.labeled else respond
-    loop = WeightsLoop(problem, constants, mask, law.data.level_sizes, response)
+    loop = WeightsLoop(problem, constants, law.data.level_sizes, _respond_to_labels if law.labeled else respond)
     advance = jax.jit(jax.vmap(loop.advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
     lengths, last = np.sum(W**2, axis=1) / D, int(steps[-1])
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)

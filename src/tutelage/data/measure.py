@@ -24,6 +24,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning, ValidityWarning, explained, kind_of
 from tutelage.problem import Inputs, Mixture, Network, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import as_rows
+from tutelage.simulation.prepare import level_overlaps
 
 if TYPE_CHECKING:
     from tutelage.data.gap import DataComparison
@@ -211,9 +212,7 @@ class Data(AnalysisResult, figure="plot_data"):
         CrossEntropy()
         """
         if not isinstance(student, Network):
-            raise InputError(
-                f"student is {kind_of(student)}; it must be a Network, such as Network(2, 'linear', outputs=2)."
-            )
+            raise InputError(f"student is {kind_of(student)}; it must be a Network, such as Network(2, 'erf').")
         if self.labels is None and teacher is None:
             raise InputError("the data have no labels; give a teacher, such as Network(2, 'erf'), that labels them.")
         if self.labels is not None and teacher is not None:
@@ -265,9 +264,8 @@ class Data(AnalysisResult, figure="plot_data"):
             sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
             lines[1] = f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"
         if self.teacher is not None:
-            lines.append(
-                f"      a linear teacher, which explains {self.explained:.1%} of the variance of y; the rest is unseen"
-            )
+            share = f"{self.explained:.1%} of the variance of y"
+            lines.append(f"      a linear teacher, which explains {share}; the rest is unseen")
         lines.append("thrown away")
         if spectrum.dropped:
             means = f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
@@ -279,23 +277,15 @@ class Data(AnalysisResult, figure="plot_data"):
         lines.append("  all moments beyond the second (zero for Gaussian fields)")
         lines += [f"    {name}: {shape}" for name, shape in self.field_shapes.items()]
         if self.classes is not None:
-            lines.append(
-                f"scale: the longest class mean is {self.mean_length:.2f}, or {self.mean_length / np.sqrt(self.dim):.2f} "
-                "sqrt(N); the theory assumes O(1)"
-            )
+            length = f"{self.mean_length:.2f}, or {self.mean_length / np.sqrt(self.dim):.2f} sqrt(N)"
+            lines.append(f"scale: the longest class mean is {length}; the theory assumes O(1)")
         return "\n".join(lines)
 
     def _mixture(self, labels: Numbers) -> Inputs:
         """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
         means, first = np.sqrt(self.dim) * self.means, np.cumsum([0, *self.level_sizes[:-1]])
         laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, first]]
-        return Mixture(np.eye(len(means)), self.level_overlaps(means, means), self.probabilities, laws, labels)
-
-    def level_overlaps(self, a: Float[np.ndarray, "A D"], b: Float[np.ndarray, "B D"]) -> Float[np.ndarray, "L A B"]:
-        """Overlaps of vectors in each level."""
-        edges = np.cumsum(self.level_sizes)[:-1]
-        parts = zip(np.split(a, edges, axis=1), np.split(b, edges, axis=1), strict=True)
-        return np.stack([x @ y.T / x.shape[1] for x, y in parts])
+        return Mixture(np.eye(len(means)), level_overlaps(means, means, self.level_sizes), self.probabilities, laws, labels)
 
 
 def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
@@ -372,7 +362,7 @@ def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.nda
     labels = (real - mean) / spread
     data = replace(data, labels=labels, teacher_weights=np.sqrt(data.dim) * slopes[None], explained=explained)
     assert data.grouped_teacher is not None
-    gram = data.level_overlaps(data.grouped_teacher, data.grouped_teacher)
+    gram = level_overlaps(data.grouped_teacher, data.grouped_teacher, data.level_sizes)
     return replace(data, teacher=Network(1, "linear", gram=gram, unseen=[[1 - explained]]))
 
 

@@ -62,7 +62,7 @@ def from_counters(step: OverlapsStep, problem: Problem, keys: Keys, first: Numpy
         return jnp.moveaxis(factor.at[:, np.arange(size), np.arange(size)].set(lengths), 3, 1)
 
     sizes = B * W * L, B * D, J * (J - 1) // 2 * L
-    normals, noise, below = jnp.split(normal(keys, at, np.arange(sum(sizes))), np.cumsum(sizes[:2]), axis=1)
+    normals, noise, below = jnp.split(as_normal(uniform(keys, at, np.arange(sum(sizes)))), np.cumsum(sizes[:2]), axis=1)
     normals = normals.reshape(steps, B, W, L, runs).swapaxes(2, 3) * there
     noise = noise.reshape(steps, B, D, runs)
     unseen = jax.vmap(lambda x: _unseen(problem, x), -1, -1)(noise)
@@ -70,7 +70,7 @@ def from_counters(step: OverlapsStep, problem: Problem, keys: Keys, first: Numpy
     if not step.drifts:
         return Draws(normals, noise, unseen, outside, None, None)
     sizes = L * M * W, M * (M - 1) // 2 * L
-    moves, below = jnp.split(normal(keys, at, FAR + np.arange(sum(sizes))), [sizes[0]], axis=1)
+    moves, below = jnp.split(as_normal(uniform(keys, at, FAR + np.arange(sum(sizes)))), [sizes[0]], axis=1)
     moves = moves.reshape(steps, L, M, W, runs) * there[:, None]
     return Draws(normals, noise, unseen, outside, moves, bartlett(M, below, FAR + sum(sizes)) if any(step.outer) else None)
 
@@ -97,11 +97,6 @@ def uniform(keys: Keys, steps: Int[Array, " steps"], numbers: np.ndarray) -> Arr
     high, low = (x.astype(jnp.uint64) for x in threefry2x32_p.bind(*counters))
     bits = (high << 20) | (low >> 12)  # the digits of a number between 1 and 2
     return jax.lax.bitcast_convert_type(ONE | bits, jnp.float64) - (1.0 - TINY)
-
-
-def normal(keys: Keys, steps: Int[Array, " steps"], numbers: np.ndarray) -> Array:
-    """(steps, *numbers.shape, runs): standard normal numbers."""
-    return as_normal(uniform(keys, steps, numbers))
 
 
 def as_normal(u: Array) -> Array:

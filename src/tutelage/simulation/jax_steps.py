@@ -266,16 +266,11 @@ class WeightsLoop(eqx.Module):
     response: Callable[..., Update] = eqx.field(static=True)
 
     def __init__(
-        self,
-        problem: Problem,
-        constants: StepConstants,
-        mask: np.ndarray,
-        dims: np.ndarray,
-        response: Callable[..., Update] = respond,
+        self, problem: Problem, constants: StepConstants, dims: np.ndarray, response: Callable[..., Update] = respond
     ):
         self.problem, self.constants, self.response = as_arrays(problem), as_data(constants), response
-        self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
-        self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
+        self.eigenvalues, mask = np.repeat(np.asarray(problem.inputs.eigenvalues, float), dims), problem.trainable_mask()
+        self.mask = np.ones((1, self.eigenvalues.size)) if mask is None else np.repeat(mask, dims, axis=0).T
 
     @eqx.filter_jit
     def advance(

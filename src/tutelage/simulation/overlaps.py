@@ -110,9 +110,10 @@ class OverlapsMethod:
 
         try:
             self._write_state(records, 0, state)
+            drawn, rates = draw(0), self.rates.table(0, block)
             while going and taken < self.last:
                 first = taken - taken % block
-                if taken == first:
+                if taken == first > 0:
                     drawn, rates = draw(first), self.rates.table(first, first + block)
                 stop = next_stop(records.steps, taken, min(first + block, self.last))
                 whole = block if stop - taken == block and jax.default_backend() != "cpu" else None

@@ -34,13 +34,10 @@ from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants, TeacherTable
 
-Gram = Float[np.ndarray, "vectors vectors"]
 RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
 LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
-LOSSES = {
-    getattr(losses, name): getattr(codes, name.upper()) for name in ("Squared", "Absolute", "Huber", "Logistic", "Hinge")
-}
+LOSSES = {getattr(losses, n): getattr(codes, n.upper()) for n in ("Squared", "Absolute", "Huber", "Logistic", "Hinge")}
 UPDATES = {getattr(rules, name): getattr(codes, name.upper()) for name in ("Gradient", "Hebbian", "Perceptron", "AdaTron")}
 
 
@@ -62,7 +59,7 @@ def in_random_frames(
     return np.concatenate(parts, axis=1)
 
 
-def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vectors d"]:
+def _root(gram: Float[np.ndarray, "v v"], n: int, level: int, levels: int) -> Float[np.ndarray, "v d"]:
     """Coordinates of vectors with this Gram matrix in n dimensions."""
     size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     unit = np.where(size > 0, size, 1.0)
@@ -78,6 +75,15 @@ def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vec
     if n < gram.shape[0]:
         return root[:, gram.shape[0] - n :]
     return np.asarray(np.linalg.qr(root.T, mode="r")).T
+
+
+def level_overlaps(
+    a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"], dims: Int[np.ndarray, " L"]
+) -> Float[np.ndarray, "L A B"]:
+    """a P_l b^T / n_l for every level."""
+    edges = np.cumsum(dims)[:-1]
+    parts = zip(np.split(a, edges, axis=1), np.split(b, edges, axis=1), strict=True)
+    return np.stack([x @ y.T / x.shape[1] for x, y in parts])
 
 
 def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
@@ -105,9 +111,9 @@ def drift_rate(problem: Problem) -> float:
     return 0.0 if drift is None else float(np.asarray(drift.rate))
 
 
-def teacher_roots(problem: Problem, start: Start) -> Float[np.ndarray, "L M M"]:
-    """Factors F_l of the teachers' overlaps, t_l = F_l F_l^T: what a drift adds has these overlaps."""
-    values, vectors = np.linalg.eigh(np.asarray(start.blocks(problem)[2], dtype=float))
+def matrix_roots(grams: Float[np.ndarray, "L n n"]) -> Float[np.ndarray, "L n n"]:
+    """Factors F_l of matrices F_l F_l^T: vectors F_l z with Gaussian z have these overlaps, or this covariance."""
+    values, vectors = np.linalg.eigh(grams)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
@@ -141,13 +147,8 @@ def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], lay
         teachers[level, :, :used] = coordinates[:M, :used]
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
     lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
-    params, roots = initial_parameters(problem, start), teacher_roots(problem, start)
-    return PlacedStart(students, teachers, params, roots, lengths, divergence_bound(students))
-
-
-def divergence_bound(students: np.ndarray) -> float:
-    """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
-    return BOUND * (1.0 + float(np.max(students**2)))
+    params, roots = initial_parameters(problem, start), matrix_roots(start.blocks(problem)[2])
+    return PlacedStart(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
 
 
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:

@@ -38,12 +38,16 @@ def errors_at_records(
     if isinstance(problem.inputs, Mixture) and dim is not None:
         shared = problem.inputs.with_shares(problem.inputs.level_dims(dim) / dim)
         problem = eqx.tree_at(lambda p: p.inputs, problem, shared)
-    axes = 3 if isinstance(problem.inputs, Mixture) else 2
+    inputs, teacher, axes, each = problem.inputs, problem.teacher, 2, ()  # each: the axis of tasks or of classes, if any
+    if isinstance(inputs, Mixture):
+        axes, each = 3, (inputs.classes,)
+    elif isinstance(teacher, Tasks):
+        each = (teacher.count,)
     lead = R.shape[:-axes]
     T = np.broadcast_to(T, (*lead, *T.shape[-axes:]))
     states = [x.reshape(-1, *x.shape[len(lead) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, lead))]
     known = np.flatnonzero(np.isfinite(states[0]).reshape(len(states[0]), -1).all(axis=1))
-    found = np.full((2, len(states[0]), *_values(problem)), np.nan)
+    found = np.full((2, len(states[0]), *each), np.nan)
     moments = moments_for(problem)
     nodes, on_cpu = by_nodes(moments) is not None, jax.default_backend() == "cpu"
     costly, single = nodes or by_quadrature(moments), nodes and on_cpu  # nodes fill the cores of a CPU with one state
@@ -66,13 +70,6 @@ def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classe
     r, q, t, v, b = (np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], v, b))
     dim = trajectory.dim if trajectory.kind == "simulation" else None
     return errors_at_records(problem, r, q, t, v, b, trajectory.times, dim)[0]
-
-
-def _values(problem: Problem) -> tuple[int, ...]:
-    """The axis of tasks or of classes that errors have, if any."""
-    if isinstance(problem.inputs, Mixture):
-        return (problem.inputs.classes,)
-    return (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
 
 
 @eqx.filter_jit

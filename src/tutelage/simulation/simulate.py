@@ -24,7 +24,7 @@ from tutelage.problem import Mixture, Problem, Start, random_start, start_from_w
 from tutelage.problem.inputs import HiddenManifold, as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
-from tutelage.problem.start import require_pair, require_start
+from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.simulation import recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
@@ -134,6 +134,10 @@ def simulate(
         checks.require_memory(f"a batch of {batch} samples", numbers, "Use a smaller batch.")
     require_rates_on(problem, times, solved=False)
     require_tasks_on(problem, times)
+    given = None
+    if weights is not None and method == "weights":
+        W, W_teacher = (np.concatenate(levels, axis=1) for levels in weights_by_level(problem, *weights))
+        given = W, W_teacher
     request = Request(
         problem=problem,
         method=method,
@@ -144,7 +148,7 @@ def simulate(
         runs=runs,
         seed=checks.as_count("seed", seed, least=0),
         starts=starts or [random_start(problem, dim)],
-        weights=None if weights is None or method == "overlaps" else _eigencoordinates(problem, weights),
+        weights=given,
         inputs=law,
         order=order,
         keep=kept,
@@ -226,15 +230,6 @@ def _method(method: str | None, weights: object, inputs: object) -> str:
     return known
 
 
-def _eigencoordinates(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
-    """W and W*, rotated into the eigenvectors of the inputs."""
-    W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
-    if isinstance(problem.inputs, HiddenManifold):
-        W_teacher = problem.inputs.visible_teacher(W_teacher)
-    basis = problem.inputs.basis
-    return (W, W_teacher) if basis is None else (W @ basis.T, W_teacher @ basis.T)
-
-
 def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     """A law's name, rows, or "features": the samples of a `HiddenManifold` itself, unless other ones are asked for."""
     if inputs is None and isinstance(problem.inputs, HiddenManifold) and method == "weights":
@@ -305,16 +300,12 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:
     """The estimated time of `runs` runs of so many steps, spread over the workers (default: the cores)."""
     K, M, L, B = problem.student.hidden, problem.references.hidden, problem.inputs.levels, problem.samples_per_step
-    if method == "overlaps":
-        step = 1e-6 * (1 + B) + 1e-8 * B * L * (K + M) ** 2
-    else:
-        step = 1e-8 * B * dim * (1 + (2 * K + M) / 10)
+    by_overlaps, by_weights = 1e-6 * (1 + B) + 1e-8 * B * L * (K + M) ** 2, 1e-8 * B * dim * (1 + (2 * K + M) / 10)
+    step = by_overlaps if method == "overlaps" else by_weights
     return step * steps * ceil(runs / (workers or cores()))
 
 
 def duration_warning(duration: float, steps: float, runs: int) -> str:
     """What the estimate says and what shortens it."""
-    return (
-        f"{runs} run{'s' * (runs != 1)} of {steps:.3g} steps will take about {duration / 3600:.2g} hours; "
-        "lower N, the last time or the number of runs"
-    )
+    work = f"{runs} run{'s' * (runs != 1)} of {steps:.3g} steps"
+    return f"{work} will take about {duration / 3600:.2g} hours; lower N, the last time or the number of runs"

@@ -5,12 +5,11 @@ about BLOCK numbers and are used once; nothing of the size samples x N is ever h
 the plain loop
     Delta = y - sum_k v_k g(w_k.x/sqrt(N)),   w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x.
 
-Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance: gaussian, rademacher (signs),
-uniform, student_t (five degrees of freedom) or student_t3 (three: an infinite fourth moment, and with it an infinite
-variance of one step). Or they are rows of an array, which is then the user's x itself; with a spectrum measured on data,
-rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so that the samples of a run
-depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what they do not carry of the
-teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
+Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance (LAWS; student_t3 has an
+infinite fourth moment, and with it an infinite variance of one step). Or they are rows of an array, the user's x itself; with
+a spectrum measured on data, rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so
+that the samples of a run depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what
+they do not carry of the teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 """
 
 import itertools
@@ -26,13 +25,14 @@ from scipy.special import ndtr
 
 from tutelage import checks
 from tutelage.errors import Status
+from tutelage.integrate.program import BOUND
 from tutelage.problem import Mixture, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import prepare
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
 from tutelage.simulation.numba_kernels import advance_weights, draw_normals
-from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, teacher_table, with_heads
 from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream
 
 Rows = Float[np.ndarray, "samples N"]
@@ -99,12 +99,12 @@ class WeightsMethod:
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
-        self.roots = [prepare.teacher_roots(problem, start) for start in request.starts]
+        self.roots = [prepare.matrix_roots(start.blocks(problem)[2]) for start in request.starts]
         starts = request.starts if request.weights is None else []
         self.coordinates = [prepare.level_coordinates(problem, start, dims) for start in starts]
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
+        self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, dims)
         self.last, T = int(request.steps[-1]), problem.rule.samples
         self.size = max(1, BLOCK // request.dim // T) * T  # samples drawn at a time: whole episodes
 
@@ -113,10 +113,10 @@ class WeightsMethod:
         request, problem, B = self.request, self.request.problem, self.constants.batch
         which, total = index % len(request.starts), self.last * B
         W, W_teacher = self._build(index, which)
-        own = self._overlaps(W, W)
+        own = level_overlaps(W, W, request.dims)
         params = prepare.initial_parameters(problem, request.starts[which])
         params = with_heads(params) if self.loop is None else params
-        lengths, bound = prepare.lengths_of(problem, own, request.dims), prepare.divergence_bound(own) * request.dim
+        lengths, bound = prepare.lengths_of(problem, own, request.dims), BOUND * (1.0 + np.max(own**2)) * request.dim
         state: WeightsState = W, np.zeros_like(W), np.zeros_like(W), W_teacher, params
         take = self._in_numba if self.loop is None else self._in_jax
         self._write(records, 0, state)
@@ -233,13 +233,8 @@ class WeightsMethod:
             W_teacher = self.features.with_amplitudes(W_teacher, amplitudes)
         return W, W_teacher
 
-    def _overlaps(self, a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "L A B"]:
-        """a P_l b^T / n_l for every level."""
-        spans = itertools.pairwise([0, *np.cumsum(self.request.dims)])
-        return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
-
     def _write(self, records: Records, taken: int, state: WeightsState) -> None:
         for at in np.flatnonzero(records.steps == taken):
             W, _, _, W_teacher, params = state
-            r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
+            r, q, t = (level_overlaps(a, b, self.request.dims) for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher)))
             records.write(at, r, q, t, params.readout, params.bias)
