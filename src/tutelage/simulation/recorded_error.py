@@ -35,14 +35,14 @@ def errors_at_records(
     Several tasks have a last axis of tasks, a mixture one of classes. R, Q and T of a mixture are r, q and t per level. dim: N,
     if the levels of a mixture hold whole numbers of dimensions.
     """
-    if isinstance(problem.inputs, Mixture) and dim is not None:
-        shared = problem.inputs.with_shares(problem.inputs.level_dims(dim) / dim)
-        problem = eqx.tree_at(lambda p: p.inputs, problem, shared)
-    inputs, teacher, axes, each = problem.inputs, problem.teacher, 2, ()  # each: the axis of tasks or of classes, if any
-    if isinstance(inputs, Mixture):
-        axes, each = 3, (inputs.classes,)
-    elif isinstance(teacher, Tasks):
-        each = (teacher.count,)
+    axes, each = 2, ()  # each: the axis of tasks or of classes, if any
+    if isinstance(problem.inputs, Mixture):
+        axes, each = 3, (problem.inputs.classes,)
+        if dim is not None:
+            shared = problem.inputs.with_shares(problem.inputs.level_dims(dim) / dim)
+            problem = eqx.tree_at(lambda p: p.inputs, problem, shared)
+    elif isinstance(problem.teacher, Tasks):
+        each = (problem.teacher.count,)
     lead = R.shape[:-axes]
     T = np.broadcast_to(T, (*lead, *T.shape[-axes:]))
     states = [x.reshape(-1, *x.shape[len(lead) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, lead))]
