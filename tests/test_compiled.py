@@ -31,7 +31,7 @@ def by_kernel(one, start, times=TIMES, flow=False, max_steps=10_000):
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=10_000):
     options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
-    raw = program.integrate(as_arrays(one), moments, as_arrays(start), padded(times, moments), tolerances(), options)
+    raw = program.integrate(as_arrays(one), moments, as_arrays(start), padded(times), tolerances(), options)
     return first_times(raw, times.size)
 
 

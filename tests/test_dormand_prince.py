@@ -203,7 +203,7 @@ def test_the_same_curve_as_by_diffrax(name):
             as_arrays(problem),
             moments,
             as_arrays(start),
-            padded(times, moments),
+            padded(times),
             tolerances(),
             Options(False, "explicit", True, gradient),
         )

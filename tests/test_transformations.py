@@ -116,8 +116,24 @@ def test_equal_shapes_compile_once(compilations):
     tu.solve(relu, START, TIMES[:-1])  # up to a standard count, the number of times is data, too
     tu.solve(relu, START, TIMES, rtol=1e-7)
     assert compilations == []
+    tu.solve(relu, tu.Start(R, Q), TIMES)  # the way to give an initial condition is none of its shape
+    tu.solve(relu, tu.Start(R[None], Q[None], T[None], readout=[1.0, 0.5], dim=100), TIMES)
+    assert compilations == []
     tu.solve(relu, START, np.linspace(0.0, 1.0, 300))  # control: another shape is another program
     assert len(compilations) > 0
+
+
+def test_averages_over_nodes_compile_once_for_any_number_of_times(compilations):
+    unit = tu.Network(1, "linear")
+    problem, start = tu.Problem(unit, unit, loss="logistic", labels="sign", sgd=tu.SGD(lr=0.5)), tu.Start([[0.3]], [[0.5]])
+    many = tu.solve(problem, start, np.linspace(0.0, 2.0, 21))
+    compilations.clear()
+    few = tu.solve(problem, start, [0.0, 1.0, 2.0])
+    assert compilations == []
+    for name in ("error", "loss"):
+        curve = getattr(many, name)
+        assert np.isfinite(curve).all()
+        np.testing.assert_allclose(getattr(few, name), curve[::10], rtol=1e-7)
 
 
 def test_a_trajectory_is_a_pytree():

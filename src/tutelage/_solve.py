@@ -260,7 +260,7 @@ def symmetry_warning(problem: Problem, start: Start, blocks: Blocks) -> str | No
     if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
         return None
     v = np.asarray(start.readout_of(problem))
-    bias = problem.student.bias if start.bias is None else start.bias
+    bias = start.bias_of(problem)
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
     v = np.concatenate([v.reshape(-1, v.shape[-1]), problem.rule.unit_marks(problem.student.readout)])
     for i, j in itertools.combinations(range(r.shape[1]), 2):
@@ -485,7 +485,7 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = program.padded(times, moments) if on_cpu else times, tolerances, options
+    shared = program.padded(times) if on_cpu else times, tolerances, options
 
     def some(first: int) -> Raw:
         which = np.minimum(np.arange(first, first + size), count - 1)

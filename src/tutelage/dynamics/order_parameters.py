@@ -319,10 +319,7 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[An
     xp: Any = jnp if checks.is_traced(problem, start) else np
     as_array = lambda x: xp.asarray(x, float)  # noqa: E731
     r, q, t = (as_array(x) for x in start.blocks(problem))
-    readout = as_array(start.readout_of(problem))
-    bias = problem.student.bias if start.bias is None else start.bias
-    if bias is None and problem.biased:
-        bias = np.zeros(problem.student.hidden)
+    readout, bias = as_array(start.readout_of(problem)), start.bias_of(problem)
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
     velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
     return Overlaps(r, q, readout, None if bias is None else as_array(bias), velocity), t

@@ -45,8 +45,8 @@ GROWN = 1e2  # a step that has become too short to take after this much growth i
 SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
-AT_ONCE, MOST_AT_ONCE = 2**17, 8  # points over which the error is averaged at once, and recorded times
-COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
+AT_ONCE, TIMES_AT_ONCE = 2**17, 8  # points over which the error is averaged at once, and recorded times
+COUNTS = (256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
 
 # An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
 # STABLE / (eta lam_max |v|^2) long. The stiff one takes a few hundred steps whatever the spectrum, but each also needs the
@@ -94,9 +94,12 @@ def run(
     options: Options,
 ) -> Raw:
     """A solve by the machine code or the program; NumPy arrays unless something is traced. blocks: r, q, t per level."""
-    if blocks is not None and has_machine_code(problem, moments, options) and not checks.is_traced(start):
-        return run_committee(problem, moments, start, blocks, times, tolerances, options)
-    raw = integrate(as_arrays(problem), moments, as_arrays(start), padded(times, moments), tolerances, options)
+    if blocks is not None:
+        if has_machine_code(problem, moments, options) and not checks.is_traced(start):
+            return run_committee(problem, moments, start, blocks, times, tolerances, options)
+        start = start.filled(problem, blocks)  # one program for all ways to give a start
+    at = times if _each_time_costs(moments) and options.gradient == "reverse" else padded(times)
+    raw = integrate(as_arrays(problem), moments, as_arrays(start), at, tolerances, options)
     return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
 
 
@@ -217,15 +220,28 @@ def integrate(
         stops=system.switches(times[-1]),
         meter=meter,
     )
-    recorded = done.records, times
-    if guided:
-        errors, losses = jax.vmap(system.error_and_loss)(*recorded)
-    else:  # as many times at once as memory allows
+    if guided and not _each_time_costs(moments):
+        errors, losses = jax.vmap(system.error_and_loss)(done.records, times)
+    else:
         nodes = by_nodes(moments)
-        some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), MOST_AT_ONCE))
-        errors, losses = jax.lax.map(lambda at: system.error_and_loss(*at), recorded, batch_size=some)
+        some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), TIMES_AT_ONCE))
+        errors, losses = _in_turns(system.error_and_loss, done.records, times, some, whole=options.gradient == "reverse")
     blown_up = (done.code == int(Status.FAILED)) & (_largest(parts(done.y)[0]) > GROWN * bound)
     return Raw(done.records, errors, losses, jnp.where(blown_up, int(Status.DIVERGED), done.code), done.t, done.steps, T)
+
+
+def _in_turns(function: Callable[..., Tree], records: PyTree, times: Array, some: int, whole: bool) -> Tree:
+    """function(record, time), `some` times at once and only as long as they differ; whole: for all, as reverse mode needs it."""
+    count = times.shape[0]
+    at = lambda first: jnp.minimum(first + jnp.arange(some), count - 1)  # noqa: E731
+    one = lambda place: function(jax.tree.map(lambda x: x[place], records), times[place])  # noqa: E731
+
+    def turn(i: Array, found: Tree) -> Tree:
+        return jax.tree.map(lambda x, new: x.at[at(i * some)].set(new), found, jax.vmap(one)(at(i * some)))
+
+    empty = jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(one, 0))
+    different = count if whole else jnp.searchsorted(times, times[-1]) + 1
+    return jax.lax.fori_loop(0, -(-different // some), turn, empty)
 
 
 def _largest(state: PyTree) -> Array:
@@ -255,13 +271,14 @@ def by_nodes(moments: Moments | None) -> NodeMoments | None:
     return next((one for one in single_moments(moments) if isinstance(one, NodeMoments)), None)
 
 
-def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
+def _each_time_costs(moments: Moments | None) -> bool:
+    """Is the error at a recorded time more than a formula?"""
+    return by_nodes(moments) is not None or by_quadrature(moments)
+
+
+def padded(times: np.ndarray) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program."""
-    # Where each time costs a quadrature, only up to a multiple of the times that are averaged at once.
-    if by_nodes(moments) is not None or by_quadrature(moments):
-        count = max(times.size, -(-times.size // MOST_AT_ONCE) * MOST_AT_ONCE * (times.size > MOST_AT_ONCE))
-    else:
-        count = next((n for n in COUNTS if n >= times.size), times.size)
+    count = next((n for n in COUNTS if n >= times.size), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
 

@@ -97,6 +97,11 @@ class Start(eqx.Module):
         """The same overlaps, belonging to no N. They have been checked before."""
         return self if self.dim is None else with_fields(self, dim=None)
 
+    def filled(self, problem: Problem, blocks: Blocks) -> "Start":
+        """The same with every number given: r, q, t per level, readout, biases."""
+        r, q, t = blocks
+        return with_fields(self, R=r, Q=q, T=t, readout=self.readout_of(problem), bias=self.bias_of(problem))
+
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """The initial readout: as given, else that of the student, the same for all heads."""
         if self.readout is not None:
@@ -104,6 +109,11 @@ class Start(eqx.Module):
         readout = problem.student.readout
         xp: Any = jnp if checks.is_traced(readout) else np
         return xp.broadcast_to(readout, problem.readout_shape)
+
+    def bias_of(self, problem: Problem) -> Float[NumpyOrJax, " K"] | None:
+        """The initial biases: as given, else those of the student; None if no unit of the problem has one."""
+        bias = problem.student.bias if self.bias is None else self.bias
+        return np.zeros(problem.student.hidden) if bias is None and problem.biased else bias
 
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
