@@ -133,9 +133,8 @@ class CommitteeDynamics:
         """d vector / d alpha at each of the vectors."""
         states = np.zeros((len(vectors), self.source.size + 1))  # the last entry is the error, which moves nothing
         states[:, :-1] = vectors[:, self.source]
-        found, room = np.empty_like(states), room_for(self.one)
-        for state, out in zip(states, found, strict=True):
-            drift(self.one, room, state, out)
+        found = np.empty_like(states)
+        drifts(self.one, room_for(self.one), states, found)
         return found[:, self.place]
 
     def update_covariances(
@@ -280,6 +279,13 @@ def drift(one, room, y, out):
             out[K * line + k] = one.eta_v * h
             slope -= one.eta_v * h * h
     out[K * line + K] = one.fine * slope
+
+
+@compiled
+def drifts(one, room, states, out):
+    """dy / dalpha at each of some states: a call from Python costs more than a drift."""
+    for i in range(len(states)):
+        drift(one, room, states[i], out[i])
 
 
 @compiled

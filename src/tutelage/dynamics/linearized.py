@@ -17,7 +17,7 @@ ReLU: the rate of Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -37,7 +37,7 @@ from tutelage.dynamics.order_parameters import (
     unflatten,
 )
 from tutelage.moments.averages import ErfAverages, PolynomialAverages, array_module
-from tutelage.moments.matrices import ClosedMoments, error_weights, joint_covariance, population_error, shared_parity
+from tutelage.moments.matrices import ClosedMoments, joint_covariance, population_error, shared_parity
 from tutelage.problem import Problem
 from tutelage.problem.sample import learn, normals_needed
 from tutelage.rules import Parameters
@@ -103,7 +103,7 @@ class LocalDynamics:
         self.system = OrderParameters(problem, t, system.gradient_flow, True, moments=moments)
         r, q, readout = (np.asarray(x) for x in (like.r, like.q, like.readout))
         self.like = Overlaps(r, q, readout, None if like.bias is None else np.asarray(like.bias))
-        self.committee = None
+        self.committee, self._unseen = None, problem.unseen is not None
         if is_committee(system.problem, moments):
             from tutelage.dynamics.committee_kernel import CommitteeDynamics  # numba takes a third of a second to import
 
@@ -185,47 +185,54 @@ class LocalDynamics:
         whiten = bases * np.where(known, 1 / np.sqrt(np.where(known, values, 1.0)), 0.0)[:, None]
         # E[x_l | normals], largest variance first: the first axes of a point set are its best
         gains, n = (W @ whiten[:, None])[..., ::-1], W.shape[-1]
-        found = []
-        for i, (vector, normals, weight) in enumerate(zip(vectors, points, weights, strict=False)):
+        (first, second), roots, found = np.triu_indices(problem.student.hidden), gains.sum(axis=1), []
+        kinds = _shares_of_kinds(system, states, gains)
+        kinds = kinds if directions is None else [kind @ directions for kind in kinds]
+        used = [k for k, kind in enumerate(kinds) if k == 0 or kind.any()]
+        for i, (_, normals, weight) in enumerate(zip(vectors, points, weights, strict=False)):
             bias = None if states.bias is None else states.bias[i]
             state = Overlaps(states.r[i], states.q[i], states.readout[i], bias)
-            normals = normals.reshape(len(weight) * T, -1)
-            parts = np.moveaxis(gains[i] @ normals[:, :n].T, -1, 0)
-            (deltas, readouts), rates = self._updates(times[i], state, parts, normals[:, n:])
-            samples = _flat_shares(system, rates, state, _moved(deltas, parts), _pairs(deltas), readouts, deltas)
-            samples = samples.reshape(-1, T, vector.size).mean(axis=1)
-            samples = samples if directions is None else samples @ directions[i]
-            samples = samples - weight @ samples
-            D = samples.T @ (weight[:, None] * samples)
+            normals = np.ascontiguousarray(normals.reshape(len(weight) * T, -1).T)  # samples last: long loops
+            (deltas, readouts), rates = self._updates(times[i], state, roots[i] @ normals[:n], normals[n:])
+            numbers = deltas[:, None] * normals[:n], deltas[first] * deltas[second], readouts, deltas
+            factors = rates[0], rates[0] ** 2, *rates[1:]
+            parts = [(factors[k] * kinds[k][i]).T @ numbers[k].reshape(kinds[k].shape[1], -1) for k in used]
+            samples = reduce(np.add, parts)
+            if T > 1:
+                samples = samples.reshape(len(samples), -1, T).mean(axis=2)
+            samples -= (samples @ weight)[:, None]
+            D = (weight * samples) @ samples.T
             if W.shape[1] > 1:
-                G = (deltas.T * np.repeat(weight, T) / T**2) @ deltas
-                moved, still = _left_open(W[i], gains[i], G), np.zeros_like
-                columns = _flat_shares(system, rates, state, moved, still(G), still(self.like.readout), still(deltas[0]))
+                G = (deltas * np.repeat(weight, T) / T**2) @ deltas.T
+                columns = _flat_shares(system, rates, state, _left_open(W[i], gains[i], G), 0.0, 0.0, 0.0)
                 columns = columns if directions is None else columns @ directions[i]
                 D = D + columns.T @ columns
             found.append(D)
         return np.array(found) / float(problem.sgd.batch)
 
-    def _updates(self, t: float, state: Overlaps, parts: Parts, draws: Draws) -> tuple[Updates, tuple[float, ...]]:
+    def _updates(
+        self, t: float, state: Overlaps, fields: Float[np.ndarray, "n samples"], draws: Float[np.ndarray, "draws samples"]
+    ) -> tuple[tuple[Float[np.ndarray, "K samples"], Float[np.ndarray, "*outputs K samples"]], tuple[float, ...]]:
         """What samples do to the student, in NumPy, and the rates; for committees nothing is compiled."""
-        problem = self.system.problem
-        if self.committee is None or problem.unseen is not None:
-            updates, rates = _updates_and_rates(self.system, t, state, parts, draws)
-            return tuple(map(np.asarray, updates)), tuple(map(float, rates))
+        if self.committee is None or self._unseen:
+            updates, rates = _updates_and_rates(self.system, t, state, fields.T, draws.T)
+            deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in updates)
+            return (deltas, readouts), tuple(map(float, rates))
         from scipy.special import erf  # takes long to import
 
-        one, fields = self.committee.one, parts.sum(axis=1)
-        g, hard = erf(fields / np.sqrt(2)), one.softness == 0.0
-        g[:, hard] = np.sign(fields[:, hard])
-        errors = g @ error_weights(state.readout, one.v_teacher) + np.sqrt(one.sigma_2) * draws[:, 0]
-        slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[:, : one.K] ** 2) / 2)
-        return (errors[:, None] * state.readout * slopes, errors[:, None] * g[:, : one.K]), (one.eta, one.eta_v, one.eta)
+        one = self.committee.one
+        g, hard, v = erf(fields / np.sqrt(2)), one.softness == 0.0, state.readout[:, None]
+        g[hard] = np.sign(fields[hard])
+        errors = one.v_teacher @ g[one.K :] - state.readout @ g[: one.K] + np.sqrt(one.sigma_2) * draws[0]
+        slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[: one.K] ** 2) / 2)
+        return (errors * v * slopes, errors * g[: one.K]), (one.eta, one.eta_v, one.eta)
 
 
-def updates(system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws) -> Updates:
-    """What samples with these fields by level do to the student."""
-    problem, fields = system.problem, parts.sum(axis=1)
-    mean, K = field_means(problem, state.bias), problem.student.hidden
+def updates(
+    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
+) -> Updates:
+    """What samples with these fields (without biases) do to the student."""
+    problem, mean, K = system.problem, field_means(system.problem, state.bias), system.problem.student.hidden
     fields = fields if mean is None else fields + mean
     context, parameters = system.context(t, *system.covariances(state)), Parameters(state.readout, state.bias)
     update = learn(problem, fields[:, :K], fields[:, K:], draws, parameters, context)
@@ -234,36 +241,48 @@ def updates(system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts
 
 @eqx.filter_jit
 def _updates_and_rates(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
+    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
 ) -> tuple[Updates, tuple[Array, ...]]:
-    return updates(system, t, state, parts, draws), system.rates(t)
+    return updates(system, t, state, fields, draws), system.rates(t)
 
 
 def shares(
     system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
 ) -> Float[Array, "samples size"]:
     """Shares of samples in a step, in flat coordinates."""
-    deltas, readouts = updates(system, t, state, parts, draws)
-    return _flat_shares(system, system.rates(t), state, _moved(deltas, parts), _pairs(deltas), readouts, deltas)
+    deltas, readouts = updates(system, t, state, parts.sum(axis=1), draws)
+    moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
+    return _flat_shares(system, system.rates(t), state, moved, pairs, readouts, deltas)
 
 
-def _moved(deltas: Float[Any, "samples K"], parts: Parts) -> Float[Any, "samples L K n"]:
-    return deltas[:, None, :, None] * parts[:, :, None, :]
+def _shares_of_kinds(
+    system: OrderParameters, states: Overlaps, gains: Float[np.ndarray, "moments L n n"]
+) -> list[Float[np.ndarray, "moments numbers size"]]:
+    """What one unit of each number adds to a share at unit rates, for the four kinds of numbers that shares are linear in.
 
-
-def _pairs(deltas: Float[Any, "samples K"]) -> Float[Any, "samples 1 K K"]:
-    return deltas[:, None, :, None] * deltas[:, None, None, :]
+    They are delta_k e_b (the fields of level l are gains_l e), delta_i delta_k (i <= k), Delta g and delta.
+    """
+    K, n, outputs = states.q.shape[-1], gains.shape[-1], states.readout.shape[1:]
+    rows, columns = np.triu_indices(K)
+    ends = np.cumsum([K * n, rows.size, np.prod(outputs), K])
+    moved, upper, readouts, deltas = np.split(np.eye(ends[-1]), ends[:-1], axis=1)
+    pairs = np.zeros((ends[-1], 1, K, K))
+    pairs[:, 0, rows, columns] = pairs[:, 0, columns, rows] = upper
+    moved = moved.reshape(-1, 1, K, n) @ np.swapaxes(gains, -1, -2)[:, None]
+    each = Overlaps(*(None if x is None else x[:, None] for x in states))
+    whole = _flat_shares(system, (1.0, 1.0, 1.0), each, moved, pairs, readouts.reshape(-1, *outputs), deltas)
+    return np.split(whole, ends[:-1], axis=1)
 
 
 def _flat_shares(
     system: OrderParameters,
     rates: tuple[ArrayLike, ...],
     state: Overlaps,
-    moved: Float[Any, "samples L K n"],
-    pairs: Float[Any, "*samples_1 K K"],
-    readouts: Float[Any, "*samples_outputs K"],
-    deltas: Float[Any, "*samples K"],
-) -> Float[Any, "samples size"]:
+    moved: Float[Any, "*lead L K n"],
+    pairs: Float[Any, "*samples_1 K K"] | float,
+    readouts: Float[Any, "*samples_outputs K"] | float,
+    deltas: Float[Any, "*samples K"] | float,
+) -> Float[Any, "*lead size"]:
     """Shares in flat coordinates, linear in delta_k x_la (`moved`), delta_i delta_k (`pairs`), Delta g and delta."""
     problem, (eta, eta_v, eta_b), xp = system.problem, rates, array_module(moved)
     student, inputs, K = problem.student, problem.inputs, problem.student.hidden
@@ -277,9 +296,9 @@ def _flat_shares(
     if not system.gradient_flow:
         dq = dq + eta**2 / problem.samples_per_step * lam * pairs
     dr, dq = system.onto_sphere(state, dr, dq) if problem.sgd.spherical else (dr, dq)
-    of_all = lambda x, own: xp.broadcast_to(x, (len(moved), *own.shape))  # noqa: E731
-    dv = eta_v * float(student.train_readout) * of_all(readouts, state.readout)
-    db = None if state.bias is None else eta_b * float(student.train_bias) * of_all(deltas, state.bias)
+    lead = moved.shape[:-3]
+    dv = eta_v * float(student.train_readout) * xp.broadcast_to(readouts, (*lead, *problem.readout_shape))
+    db = None if state.bias is None else eta_b * float(student.train_bias) * xp.broadcast_to(deltas, (*lead, K))
     return flatten(Overlaps(dr, dq, dv, db))
 
 
