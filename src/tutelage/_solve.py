@@ -304,9 +304,11 @@ def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) 
 
 
 def _may_be_differentiated(problem: System, start: PyTree) -> bool:
-    """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
-    functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
-    return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
+    """Not where all that the answer depends on is numbers; a function of JAX may hold what it traces, a quantile function not."""
+    if isinstance(problem, ClosedSystem) or checks.is_traced(problem, start):
+        return True
+    quantiles = problem.noise if problem.has_noise_law else None
+    return any(callable(leaf) and leaf is not quantiles for leaf in jax.tree.leaves(problem))
 
 
 def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:

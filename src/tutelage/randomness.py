@@ -77,7 +77,8 @@ class Quantile(Law):
 
     def nodes(self, affine: bool) -> Weighted:
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES
-        return np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
+        values, weights = np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
+        return _few_nodes(values, weights) if affine else (values, weights)
 
     def from_normal(self, z: Draws) -> Draws:
         if self.function is _itself:
@@ -87,6 +88,14 @@ class Quantile(Law):
 
         u = normal_cdf(at)
         return jnp.interp(z, at, np.asarray(self.function(np.clip(u, 1e-300, 1 - 2**-53)), dtype=float))
+
+
+def _few_nodes(values: Float[np.ndarray, " X"], weights: Float[np.ndarray, " X"]) -> Weighted:
+    """Three values with the same moments up to the fifth: Gauss quadrature of a discrete law."""
+    roots = np.sqrt(weights)
+    basis = np.linalg.qr(roots[:, None] * np.vander(values / np.max(np.abs(values), initial=1e-300), 3, increasing=True))[0]
+    nodes, vectors = np.linalg.eigh(basis.T @ (values[:, None] * basis))
+    return nodes, (roots @ basis @ vectors) ** 2
 
 
 def uniform() -> Quantile:

@@ -145,7 +145,7 @@ class RuleAtState(eqx.Module):
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not self.noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared
+        affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared and isinstance(problem.labels, Real)
         return problem.labels.outcomes(output, rho, problem.noise, affine)
 
 
@@ -391,7 +391,7 @@ def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array
         problem, output = at.problem, at.problem.teacher.output(rho[None])
         labels = problem.labels.truth(output, rho[None])[None]
         if at.noisy:
-            labels = problem.labels.outcomes(output, rho[None], problem.noise, True)[0]
+            labels = problem.labels.outcomes(output, rho[None], problem.noise, not problem.has_noise_law)[0]
         few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
         found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
         return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
