@@ -69,9 +69,8 @@ class ClosedSystem(eqx.Module):
     def initial_state(self, start: PyTree) -> State:
         """The initial values as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
-            raise InputError(
-                f"{type(self).__name__} has no default initial condition; give the initial values of its state."
-            )
+            what = list(getattr(self, "names", ())) or "its state"
+            raise InputError(f"{type(self).__name__} has no default initial condition; give the initial values of {what}.")
 
         def checked(path: tuple[Any, ...], value: object) -> Array:
             return jnp.asarray(as_array(_name_of(path) or "start", value, require_finite))
