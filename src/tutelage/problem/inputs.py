@@ -361,7 +361,7 @@ class HiddenManifold(Inputs):
             checks.require_untraced("features", "HiddenManifold", features)
             array = np.asarray(checks.as_array("features", features, checks.require_finite))
             self.kind = "matrix" if array.ndim > 1 else "eigenvalues"
-        rows, *_, columns = array.shape if self.kind == "matrix" else (None, None)
+        rows, columns = (array.shape[0], array.shape[-1]) if self.kind == "matrix" else (None, None)
         N = self.dim = checks.as_count("dim (N)", rows if dim is None else dim)
         D = self.dim_latent = checks.as_count("dim_latent (D)", columns if dim_latent is None else dim_latent)
         if self.kind in WORDS:

@@ -257,7 +257,13 @@ class Tasks(Part):
         if len(set(outputs)) > 1:
             raise InputError(f"the teachers have {', '.join(map(str, outputs))} outputs; give all of them equally many.")
         self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
-        self._check_schedule(count)
+        if isinstance(self.schedule, TaskSchedule):
+            needs = self.schedule.needs
+            if needs > count or (isinstance(self.schedule, Interleave) and needs < count):
+                raise InputError(f"{self.schedule!r} is for {needs} tasks; there are {count} tasks. Change one of them.")
+        elif not callable(self.schedule) or isinstance(self.schedule, type):
+            given = f"schedule is {checks.shown(schedule)}"
+            raise InputError(f"{given}; give a schedule such as Switch(60.0), or a function of time.")
         self.heads = checks.known("heads", heads, ("separate", "shared"))
         self.drift = checks.as_kind("drift", drift, Drift | None, "a Drift, such as Drift(0.01)")
         shapes, fix = [(), (count,)] if self.heads == "separate" else [()], "One time for all heads, or one for each task."
@@ -274,15 +280,6 @@ class Tasks(Part):
             raise InputError("a teacher has a gram for each level; give the overlaps of all tasks: Tasks(gram=...).")
         if gram is None and self.gram is not None:
             checks.require_gram("the Gram matrix of the teachers", self.gram)
-
-    def _check_schedule(self, count: int) -> None:
-        schedule = self.schedule
-        if isinstance(schedule, TaskSchedule):
-            if schedule.needs > count or (isinstance(schedule, Interleave) and schedule.needs < count):
-                raise InputError(f"{schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change one of them.")
-        elif not callable(schedule) or isinstance(schedule, type):
-            given = f"schedule is {checks.shown(schedule)}"
-            raise InputError(f"{given}; give a schedule such as Switch(60.0), or a function of time.")
 
     def arguments(self) -> Table:
         return super().arguments() | {"gram": self.given_gram}

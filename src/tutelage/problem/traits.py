@@ -44,11 +44,6 @@ class Trait(NamedTuple):
     needs: str
 
 
-def _jumps(problem: "Problem") -> bool:
-    rule = problem.rule
-    return rule.jumps or (rule.uses_loss and (problem.loss.jumps or not problem.student.activation.smooth))
-
-
 # not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
 TASKS, MIXTURES = "tasks", "mixtures"
 UNLESS = {TASKS: "one task", MIXTURES: "one Gaussian"}
@@ -75,12 +70,14 @@ TRAITS = {
         lambda p: p.student.outputs == 1 and p.references.outputs == 1, "the networks have {outputs} outputs", "outputs=1"
     ),
     "one activation": Trait(
-        lambda p: ", " not in p.student.activation.name + p.task(0).references.activation.name,
+        lambda p: ", " not in p.student.activation.name + p.tasks[0].references.activation.name,
         "the units of a network have different activations",
         "one activation for all units",
     ),
     "smooth": Trait(
-        lambda p: not _jumps(p), "the update jumps as a function of the student's fields", "a smooth loss and activation"
+        lambda p: not (p.rule.jumps or (p.rule.uses_loss and (p.loss.jumps or not p.student.activation.smooth))),
+        "the update jumps as a function of the student's fields",
+        "a smooth loss and activation",
     ),
     "differentiable": Trait(
         lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
