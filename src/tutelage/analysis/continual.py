@@ -238,8 +238,8 @@ def transfer(
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
         raise InputError(f"task {task} begins {when}; transfer needs one that begins after another, as in Switch(60.0).")
     theory = solve(problem, start, times, **options)
-    alone = problem.replace(schedule=Interleave(np.eye(tasks.count)[task]))  # no other task is ever shown
-    alone = solve(alone, start, times, **options).task(task)
+    only = problem.replace(schedule=Interleave(np.eye(tasks.count)[task]))  # no other task is ever shown
+    alone = solve(only, start, times, **options).task(task)
     level = float(0.1 * alone.error[0]) if target is None else checks.as_positive("target", target)
     begin = float(begins[0])
     after = _time_below(np.asarray(theory.times), np.asarray(theory.error)[:, task], level, begin)

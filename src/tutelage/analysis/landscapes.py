@@ -101,15 +101,13 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     return basis[sizes > least]
 
 
-def hessian_at(
-    problem: Problem, span: Span, quadrature: Quadrature | None
-) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def hessian_at(problem: Problem, span: Span, averages: Averages) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
     at = tuple(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout))
-    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *at)
+    out = _error_and_derivatives(averages, shared_parity(problem), mean, *at)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -376,7 +374,7 @@ def landscape(
         rows = span.students.size
         raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
-    error, A, slope, matrix = hessian_at(problem, span, quadrature)
+    error, A, slope, matrix = hessian_at(problem, span, averages_of(problem, quadrature))
     gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
     size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))

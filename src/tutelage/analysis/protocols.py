@@ -550,8 +550,7 @@ def optimize(
     if not ended:
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
     descent = min(ended, key=lambda one: one.best.value)
-    best = descent.best
-    point = jnp.asarray(best.point)
+    best, point = descent.best, jnp.asarray(descent.best.point)
     schedules = {name: schedule_of(name, shape, edges, np.asarray(rows)) for name, rows in search.values(point).items()}
     own, values = judged(schedules), np.array([one.best.value for one in ended])
     return OptimalProtocol(
@@ -602,18 +601,15 @@ def _bound_notes(search: Search, point: np.ndarray) -> list[str]:
 # Checks of what `optimize` is given
 
 
-def _as_table(name: str, value: object, example: str) -> Table:
-    if not isinstance(value, Mapping):
+def _as_table(name: str, value: object, example: str, least: int = 0) -> Table:
+    if not isinstance(value, Mapping) or len(value) < least:
         raise InputError(f"{name} is {checks.shown(value)}; it must be a table, such as {example}.")
     return dict(value)
 
 
 def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
     """The bounds of each control, every name and number checked."""
-    example = "{'lr': (0.0, 3.0)}"
-    given = _as_table("controls", controls, example)
-    if not given:
-        raise InputError(f"controls is empty; it must hold bounds of one number or more, such as {example}.")
+    given = _as_table("controls", controls, "{'lr': (0.0, 3.0)}", least=1)
     found = {name: checked_bounds(name, pair, _known_control(problem, name).highest) for name, pair in given.items()}
     if found.get("keep", (1.0, 1.0))[0] == 0:
         raise InputError("the lower bound of keep is 0; some units must stay active. Use a positive one, such as 0.1.")
