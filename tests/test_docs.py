@@ -259,14 +259,15 @@ def test_a_wrong_name_on_the_map_is_found(right, wrong):
 
 
 def test_the_walk_is_what_solve_does():
-    """Every function that the walk names is called, and the numbers at its end are those of the solve."""
+    """Every function that the walk names is called, in few files, and the numbers at its end are those of the solve."""
     walk = ARCHITECTURE.split("## A walk")[1]
-    called = set()
+    called, files = set(), set()
 
     def note(frame, event, _):
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
             *_, owner, name = f"..{frame.f_code.co_qualname}".split(".")
             called.update({name, f"{owner}.{name}"})
+            files.add(Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix())
 
     problem = tu.Problem(tu.Network(3, "relu"), tu.Network(3, "relu"), sgd=tu.SGD(lr=0.1))
     start = tu.asymmetric_start(problem)
@@ -279,6 +280,7 @@ def test_the_walk_is_what_solve_does():
     functions = [name.removeprefix("tu.") for name in functions if name.split(".")[-1].strip("_")[0].islower()]
     assert len(functions) > 25
     assert set(functions) - called == set()
+    assert len(files - {"_namespace.py"}) <= 12, sorted(files)
     assert f"{theory.error[0]:.5f} at time 0 and {theory.error[-1]:.5f} at time 100" in " ".join(walk.split())
     assert int(re.search(r"(\d+) steps", walk)[1]) == pytest.approx(int(theory.steps), abs=3)
 
