@@ -156,7 +156,7 @@ def test_rounding_refuses_no_step_of_perfect_relu_students():
 def test_the_progress_bar_is_silent_for_short_solves(capfd):
     quiet = tu.solve(pair(2, 2), START, TIMES)
     shown = tu.solve(pair(2, 2), START, TIMES, progress=True)
-    np.testing.assert_allclose(quiet.error, shown.error, rtol=1e-12)  # another program: its loop calls Python
+    np.testing.assert_allclose(quiet.error, shown.error, rtol=5e-12)  # another program, which rounds otherwise
     assert capfd.readouterr().err == ""
 
 
