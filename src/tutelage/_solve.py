@@ -259,15 +259,14 @@ def symmetry_warning(problem: Problem, start: Start, blocks: Blocks) -> str | No
     r, q, _ = (np.asarray(x) for x in blocks)
     if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
         return None
-    v = np.asarray(start.readout_of(problem))
-    bias = start.bias_of(problem)
-    b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
-    v = np.concatenate([v.reshape(-1, v.shape[-1]), problem.rule.unit_marks(problem.student.readout)])
-    for i, j in itertools.combinations(range(r.shape[1]), 2):
-        swap = np.arange(r.shape[1])
+    K, bias = r.shape[1], start.bias_of(problem)
+    rows = [start.readout_of(problem), problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)]
+    rows += [] if bias is None else [bias]
+    own = np.concatenate([np.reshape(x, (-1, K)) for x in rows])  # all that belongs to single units
+    for i, j in itertools.combinations(range(K), 2):
+        swap = np.arange(K)
         swap[[i, j]] = j, i
-        rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
-        if rows and np.array_equal(q[:, swap][:, :, swap], q):
+        if np.array_equal(own[:, swap], own) and np.array_equal(q[:, swap][:, :, swap], q):
             return (
                 f"student units {i + 1} and {j + 1} begin exactly identical, so they never specialize: the curve stays "
                 "on its plateau forever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."

@@ -10,7 +10,7 @@ quadrature and with Monte Carlo.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from math import comb, factorial, prod
 from typing import Any, ClassVar
@@ -175,7 +175,6 @@ def array_module(*arrays: object) -> Any:
     return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
-@lru_cache(maxsize=32)
 def triangle(K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows and columns of the upper triangle of a matrix, and the place (K, K) of each entry among them."""
     rows, columns = np.triu_indices(K)
