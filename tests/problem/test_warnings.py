@@ -46,7 +46,7 @@ def said(monkeypatch):
         raise Stop
 
     solve = importlib.import_module("tutelage._solve")
-    monkeypatch.setattr(solve, "run", stop)
+    monkeypatch.setattr(solve.program, "run", stop)
 
     def before(problem, start):
         def call():
