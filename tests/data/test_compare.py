@@ -76,7 +76,7 @@ def test_each_cause_is_found(law, cause):
 def test_gaussian_samples_have_the_moments_of_their_class():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4)), np.arange(3000) % 2
-    x[y == 1] = 2.0 * x[y == 1][:, ::-1] + [0.5, 0.0, 0.0, 0.3]
+    x[y == 1] = 2.0 * x[y == 1][:, ::-1] + [2.0, 0.0, 0.0, 1.0]
     data = tu.from_data(x, y, levels=2)
     problem, which = data.problem(tu.Network(1, "linear")), np.repeat(np.arange(2), 40_000)
     laws = gap._laws(data, problem)

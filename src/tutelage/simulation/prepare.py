@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
-from tutelage._types import Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.order_parameters import initial_overlaps
 from tutelage.errors import InputError
 from tutelage.integrate.program import BOUND
@@ -111,9 +111,9 @@ def drift_rate(problem: Problem) -> float:
     return 0.0 if drift is None else float(np.asarray(drift.rate))
 
 
-def matrix_roots(grams: Float[np.ndarray, "L n n"]) -> Float[np.ndarray, "L n n"]:
+def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"]:
     """Factors F_l of matrices F_l F_l^T: vectors F_l z with Gaussian z have these overlaps, or this covariance."""
-    values, vectors = np.linalg.eigh(grams)
+    values, vectors = np.linalg.eigh(np.asarray(grams, dtype=float))
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
