@@ -22,15 +22,16 @@ def problem(K=2, M=2, *, student=None, teacher=None, noise=0.0, inputs=None, **s
     return tu.Problem(*networks, sgd=tu.SGD(**({"lr": 0.5} | sgd)), noise=noise, inputs=inputs)
 
 
-def by_kernel(one, start, times=TIMES, flow=False, max_steps=10_000):
+def by_kernel(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options = Options(flow, "explicit", True, max_steps=max_steps)
     moments = moments_for(one)
     assert program.has_machine_code(one, moments, options)
     return program.run_committee(one, moments, start, start.blocks(one), times, tolerances(), options)
 
 
-def by_jax(one, start, times=TIMES, flow=False, max_steps=10_000):
+def by_jax(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
+    start = start.filled(one, start.blocks(one))
     raw = program.integrate(as_arrays(one), moments, as_arrays(start), padded(times), tolerances(), options)
     return first_times(raw, times.size)
 
