@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tutelage.validity import Validity
 
 SHOWN = 6  # the largest matrix printed in full
-REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
 
 
 def print_curve(trajectory: "Trajectory") -> None:
@@ -178,12 +177,12 @@ def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
     """Write figure, page and both trajectories of a comparison; returns their names."""
     from tutelage.plot import save_figure
 
-    paths = {name: folder / file for name, file in REPORT.items()}
-    save_figure(comparison.plot(), paths["figure"])
-    comparison.save_html(paths["page"])
-    comparison.theory.save(paths["theory"])
-    comparison.runs.save(paths["runs"])
-    return {name: str(path) for name, path in paths.items()}
+    return {
+        "figure": str(save_figure(comparison.plot(), folder / "compare.png")),
+        "page": str(comparison.save_html(folder / "compare.html")),
+        "theory": str(comparison.theory.save(folder / "theory.nc")),
+        "runs": str(comparison.runs.save(folder / "runs.nc")),
+    }
 
 
 def show(trajectory: "Trajectory", flags: OutputFlags) -> list[str]:
