@@ -149,7 +149,7 @@ def test_trajectories_that_differ_in_one_number():
     assert "similarity 0.5" in second["conditions"]
     for over, message in (
         (None, "name the one number"),
-        ({"V": [0.0]}, "1 values of V and there are 2"),
+        ({"V": [0.0]}, "1 values of V for 2 trajectories"),
         ({"a": [1], "b": [2]}, "name the one number"),
     ):
         with pytest.raises(InputError, match=message):
