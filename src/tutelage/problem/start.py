@@ -99,8 +99,8 @@ class Start(eqx.Module):
 
     def filled(self, problem: Problem, blocks: Blocks) -> "Start":
         """The same with every number given: r, q, t per level, readout, biases."""
-        r, q, t = blocks
-        return with_fields(self, R=r, Q=q, T=t, readout=self.readout_of(problem), bias=self.bias_of(problem))
+        all_given = *blocks, self.readout_of(problem), self.bias_of(problem)
+        return eqx.tree_at(lambda s: (s.R, s.Q, s.T, s.readout, s.bias), self, all_given, is_leaf=lambda x: x is None)
 
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """The initial readout: as given, else that of the student, the same for all heads."""
