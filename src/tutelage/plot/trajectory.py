@@ -387,7 +387,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
         draw_lines(axes, t, lines, text.quantity_label(name), marks=False)
         pale = 0.22 if len(lines) <= len(COLORS) // 2 else 0.12  # bands of few curves, and of many that overlap
         for line, width, curve in zip(lines, widths, axes.lines, strict=True):
-            fill_band(axes, t, line.values[0], 2 * width.values[0], curve.get_color(), alpha=pale)
+            fill_band(axes, t, line.values[0], 2 * width.values[0], str(curve.get_color()), alpha=pale)
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
