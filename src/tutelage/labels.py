@@ -22,7 +22,7 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
+from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, Weighted, uniform
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -65,12 +65,17 @@ class Labels(Part):
         """The noiseless label."""
         return self.label(output, rho, None, 0.0)
 
+    def draws(self, output: Output, noise: Noise, affine: bool) -> Weighted:
+        """Values of xi that stand for its law, the same at all fields, with their weights."""
+        law = self.law(noise)
+        assert law is not None
+        return law.nodes(affine)
+
     def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
         """All labels that these fields may have, with their weights; nodes of xi for continuous laws."""
-        law = self.law(noise)
-        if law is None:
+        if self.law(noise) is None:
             return self.truth(output, rho)[None], jnp.ones(1)
-        values, weights = law.nodes(affine)
+        values, weights = self.draws(output, noise, affine)
         return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(jnp.asarray(values)), jnp.asarray(weights)
 
 
@@ -90,13 +95,12 @@ class Real(Labels):
             return jnp.asarray(output)
         return output + (xi if callable(noise) else noise * xi)
 
-    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
+    def draws(self, output: Output, noise: Noise, affine: bool) -> Weighted:
         if jnp.ndim(output) == 0 or callable(noise):
-            return super().outcomes(output, rho, noise, affine)
+            return super().draws(output, noise, affine)
         # independent noise on each output: points on the axes, exact for mean and covariance
         C = jnp.shape(output)[0]
-        star = np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)])
-        return output + noise * star, jnp.full(2 * C, 1 / (2 * C))
+        return np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)]), np.full(2 * C, 1 / (2 * C))
 
 
 class Sign(Labels):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import norm
 
 import tutelage as tu
@@ -415,3 +416,25 @@ def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
 
     differences = (overlap(0.3) - overlap(0.1)) / 0.2
     np.testing.assert_allclose(jax.jacfwd(overlap)(0.2), differences, rtol=0.04)
+
+
+@pytest.mark.parametrize("law", ["t", "two values", "shifted"])
+def test_three_nodes_have_the_moments_of_many(law):
+    """Where updates are affine in the label, three nodes stand for the mid-quantiles of any law of noise."""
+    functions = {"t": stats.t(1.5).ppf, "two values": lambda u: np.where(u < 0.3, -1.0, 1.0), "shifted": stats.expon(3).ppf}
+    (many, shares), (few, weights) = (tu.rules.Quantile(functions[law]).nodes(affine) for affine in (False, True))
+    for power in range(6):
+        size = shares @ np.abs(many) ** power
+        assert weights @ few**power == pytest.approx(shares @ many**power, abs=1e-12 * size)
+    assert few.size == 3 < many.size
+
+
+def test_quantile_noise_of_squared_loss_is_its_variance():
+    """The averages of a law of noise are those of Gaussian noise with the variance of its mid-quantiles; Huber's are not."""
+    quantiles = stats.t(5, scale=0.3).ppf
+    sigma = float(np.std(quantiles((np.arange(400) + 0.5) / 400)))
+    student, teacher, times = tu.Network(1, "erf", train_readout=True), tu.Network(1, "erf"), [0.0, 1.0, 3.0]
+    for loss, same in (("squared", True), (tu.losses.Huber(0.5), False)):
+        law, normal = (tu.Problem(student, teacher, loss=loss, noise=noise, sgd=tu.SGD(1.0)) for noise in (quantiles, sigma))
+        gap = np.max(np.abs(tu.solve(law, ONE, times).error - tu.solve(normal, ONE, times).error))
+        assert gap < 1e-8 if same else gap > 1e-4

@@ -112,11 +112,12 @@ class RuleAtState(eqx.Module):
 
     def responses(self, e: Nodes) -> Response:
         """The mean response at every node, over labels and the rule's own randomness."""
-        # Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
+        # Many labels (nodes of continuous noise) are made and taken one after the other: XLA then updates all nodes in one fast
+        # loop. Labels made beforehand would be a large array, and XLA would compute the teacher's output anew for each.
         M = self.problem.teacher.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho, student = fields[:M], fields[M:]
-        labels, weights = jax.vmap(self.labels, in_axes=1, out_axes=-1)(rho)
+        label_at, labels = self._label_at(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
         draws, shares = jnp.zeros((1, 0)), jnp.ones(1)  # of xi, which a rule without randomness does not see
@@ -126,9 +127,9 @@ class RuleAtState(eqx.Module):
         def one(student: Array, rho: Array, label: Array, xi: Array | None) -> Update:
             return self.rule.update(Sample(student, rho, label, xi, norm2), self.parameters, self.context)
 
-        def given(label: Array, weight: Array, draw: Array, share: Array) -> Response:
+        def given(value: Array, weight: Array, draw: Array, share: Array) -> Response:
             """The part of one label per node and one draw of xi."""
-            xi = draw if law is not None else None
+            label, xi = label_at(value), draw if law is not None else None
             if placed is not None:
                 xi = placed.at_points(draw, jnp.asarray(self.numbers))
             axes = (-1, -1, -1, None if placed is None else 0)
@@ -138,15 +139,31 @@ class RuleAtState(eqx.Module):
             return Response(*(weight * share * x for x in each))
 
         over_draws = lambda label: _added(lambda draw: given(*label, *draw), (draws, shares))  # noqa: E731
-        return _added(over_draws, (labels, weights))
+        return _added(over_draws, labels)
+
+    def _label_at(self, rho: Float[Array, "M P"]) -> tuple[Callable[[Array], Array], tuple[Array, Array]]:
+        """What makes one label per node, and from which values, with weights: those of the label's xi, or labels themselves."""
+        problem, labels = self.problem, self.problem.labels
+        if not self.noisy or labels.law(problem.noise) is None or type(labels).outcomes is not Labels.outcomes:
+            return lambda label: label, jax.vmap(self.labels, in_axes=1, out_axes=-1)(rho)
+        output = jax.vmap(problem.teacher.output, -1, -1)(rho)
+        label = lambda output, rho, xi: labels.label(output, rho, xi, problem.noise)  # noqa: E731
+        values, weights = labels.draws(output[..., 0], problem.noise, self._affine)
+        each = jnp.asarray(values), jnp.asarray(weights)
+        return lambda xi: jax.vmap(label, (-1, -1, None), -1)(output, rho, xi), each
+
+    @property
+    def _affine(self) -> bool:
+        """Is the update affine in the draws of the label's xi?"""
+        problem = self.problem
+        return is_affine_in_label(self.rule) and type(problem.loss) is Squared and isinstance(problem.labels, Real)
 
     def labels(self, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not self.noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared and isinstance(problem.labels, Real)
-        return problem.labels.outcomes(output, rho, problem.noise, affine)
+        return problem.labels.outcomes(output, rho, problem.noise, self._affine)
 
 
 def _added(function: Callable[[tuple[Array, ...]], Response], over: tuple[Array, ...]) -> Response:
