@@ -129,7 +129,7 @@ def plateau_path(
     solved = integrated(inside.drift, symmetric, times, rtol=1e-8, atol=1e-11)
     if solved is None:
         lr = float(problem.sgd.lr)
-        raise InputError(f"the symmetric part of this start diverges at learning rate {lr:g}; lower it to reach a plateau.")
+        raise InputError(f"the symmetric part of this Start diverges at learning rate {lr:g}; lower it to reach a plateau.")
     path = np.array([subspace.inside(y) for y in solved])
     steps = propagators(times, inside.local.jacobians(path))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])

@@ -242,7 +242,7 @@ def start_from_table(problem: Problem, table: Table) -> Start:
     if checks.known("the kind of start", table.get("kind", "random"), ("random", "asymmetric")) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
-        raise InputError("scale is given and the start is asymmetric; only random weights have one. Use --start random.")
+        raise InputError("scale is given and the Start is asymmetric; only random weights have one. Use --start random.")
     return asymmetric_start(problem, dim)
 
 
