@@ -269,7 +269,7 @@ def _shares_of_kinds(
     pairs = np.zeros((ends[-1], 1, K, K))
     pairs[:, 0, rows, columns] = pairs[:, 0, columns, rows] = upper
     moved = moved.reshape(-1, 1, K, n) @ np.swapaxes(gains, -1, -2)[:, None]
-    each = Overlaps(*(None if x is None else x[:, None] for x in states))
+    each = jax.tree.map(lambda x: x[:, None], states)
     whole = _flat_shares(system, (1.0, 1.0, 1.0), each, moved, pairs, readouts.reshape(-1, *outputs), deltas)
     return np.split(whole, ends[:-1], axis=1)
 
