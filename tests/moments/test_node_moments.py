@@ -234,6 +234,19 @@ def test_factor_and_divide_invert_each_other():
     np.testing.assert_allclose(np.asarray(divided(jnp.asarray(L), jnp.asarray(D.T), trans=1)).T @ L, D, atol=1e-12)
 
 
+def test_a_field_that_others_determine_gets_nothing():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((2, 5))
+    X = np.stack([*X, X[0] - 2 * X[1]])
+    L = factor(jnp.asarray(X @ X.T))
+    assert L[2, 2] == 0
+    right = rng.standard_normal((3, 4))
+    left, across = np.asarray(divided(L, jnp.asarray(right))), np.asarray(divided(L, jnp.asarray(right), trans=1))
+    np.testing.assert_array_equal([left[2], across[2]], 0.0)
+    np.testing.assert_allclose((L @ left)[:2], right[:2], atol=1e-12)
+    np.testing.assert_allclose((L.T @ across)[:2], right[:2], atol=1e-12)
+
+
 THREE = tu.Start([[0.9], [-0.8]], [[1.4, -0.5], [-0.5, 1.2]])
 
 
