@@ -9,6 +9,7 @@ import pytest
 
 import tutelage as tu
 from tests.simulation.cases import CASES, FOUR, start
+from tutelage import progress
 from tutelage.simulation import runs as runs_module
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.times import steps_at
@@ -143,7 +144,7 @@ def test_ctrl_c_before_anything_is_an_interrupt(monkeypatch):
 def test_progress_shows_after_two_seconds(capsys, monkeypatch):
     tu.simulate(ERF, ORDER_ONE, dim=100, times=[1.0], runs=2, progress=True)
     assert "simulating" not in capsys.readouterr().err
-    monkeypatch.setattr(runs_module, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
     tu.simulate(ERF, ORDER_ONE, dim=100, times=[6000.0], runs=1, progress=True)
     shown = capsys.readouterr().err
     assert "simulating" in shown

@@ -28,7 +28,6 @@ from numpy.typing import ArrayLike
 from scipy.integrate import simpson
 from scipy.optimize import minimize
 from scipy.stats import qmc
-from tqdm.auto import tqdm
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
@@ -43,7 +42,7 @@ from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Sta
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import MIXTURES, TASKS
-from tutelage.progress import SILENT_SECONDS
+from tutelage.progress import progress_bar
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
 
@@ -521,7 +520,7 @@ def optimize(
     level = 1.0 if level is None else checks.as_positive("level", level)
     integrals = _checked_budgets(budgets or {}, limits, t_max)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
-    hidden = not checks.as_flag("progress", progress)
+    shown = checks.as_flag("progress", progress)
     how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
     searching = partial(new_search, **how)
     search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
@@ -531,8 +530,7 @@ def optimize(
         theory = solve(changed(problem, controls), start, times, gradient="forward")
         return Baseline(controls, theory, float(search.value(theory)) if theory.finished else np.inf)
 
-    bar = tqdm(total=starts * iterations, desc="optimizing", delay=SILENT_SECONDS, leave=False, disable=hidden)
-    with bar, warnings.catch_warnings():
+    with progress_bar(starts * iterations, "optimizing", shown) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
         constant, tried = best_constants(search)
         compared = {"best constant": judged(_numbers(search, constant))}

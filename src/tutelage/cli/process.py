@@ -33,7 +33,6 @@ IN_ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"  # pieces are compiled
 KNOWN_TO = "0.10."  # jaxlib 0.11 has only the newer emitters
 INTERRUPT_CODE = 130
 INTERRUPTED = "interrupted."
-SILENT_SECONDS = 2.0
 
 
 def keep_compiled_programs() -> None:
@@ -129,6 +128,8 @@ def working(what: str) -> Iterator[None]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tutelage.progress import SILENT_SECONDS
 
     columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)

@@ -21,6 +21,7 @@ Frozen levels have rate zero. Masks that differ between the students of a level,
 do not have this form (`program.unsuited`).
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -39,6 +40,7 @@ from tutelage.errors import InputError, Status
 from tutelage.integrate.dormand_prince import Integrated
 from tutelage.integrate.program import unsuited
 from tutelage.moments.averages import MeanUpdate, triangle
+from tutelage.progress import SILENT_SECONDS, progress_bar
 
 Terms: TypeAlias = diffrax.AbstractTerm
 Matrices: TypeAlias = tuple[MeanUpdate, Array]
@@ -109,6 +111,24 @@ def solver_for(name: str, system: ClosedSystem, fine: float) -> diffrax.Abstract
         return fine * error, fine * jnp.where(jnp.abs(slope) < rounding, 0.0, slope)
 
     return Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift), guide)
+
+
+class ProgressBar(diffrax.TqdmProgressMeter):
+    """diffrax's own meter, which also the explicit integrator moves."""
+
+    @staticmethod
+    def _init_bar() -> Any:
+        return progress_bar(100, "solving", bar_format="{desc}: {percentage:3.0f}% |{bar}| [{elapsed}<{remaining}]")
+
+    @staticmethod
+    def _step_bar(bar: Any, progress: Any) -> None:
+        bar.n = round(100 * float(progress), 2)
+        if time.time() - bar.start_t > SILENT_SECONDS:
+            bar.refresh()
+
+    @staticmethod
+    def _close_bar(bar: Any) -> None:
+        bar.close()
 
 
 def integrate(

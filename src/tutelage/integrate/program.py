@@ -196,7 +196,7 @@ def integrate(
 
     meter = None
     if options.progress:
-        from tutelage.progress import ProgressBar
+        from tutelage.integrate.diffrax_solvers import ProgressBar
 
         meter = ProgressBar()
     integrator: Callable[..., dormand_prince.Integrated]

@@ -24,11 +24,12 @@ from jaxtyping import Bool
 from tutelage._types import Array
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import Status
+from tutelage.progress import progress_bar
 from tutelage.simulation import draws, jax_steps, prepare
 from tutelage.simulation.jax_steps import Draws, OverlapsState, OverlapsStep
 from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
 from tutelage.simulation.prepare import PlacedStart, RateTable, has_kernels, step_constants, teacher_table, with_heads
-from tutelage.simulation.runs import Ended, GoesOn, Records, Request, Runs, next_stop, progress_bar, stream
+from tutelage.simulation.runs import Ended, GoesOn, Records, Request, Runs, next_stop, stream
 
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
 ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that runs draw together at a time
@@ -66,7 +67,7 @@ class OverlapsMethod:
         problem, keys = as_arrays(request.problem), draws.run_keys(request.seed, request.runs)
         draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), block)  # noqa: E731
         records = request.empty_records()
-        with progress_bar(self.last * request.runs, progress) as bar:
+        with progress_bar(self.last * request.runs, "simulating", progress, unit=" steps", unit_scale=True) as bar:
 
             def goes_on(taken: int) -> bool:
                 bar.update(taken * request.runs - bar.n)

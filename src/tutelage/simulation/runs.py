@@ -4,7 +4,6 @@ The loops release the GIL, so threads are enough. Every run has its own random s
 number alone: neither the number of workers nor the number of runs changes a digit of it. Ctrl-C loses nothing recorded.
 """
 
-import sys
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage.errors import Status
 from tutelage.problem import Problem, Start
-from tutelage.progress import SILENT_SECONDS
+from tutelage.progress import progress_bar
 from tutelage.simulation.prepare import drift_rate
 
 BEAT = 0.2  # seconds between two looks at the runs
@@ -149,17 +148,9 @@ def run_in_threads(
 def _follow(futures: list[Future], taken: Int[np.ndarray, " run"], total: int, progress: bool) -> None:
     """Wait for all runs; an error in one ends all."""
     pending: Any = futures
-    with progress_bar(total, progress) as bar:
+    with progress_bar(total, "simulating", progress, unit=" steps", unit_scale=True) as bar:
         while pending:
             done, pending = wait(pending, timeout=BEAT, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
             bar.update(int(taken.sum()) - bar.n)
-
-
-def progress_bar(total: int, progress: bool) -> Any:
-    """A progress bar that counts steps, as a context."""
-    from tqdm.auto import tqdm
-
-    how = {"unit": " steps", "unit_scale": True, "delay": SILENT_SECONDS, "leave": False, "file": sys.stderr}
-    return tqdm(total=total, desc="simulating", disable=not progress, **how)
