@@ -325,7 +325,7 @@ def move_inside(constants, rows, normals, deltas, level, width, scale, mask, for
             rows[k, c] += push * kick
 
 
-@compiled
+@inlined
 def times_bartlett(rng, factor, dof, extra):
     """extra <- factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions; further rows of extra are zero."""
     extra[:] = 0.0

@@ -62,10 +62,12 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = 
 def drawn_rows(problem: Problem, dims: Int[np.ndarray, " L"], law: str, rng: np.random.Generator) -> Source:
     """Independent coordinates of a law, scaled to the spectrum."""
     root = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
+    isotropic = np.all(root == 1.0)
 
     def rows(first: int, count: int) -> Rows:
         block = LAWS[law](rng, (count, root.size))
-        block *= root  # in place: another array of this size costs more than the numbers
+        if not isotropic:
+            block *= root  # in place: another array of this size costs more than the numbers
         return block
 
     return rows
