@@ -58,7 +58,9 @@ def test_the_library_and_its_help_need_no_extra(tmp_path):
     program = """
 import tutelage as tu
 problem = tu.Problem(tu.Network(1), tu.Network(1))
-theory = tu.solve(problem, tu.random_start(problem, dim=100, seed=0), times=[0.0, 1.0])
+start = tu.random_start(problem, dim=100, seed=0)
+theory, runs = tu.solve(problem, start, times=[0.0, 1.0]), tu.simulate(problem, start, times=[0.0, 1.0], runs=1)
+assert "diffrax" not in sys.modules  # half a second, which erf committees do not need
 swept = tu.sweep(problem, {"lr": [0.5]}, "critical_learning_rate")
 from tutelage.cli import main
 assert main(["--help"]) == 0
