@@ -7,7 +7,7 @@ import pytest
 import tutelage as tu
 from tutelage._solve import prepare
 from tutelage.dynamics import committee_kernel
-from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
 from tutelage.errors import Status
 from tutelage.integrate import program
 from tutelage.integrate.program import Options, first_times, padded, tolerances
@@ -26,13 +26,12 @@ def by_kernel(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options = Options(flow, "explicit", True, max_steps=max_steps)
     moments = moments_for(one)
     assert program.has_machine_code(one, moments, options)
-    return program.run_committee(one, moments, start, start.blocks(one), times, tolerances(), options)
+    return program.run_committee(one, moments, initial_overlaps(one, start), times, tolerances(), options)
 
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
-    start = start.filled(one, start.blocks(one))
-    raw = program.integrate(as_arrays(one), moments, as_arrays(start), padded(times), tolerances(), options)
+    raw = program.integrate(as_arrays(one), moments, initial_overlaps(one, start), padded(times), tolerances(), options)
     return first_times(raw, times.size)
 
 
@@ -191,4 +190,4 @@ def test_the_kernel_and_the_program_share_their_constants():
 
     for name in ("STEP", "ALL", "SAFETY", "SLOWEST", "FASTEST", "ALMOST", "FIRST"):
         assert getattr(committee_kernel, name) == getattr(dp, name)
-    assert prepare(problem(), None, TIMES)[1][0].shape == (1, 2, 2)
+    assert prepare(problem(), None, TIMES)[1][0].r.shape == (1, 2, 2)

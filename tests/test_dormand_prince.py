@@ -8,7 +8,7 @@ from scipy.integrate import DOP853, solve_ivp
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
 from tutelage.integrate import dormand_prince as dp
 from tutelage.integrate.program import Options, integrate, padded, tolerances
 from tutelage.moments import moments_for
@@ -202,7 +202,7 @@ def test_the_same_curve_as_by_diffrax(name):
         gradient: integrate(
             as_arrays(problem),
             moments,
-            as_arrays(start),
+            initial_overlaps(problem, start),
             padded(times),
             tolerances(),
             Options(False, "explicit", True, gradient),

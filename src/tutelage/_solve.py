@@ -22,7 +22,7 @@ from jaxtyping import PyTree
 from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
-from tutelage.dynamics import ClosedSystem
+from tutelage.dynamics import ClosedSystem, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.integrate import program
@@ -32,7 +32,7 @@ from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
-from tutelage.problem.start import Blocks, require_start
+from tutelage.problem.start import require_start
 from tutelage.trajectory import Trajectory
 
 System: TypeAlias = Problem | ClosedSystem
@@ -125,7 +125,7 @@ def solve(
     """
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times = checks.as_times(times)
-    start, blocks = prepare(problem, start, times)
+    start, initial = prepare(problem, start, times)
     averages = None
     if isinstance(problem, ClosedSystem) and (quadrature is not None or moments is not None):
         raise InputError("quadrature and moments average the rule of a Problem; custom equations have none. Leave them out.")
@@ -141,7 +141,7 @@ def solve(
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    raw = program.run(problem, averages, start, blocks, times, steps, options)
+    raw = program.run(problem, averages, initial, times, steps, options)
     if observe:
         seen = raw.variables["R"], raw.variables["Q"], raw.variables["readout"]
         more = {name: jax.vmap(f)(*seen) for name, f in observe.items()}
@@ -226,26 +226,26 @@ def require_observers(problem: System, observe: Observers) -> None:
             ) from None
 
 
-def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, Blocks | None]:
-    """The start, and r, q, t per level, after problem and start were checked; warns where the result needs a caution."""
+def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, PyTree]:
+    """The start, and what the integration begins with, after both were checked; warns where the result needs a caution."""
     if isinstance(problem, ClosedSystem):
-        return problem.initial_state(start), None
+        return (problem.initial_state(start),) * 2
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
-    blocks = start.blocks(problem)
+    initial = initial_overlaps(problem, start)
     require_rates_on(problem, times)
     require_tasks_on(problem, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
-    if not checks.is_traced((problem, blocks)):
+    if not checks.is_traced((problem, initial)):
         for category, sentence in (
-            (SymmetryWarning, symmetry_warning(problem, start, blocks)),
+            (SymmetryWarning, symmetry_warning(problem, initial[0])),
             (ValidityWarning, limit_warning(problem, start.dim)),
         ):
             if sentence:
                 warnings.warn(sentence, category, stacklevel=3)
-    return start, blocks
+    return start, initial
 
 
 def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
@@ -254,14 +254,14 @@ def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
         problem.teacher.require_probabilities_on(np.union1d(times, np.linspace(0.0, times[-1], LOOKS)))
 
 
-def symmetry_warning(problem: Problem, start: Start, blocks: Blocks) -> str | None:
+def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
-    r, q, _ = (np.asarray(x) for x in blocks)
+    r, q = state.r, state.q
     if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
         return None
-    K, bias = r.shape[1], start.bias_of(problem)
-    rows = [start.readout_of(problem), problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)]
-    rows += [] if bias is None else [bias]
+    K = r.shape[1]
+    rows = [state.readout, problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)]
+    rows += [] if state.bias is None else [state.bias]
     own = np.concatenate([np.reshape(x, (-1, K)) for x in rows])  # all that belongs to single units
     for i, j in itertools.combinations(range(K), 2):
         swap = np.arange(K)
@@ -501,5 +501,8 @@ def side_by_side(
 @eqx.filter_jit
 def _together(members: PyTree, moments: Moments, times: NumpyOrJax, tolerances: NumpyOrJax, options: Options) -> Raw:
     options = options._replace(axis=MEMBERS)
-    one = lambda problem, start: program.integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
+
+    def one(problem: Problem, start: Start) -> Raw:
+        return program.integrate(problem, moments, initial_overlaps(problem, start), times, tolerances, options)
+
     return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)

@@ -129,14 +129,14 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     # Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
     # estimates the error of the whole set.
     settings, problem = dict(trajectory.settings), trajectory.problem
-    if problem is None or "moments" not in settings:
+    if problem is None or trajectory.start is None or "moments" not in settings:
         return {}
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
     assert isinstance(whole, NodeMoments | MixtureMoments)
     parts: Sequence[Moments] = whole.scramblings()
     options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
-    arrays, start, times = as_arrays(problem), as_arrays(trajectory.start), np.asarray(trajectory.times)
-    each = [eager(integrate(arrays, part, start, times, steps, options)) for part in parts]
+    initial, times = initial_overlaps(problem, trajectory.start), np.asarray(trajectory.times)
+    each = [eager(integrate(as_arrays(problem), part, initial, times, steps, options)) for part in parts]
     curves = [raw.variables | {"error": raw.error} for raw in each]
     return {name: confidence([np.asarray(curve[name]) for curve in curves]) for name in curves[0]}

@@ -33,7 +33,7 @@ from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
 from tutelage._types import Array, Table
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
 from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real
@@ -174,7 +174,7 @@ class Search(eqx.Module):
         rows = [row for values in self.values(point).values() for row in values]
         problem = eqx.tree_at(controlled, self.problem, rows)
         options = Options(gradient_flow=False, solver="explicit", keep=False)
-        raw = integrate(problem, self.moments, self.start, self.times, self.steps, options)
+        raw = integrate(problem, self.moments, initial_overlaps(problem, self.start), self.times, self.steps, options)
         return self.value(assemble(raw, self.times, problem, self.start, ()), smooth=True)
 
     def value(self, trajectory: Trajectory, *, smooth: bool = False) -> Any:

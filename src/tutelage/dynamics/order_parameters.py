@@ -321,7 +321,7 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[An
     r, q, t = (as_array(x) for x in start.blocks(problem))
     readout, bias = as_array(start.readout_of(problem)), start.bias_of(problem)
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
-    velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
+    velocity = Velocity(xp.zeros_like(r), xp.zeros_like(q), xp.zeros_like(q)) if slow else None
     return Overlaps(r, q, readout, None if bias is None else as_array(bias), velocity), t
 
 

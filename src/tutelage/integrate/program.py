@@ -19,11 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import PyTree
+from jaxtyping import Float, PyTree
 
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
+from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps
 from tutelage.dynamics.order_parameters import as_arrays, is_committee
 from tutelage.errors import Status
 from tutelage.integrate import dormand_prince
@@ -31,9 +31,8 @@ from tutelage.moments import Moments
 from tutelage.moments.matrices import ClosedMoments, joint_covariance, population_error, shared_parity, single_moments
 from tutelage.moments.node_moments import NodeMoments
 from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.schedules import rate_at, scan_grid
-from tutelage.problem.start import Blocks
 from tutelage.problem.traits import CLASSIC, missing_traits, said_instead
 
 Tree = TypeVar("Tree")
@@ -87,19 +86,16 @@ class Raw(NamedTuple):
 def run(
     problem: Problem | ClosedSystem,
     moments: Moments | None,
-    start: PyTree,
-    blocks: Blocks | None,
+    initial: PyTree,
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
 ) -> Raw:
-    """A solve by the machine code or the program; NumPy arrays unless something is traced. blocks: r, q, t per level."""
-    if blocks is not None:
-        if has_machine_code(problem, moments, options) and not checks.is_traced(start):
-            return run_committee(problem, moments, start, blocks, times, tolerances, options)
-        start = start.filled(problem, blocks)  # one program for all ways to give a start
+    """A solve by the machine code or the program; NumPy arrays unless something is traced."""
+    if has_machine_code(problem, moments, options) and not checks.is_traced(initial):
+        return run_committee(problem, moments, initial, times, tolerances, options)
     at = times if _each_time_costs(moments) and options.gradient == "reverse" else padded(times)
-    raw = integrate(as_arrays(problem), moments, as_arrays(start), at, tolerances, options)
+    raw = integrate(as_arrays(problem), moments, as_arrays(initial), at, tolerances, options)
     return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
 
 
@@ -112,8 +108,7 @@ def has_machine_code(problem: object, moments: Moments | None, options: Options)
 def run_committee(
     problem: Problem,
     moments: Moments | None,
-    start: Start,
-    blocks: Blocks,
+    initial: tuple[Overlaps, Float[np.ndarray, "L M M"]],
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
@@ -122,8 +117,8 @@ def run_committee(
     from tutelage.dynamics import committee_kernel as kernel  # numba takes a third of a second to import
 
     assert isinstance(moments, ClosedMoments)
-    r, q, t = (np.asarray(x, float) for x in blocks)
-    (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
+    (r, q, v, *_), t = initial
+    L, K, M = r.shape
     n, one = K + M, kernel.committee_of(problem, moments, t, options.gradient_flow, FINE)
     R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
     C = joint_covariance(R, Q, one.T)
@@ -163,20 +158,20 @@ def run_committee(
 def integrate(
     problem: Problem | ClosedSystem,
     moments: Moments | None,
-    start: PyTree,
+    initial: PyTree,
     times: NumpyOrJax,
     tolerances: NumpyOrJax,
     options: Options,
 ) -> Raw:
-    """The dynamics of a problem (or of custom equations) from its initial condition, recorded at the times."""
+    """The dynamics from a state, recorded at the times. initial: of a problem, its `initial_overlaps`; of equations, a state."""
     # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
-    numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
-    problem, moments, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
+    numbers, rest = eqx.partition((problem, moments, initial), eqx.is_array)
+    problem, moments, initial = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
     T, atol, times = None, tolerances[1], jnp.asarray(times)
     if isinstance(problem, ClosedSystem):
-        system, state, guided, rounding = problem, start, True, 0.0
+        system, state, guided, rounding = problem, initial, True, 0.0
     else:
-        state, t = initial_overlaps(problem, start)
+        state, t = initial
         system = OrderParameters(problem, t, options.gradient_flow, options.keep, moments=moments)
         # the error guides the steps, but not where each value of it is an average over nodes
         T, guided, rounding = system.teacher_covariance, system.closed, system.error_rounding

@@ -97,11 +97,6 @@ class Start(eqx.Module):
         """The same overlaps, belonging to no N. They have been checked before."""
         return self if self.dim is None else with_fields(self, dim=None)
 
-    def filled(self, problem: Problem, blocks: Blocks) -> "Start":
-        """The same with every number given: r, q, t per level, readout, biases."""
-        all_given = *blocks, self.readout_of(problem), self.bias_of(problem)
-        return eqx.tree_at(lambda s: (s.R, s.Q, s.T, s.readout, s.bias), self, all_given, is_leaf=lambda x: x is None)
-
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """The initial readout: as given, else that of the student, the same for all heads."""
         if self.readout is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage._solve import assemble, limit_warning, side_by_side, symmetry_warning
 from tutelage._types import ArrayLike, Table
-from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import Options, choose, tolerances
 from tutelage.moments import moments_for
@@ -122,7 +122,7 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
         except InputError as error:
             found.say("failure", place, message_of(error))
             continue
-        for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
+        for warning in (symmetry_warning(problem, initial_overlaps(problem, start)[0]), limit_warning(problem, start.dim)):
             if warning:
                 found.say("note", place, warning)
         solver = choose(spec.solver, problem, np.array(spec.times))
