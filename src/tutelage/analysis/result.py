@@ -165,7 +165,9 @@ def read_curves(
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
     if getattr(trajectory, "tasks", None) is not None:
-        raise InputError(f"{function} reads one task; this trajectory has {trajectory.tasks} tasks. Give its task(0).")
+        raise InputError(
+            f"{function} reads one task; this trajectory has {trajectory.tasks} tasks. Give trajectory.task(0)."
+        )
     if run is None and np.ndim(trajectory.error) > 1:
         runs = range(int(np.prod(np.shape(trajectory.error)[:-1])))
         return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))

@@ -269,6 +269,9 @@ class Verdict:
         """Do the counted times agree with the theory?"""
         return bool({AGREE, BIASED} & {self.outcome, self.before})
 
+    def __str__(self) -> str:
+        return self.sentence
+
 
 def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:
     """What the gaps and the escape amount to."""

@@ -222,7 +222,9 @@ def parsed(text: str, form: str = "TOML") -> Table:
         raise InputError(f"{text!r} is the name of a file; give its text: Path({text!r}).read_text().")
     try:
         return (tomllib if form == "TOML" else json).loads(text)
-    except (ValueError, RecursionError) as error:  # bad syntax, a number with too many digits, tables nested too deeply
+    except RecursionError:
+        raise InputError(f"the {form} of the problem is nested too deeply; a problem needs three levels.") from None
+    except ValueError as error:  # bad syntax, a number with too many digits
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
 
