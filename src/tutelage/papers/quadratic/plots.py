@@ -21,7 +21,6 @@ from tutelage.plot import (
     problem_in_words,
     scale_time,
     shown_times,
-    style,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _draw_path(axes: Any, times: np.ndarray, values: np.ndarray, look: dict[str,
         axes.plot(times[shown], row[shown], **look, label=label if i == 0 else None)
 
 
-@style()
+@figure_of("what solution_manifold returned", "dim", "teachers", "degrees_of_freedom")
 def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = None) -> "Figure":
     """Draw degrees of freedom and dimension of the solutions against the student units; marks are measured ranks."""
     top, bottom = column([1.85, 1.85], title, width=6.4)
