@@ -21,16 +21,9 @@ from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics import perfect_learning as perfect
 from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
-from tutelage.dynamics.perfect_learning import (
-    is_kinked,
-    perfect_jacobian,
-    perfect_learning,
-    perfect_overlaps,
-    require_small,
-    teacher_assignment,
-)
 from tutelage.errors import InputError
 from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Problem, Start
@@ -101,7 +94,7 @@ def symmetric_subspace(problem: Problem, t: Teachers, state: Overlaps, *, copies
     orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(t))))
     r = np.full((L, K, M), even or (even_teacher and orthogonal))  # even units may flip: overlaps with others vanish
     q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
-    zero = flatten(Overlaps(r, q, *(None if x is None else np.zeros(K, bool) for x in (v, state.bias))))
+    zero = flatten(Overlaps(r, q, np.zeros(K, bool), None if state.bias is None else np.zeros(K, bool)))
     return subspace_of(problem, state, students, teachers, copies=copies, zero=zero)
 
 
@@ -422,15 +415,12 @@ def fixed_point(
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)
-    >>> plateau.Q.round(6)                                                # 1/(2K - 1)
-    array([[0.333333, 0.333333],
-           [0.333333, 0.333333]])
-    >>> round(plateau.error, 8), len(plateau.unstable)
-    (0.01161084, 1)
+    >>> round(float(plateau.Q[0, 0]), 6), round(plateau.error, 8), len(plateau.unstable)  # Q = 1/(2K - 1)
+    (0.333333, 0.01161084, 1)
     """
     problem = with_constant_rates(problem, "fixed_point", SMOOTH)
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
-    require_small(problem)
+    perfect.require_small(problem)
     K, M = problem.student.hidden, problem.teacher.hidden
     start, find = near, _find_nearest
     if not isinstance(start, Start):
@@ -447,7 +437,7 @@ def fixed_point(
     state, t, R, Q, T = jax.tree.map(np.asarray, (state, t, *system.covariances(state)))
     error = float(local.errors(vector[None])[0])
     residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
-    modes = named_modes(state, t, perfect_jacobian(system, state), free)
+    modes = named_modes(state, t, perfect.perfect_jacobian(system, state), free)
     return FixedPoint(problem, gradient_flow, state, t, R, Q, T, error, residual, modes, distance)
 
 
@@ -482,15 +472,15 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
 
 def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
     """Perfect learning, or the state that it becomes under noise and weight decay; equal extra units stay copies."""
-    problem, t, U0 = system.problem, system.t, teacher_assignment(system.problem)
-    state, kinked, lr = perfect_overlaps(problem, t, U0), is_kinked(system), float(problem.sgd.lr)
+    problem, t, U0 = system.problem, system.t, perfect.teacher_assignment(system.problem)
+    state, kinked, lr = perfect.perfect_overlaps(problem, t, U0), perfect.is_kinked(system), float(problem.sgd.lr)
     if problem.sgd.weight_decay == 0 and (problem.noise == 0 or system.gradient_flow):
         if kinked:
             name, fix = problem.student.activation.name, "use a smooth activation, such as 'gelu', or add noise"
             raise InputError(f"{name!r} has a kink: there are no modes where a student meets its teacher; {fix}.")
         return Root(state, 0.0)
     known = not (kinked or system.gradient_flow)
-    if known and not perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).is_stable(lr):
+    if known and not perfect.perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).is_stable(lr):
         raise InputError(f"the perfect solution is lost at lr = {lr:g}; lower it (see critical_learning_rate).")
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))

@@ -256,9 +256,8 @@ def noise_floor(problem: Problem) -> NoiseFloor:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> floor = tu.analysis.noise_floor(problem.replace(lr=0.1, noise=0.05))
-    >>> round(floor.per_variance, 6)                                      # e_g / sigma^2
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.1), noise=0.05)
+    >>> round(tu.analysis.noise_floor(problem).per_variance, 6)                   # e_g / sigma^2
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")

@@ -5,7 +5,7 @@ for an autoregressive process of first order. The drift of the slope is a system
 off, drift (1 - (noise/drift)^2). A spectrum that is a power law has lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -219,7 +219,8 @@ def fit_exponent(
     whole = np.log(x[positive])
     decades, share = float(np.log10(ends[1] / ends[0])), float((X[-1] - X[0]) / (whole[-1] - whole[0]))
     found = amplitude, constant, ends, decades, share, X.size, reason, _local_slopes(whole, np.log(y[positive]))
-    return Exponent(*astuple(line), *found, x, y, sd)
+    fit = line.slope, line.intercept, line.statistical, line.systematic, line.parts, line.certainty
+    return Exponent(*fit, *found, x, y, sd)
 
 
 def _fitted_points(
