@@ -1,5 +1,7 @@
 """Continual learning: each analysis against a second route, a control that must fail, and bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -69,6 +71,13 @@ def test_a_task_that_fades_smoothly_is_left_where_it_is_largest():
         return jnp.stack([p, 1 - p])
 
     found = forgetting(tu.solve(two_tasks(fading), START, TIMES))
+    assert found.left[0] == pytest.approx(30.0, abs=0.6)
+    assert found.left[1] == 120.0
+
+
+def test_shares_that_fade_as_a_schedule_are_left_where_they_are_largest(theory):
+    fading = tu.Interleave(tu.schedules.Linear([0.0, 30.0, 90.0], [1.0, 1.0, 0.0]))
+    found = forgetting(replace(theory, problem=two_tasks(fading)))
     assert found.left[0] == pytest.approx(30.0, abs=0.6)
     assert found.left[1] == 120.0
 

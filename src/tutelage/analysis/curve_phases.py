@@ -1,15 +1,6 @@
 """What happens when on a learning curve: plateaus, specialization, the smallest error, and named phases.
 
-Definitions: docs/how-to/plateaus-and-phases.md, specialization.md and early-stopping.md. Here are the formulas behind them.
-
-A plateau is a local maximum, in time, of the dwell time: how long the error stays within a share (10%) of its value. Near a
-saddle identical units separate as u = a e^(rate alpha), and growth ends in saturation, du = rate u - b u^3. So the rate is
-fitted to rows R_k, and differences of rows, that grow from the plateau on: ln u = ln a + rate alpha - b int u^2 dalpha is
-linear in the three unknowns. With the cosines c_km = R_km / sqrt(Q_kk T_mm), student k assigned to teacher m(k) with the sign
-s_k at the last time, and tau the cosines of the teachers themselves, the index of specialization, clipped to [0, 1], is
-    index = mean_k [ s_k c_k,m(k) - mean_{j != k} s_j c_j,m(k) ] / mean_k [ 1 - mean_{j != k} tau_m(j),m(k) ].
-The minimum of a smooth curve is that of the cubic spline of ln e_g, unless the learning rate jumps there. A minimum of a run,
-read off its running median, counts only if the end lies above it by three times the run's fluctuation.
+docs/how-to/plateaus-and-phases.md, specialization.md and early-stopping.md have the definitions and their formulas.
 """
 
 from collections.abc import Iterator
@@ -21,7 +12,15 @@ import numpy as np
 from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
-from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, final_crossing, read_curves, roughness
+from tutelage.analysis.result import (
+    AnalysisResult,
+    Curve,
+    ResultSequence,
+    RunResults,
+    final_crossing,
+    read_curves,
+    roughness,
+)
 from tutelage.errors import InputError
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
@@ -69,7 +68,7 @@ class Plateau(ResultCard):
 
 
 @dataclass(frozen=True, repr=False)
-class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
+class Plateaus(ResultSequence[Plateau], figure="plot_plateaus"):
     """The plateaus of a curve in the order of time: a sequence, empty (and `note` says so) if it leaves none.
 
     share: within which share of its height the error counts as being on a plateau.
@@ -117,9 +116,8 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.Start([[0.11, 0.1], [0.1, 0.11]], [[0.1, 0.0], [0.0, 0.1]]), 400.0)
-    >>> found = tu.analysis.plateaus(theory)
-    >>> len(found), round(found[0].height, 4)
-    (1, 0.0146)
+    >>> [round(plateau.height, 4) for plateau in tu.analysis.plateaus(theory)]
+    [0.0146]
     """
     share = float(checks.as_number("share", share, checks.require_positive, checks.require_probability))
     return read_curves(trajectory, run, "plateaus", lambda curve: find_plateaus(curve, share), LEAST_TIMES)
@@ -153,30 +151,21 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
 
 def _span_around(times: np.ndarray, y: np.ndarray, at: int, center: float, band: float) -> tuple[float, float]:
     """Between which times around index `at` the curve stays within `band` of `center`; inf: to the end of the record."""
-
-    def crossing(inside: int, outside: int) -> float:
-        edge = center + band * np.sign(y[outside] - center)
-        part = np.clip((edge - y[inside]) / (y[outside] - y[inside]), 0.0, 1.0)
-        return float(times[inside] + part * (times[outside] - times[inside]))
-
-    out = np.abs(y - center) > band
-    after, before = np.flatnonzero(out[at:]), np.flatnonzero(out[: at + 1])
-    end = np.inf if after.size == 0 else crossing(at + int(after[0]) - 1, at + int(after[0]))
-    start = float(times[0]) if before.size == 0 else crossing(int(before[-1]) + 1, int(before[-1]))
-    return start, end
+    off = np.abs(y - center)
+    start = final_crossing(times[: at + 1], off[: at + 1], band)
+    end = -final_crossing(-times[at:][::-1], off[at:][::-1], band)
+    return max(start, float(times[0])), end
 
 
 def _slow_moments(spans: list[tuple[float, float]]) -> list[int]:
     """Indices of the prominent maxima of the dwell time; the record's end, where it is not known, counts as still slower."""
     from scipy.signal import find_peaks
 
-    dwell = np.array([np.log(max(end - start, 1e-300)) for start, end in spans])
-    known = np.isfinite(dwell)
-    if not known.any():
-        return []
-    low, high = dwell[known].min() - 2 * np.log(DWELL_DROP), dwell[known].max() + 2 * np.log(DWELL_DROP)
-    padded = np.concatenate([[low], np.where(known, dwell, high), [high]])
-    return [int(i) - 1 for i in find_peaks(padded, prominence=np.log(DWELL_DROP))[0]]
+    dwell, drop = np.log(np.maximum(np.diff(spans)[:, 0], 1e-300)), np.log(DWELL_DROP)
+    known = dwell[np.isfinite(dwell)]
+    low, high = np.min(known, initial=0.0) - 2 * drop, np.max(known, initial=0.0) + 2 * drop
+    padded = np.concatenate([[low], np.minimum(dwell, high), [high]])
+    return [int(i) - 1 for i in find_peaks(padded, prominence=drop)[0]]
 
 
 def _is_symmetric_at(curve: Curve, time: float) -> bool | None:
@@ -189,7 +178,12 @@ def _is_symmetric_at(curve: Curve, time: float) -> bool | None:
 
 
 def _growth(curve: Curve, start: float, end: float, until: float) -> dict[str, Any]:
-    """How the departure from a plateau grows, which may go on `until` the next one; a note where there is none."""
+    """How the departure from a plateau grows, which may go on `until` the next one; a note where there is none.
+
+    Growth ends in saturation, du = rate u - b u^3: ln u = ln a + rate alpha - b int u^2 dalpha, linear in three unknowns.
+    """
+    from scipy.integrate import cumulative_simpson
+
     times, u = curve.times, _departure(curve, start, end, until)
     if u is None:
         return {"note": f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"}
@@ -204,9 +198,7 @@ def _growth(curve: Curve, start: float, end: float, until: float) -> dict[str, A
         why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
         return {"note": f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"}
     t, inside = times[first:last], u[first:last]
-    change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
-    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
-    saturation = np.concatenate([[0.0], np.cumsum(mean * np.diff(t))])  # int u^2 dalpha
+    saturation = cumulative_simpson(inside**2, x=t, initial=0.0)  # int u^2 dalpha
     terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
     b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
     line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
@@ -240,7 +232,7 @@ def _first(condition: np.ndarray, otherwise: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Specialization(CurveResult, figure="plot_specialization"):
+class Specialization(AnalysisResult, figure="plot_specialization"):
     """Which student copies which teacher, and since when.
 
     index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); final: its last value.
@@ -310,9 +302,8 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.Start([[0.11, 0.1], [0.1, 0.11]], [[0.1, 0.0], [0.0, 0.1]]), 400.0)
-    >>> found = tu.analysis.specialization(theory)
-    >>> found.permutation, round(found.final, 3)
-    (array([0, 1]), 0.999)
+    >>> tu.analysis.specialization(theory).permutation
+    array([0, 1])
     """
     return read_curves(trajectory, run, "specialization", _find_specialization)
 
@@ -356,7 +347,7 @@ def _own_minus_others(facing: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, repr=False)
-class EarlyStopping(CurveResult, figure="plot_early_stopping"):
+class EarlyStopping(AnalysisResult, figure="plot_early_stopping"):
     """When the error is smallest.
 
     time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
@@ -432,9 +423,9 @@ def _find_minimum(curve: Curve) -> EarlyStopping:
     before, after = float(times[max(lowest - 1, 0)]), float(times[min(lowest + 1, last)])
     time, value = float(times[lowest]), float(error[lowest])
     inside, near = 0 < lowest < last, slice(max(0, lowest - 3), lowest + 4)
-    sgd = None if curve.problem is None else curve.problem.sgd
-    jumps = [] if sgd is None else [bend_times(rate, after) for rate in (sgd.lr, sgd.readout_lr, sgd.bias_lr)]
-    smooth = not curve.noisy and not any(np.any((jump >= before) & (jump <= after)) for jump in jumps)
+    rates = [] if (problem := curve.problem) is None else [problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr]
+    jumps = np.concatenate([[], *(bend_times(rate, after) for rate in rates)])
+    smooth = not (curve.noisy or np.any((jumps >= before) & (jumps <= after)))
     if inside and smooth and np.all(error[near] > 0):
         index = np.arange(times.size)[near]  # the unit of the spline, so that uneven times cost no accuracy
         height, moment = CubicSpline(index, np.log(error[near])), CubicSpline(index, times[near])
@@ -459,7 +450,7 @@ class Phase(ResultCard):
 
 
 @dataclass(frozen=True, repr=False)
-class Phases(ResultSequence[Phase], CurveResult, figure="plot_phases"):
+class Phases(ResultSequence[Phase], figure="plot_phases"):
     """Intervals in the order of time, without gaps: a sequence. plateaus, specialization: what they are built on.
 
     specialization is None for a single unit or custom equations.
@@ -554,7 +545,7 @@ def _ends(curve: Curve, found: Plateaus, special: Specialization | None) -> Iter
     if level <= np.log(curve.rounding) + 1e-6 or abs(level - before) > 0.1 * width + curve.fluctuation:
         return  # no digits are left, or it still changes: |d ln e_g / d ln alpha| > 0.1
     settled = _span_around(times, y, times.size - 1, level, float(np.log1p(found.share)))[0]
-    settled = max(settled, found[-1].end if found else float(times[0]))
+    settled = min(max(settled, found[-1].end if found else float(times[0])), float(times[-1]))
     if special is not None and special.final < TRANSITION_INDEX and _is_symmetric_at(curve, float(times[-1])):
         yield "symmetric plateau", settled
     else:

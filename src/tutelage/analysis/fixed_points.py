@@ -2,14 +2,7 @@
 
 A plateau lives in the subspace of states that exchanges of equal units (and, for even activations, changes of sign) leave
 alone: one coordinate per orbit of entries. A root of the drift inside a subspace is approached by integration, then found by
-least squares down to rounding. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and
-it is followed.
-
-J = sum_i rate_i right_i left_i^T, in the flat coordinates of `dynamics.linearized`; entries that do not learn are zero in
-the vectors. The space that modes of one rate span is named by two questions. Do exchanges of units that the state does not
-tell apart leave it unchanged, or none of it (the mode breaks the symmetry)? And what does it move: overlaps with teachers
-(dr) or among students (dq), readouts, biases; does the student leave the teachers' span,
-    dX_l = dq_l - dr_l t_l^-1 r_l^T - r_l t_l^-1 dr_l^T  != 0 ?
+least squares down to rounding. Perfect learning is known (dynamics/perfect_learning.py) unless noise and weight decay move it.
 """
 
 from collections.abc import Callable
@@ -18,7 +11,6 @@ from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float, Int
@@ -29,16 +21,9 @@ from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics import perfect_learning as perfect
 from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
-from tutelage.dynamics.perfect_learning import (
-    is_kinked,
-    perfect_jacobian,
-    perfect_learning,
-    perfect_overlaps,
-    require_small,
-    teacher_assignment,
-)
 from tutelage.errors import InputError
 from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Problem, Start
@@ -46,6 +31,7 @@ from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
+Labels: TypeAlias = Int[np.ndarray, " units"]  # equal for units that are the same
 
 EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 EQUAL_OVERLAPS = 1e-7  # the same for overlaps of a state that was solved for
@@ -56,7 +42,6 @@ FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small
 ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
 DIVERGED_OVERLAP = 1e6  # overlaps beyond this have diverged
 APPROACH_LENGTH = 0.1  # length of the student vectors from which a plateau is approached
-SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
 
 
 @dataclass(frozen=True)
@@ -80,25 +65,19 @@ class Subspace:
 
 
 def subspace_of(
-    problem: Problem,
-    state: Overlaps,
-    students: np.ndarray | None = None,
-    teachers: np.ndarray | None = None,
-    *,
-    copies: bool = False,
-    zero: np.ndarray | bool = False,
+    problem: Problem, state: Overlaps, *units: Labels, copies: bool = False, zero: np.ndarray | bool = False
 ) -> Subspace:
     """States that exchanges of student units, and of teachers, with equal labels do not alter (default: all are different).
 
     copies: equal units have equal vectors too (q_ij = q_ii). state: supplies what does not learn. zero: entries forced to 0.
     """
     L, K, M = state.r.shape
-    labels = orbits(state, np.arange(K) if students is None else students, teachers, copies=copies)
+    labels = orbits(state, *units, copies=copies)
     mask = problem.trainable_mask()
     mask = np.ones((L, K)) if mask is None else mask
     r, q = np.repeat(mask[:, :, None], M, axis=2), np.maximum(mask[:, :, None], mask[:, None, :])
     bias = np.full(K, problem.student.train_bias) if problem.biased else None
-    learns = _flat(r, q, np.full(K, problem.student.train_readout), bias) > 0
+    learns = flatten(Overlaps(r, q, np.full(K, problem.student.train_readout), bias)) > 0
     free = learns & ~np.broadcast_to(zero, learns.shape)
     _, orbit = np.unique(labels[free], return_inverse=True)
     embed = np.zeros((labels.size, int(orbit.max(initial=-1)) + 1))
@@ -110,37 +89,27 @@ def symmetric_subspace(problem: Problem, t: Teachers, state: Overlaps, *, copies
     """States that no exchange of equal units (nor change of sign, for even activations) alters."""
     (L, K, M), t, v = state.r.shape, np.asarray(t), np.asarray(state.readout)
     students = interchangeable(K, (v, (0,)), (state.bias, (0,)), (problem.rule.unit_marks(v), (1,)))
+    teachers = interchangeable(M, (t, (1, 2)), (problem.teacher.readout, (0,)), (problem.teacher.bias, (0,)))
     even, even_teacher = (x.activation.parity == 1 and not problem.biased for x in (problem.student, problem.teacher))
     orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(t))))
     r = np.full((L, K, M), even or (even_teacher and orthogonal))  # even units may flip: overlaps with others vanish
     q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
-    zero = _flat(r, q, np.zeros(K), None if state.bias is None else np.zeros(K)) > 0
-    return subspace_of(problem, state, students, equal_teachers(problem, t), copies=copies, zero=zero)
+    zero = flatten(Overlaps(r, q, np.zeros(K, bool), None if state.bias is None else np.zeros(K, bool)))
+    return subspace_of(problem, state, students, teachers, copies=copies, zero=zero)
 
 
-def orbits(like: Overlaps, students: np.ndarray, teachers: np.ndarray | None = None, *, copies: bool = False) -> np.ndarray:
+def orbits(
+    like: Overlaps, students: Labels | None = None, teachers: Labels | None = None, *, copies: bool = False
+) -> np.ndarray:
     """A label for every flat coordinate; equal for entries that exchanges within the classes of units can reach."""
     L, K, M = like.r.shape
+    students, teachers = np.arange(K) if students is None else students, np.arange(M) if teachers is None else teachers
     level, s, s2 = np.arange(L)[:, None, None], students[:, None], students
-    r = (level * K + s) * M + (np.arange(M) if teachers is None else teachers)
+    r = (level * K + s) * M + teachers
     distinct = ~np.eye(K, dtype=bool) & ~(copies & (s == s2))
     q = ((level * K + np.minimum(s, s2)) * K + np.maximum(s, s2)) * 2 + distinct
     readout = L * K * (M + 2 * K) + students
-    return _flat(r, L * K * M + q, readout, None if like.bias is None else readout + K).astype(int)
-
-
-def equal_teachers(problem: Problem, t: Teachers) -> np.ndarray:
-    """Labels of teachers that may be exchanged: overlaps t (L, M, M), readouts and biases stay the same."""
-    teacher = problem.teacher
-    return interchangeable(teacher.hidden, (t, (1, 2)), (teacher.readout, (0,)), (teacher.bias, (0,)))
-
-
-def exchangeable(state: Overlaps, t: Teachers) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
-    _, K, M = state.r.shape
-    own = (state.q, (1, 2)), (state.readout, (0,)), (state.bias, (0,))
-    students = interchangeable(K, (state.r, (1,)), *own, tolerance=EQUAL_OVERLAPS)
-    return students, interchangeable(M, (state.r, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
+    return flatten(Overlaps(r, L * K * M + q, readout, None if like.bias is None else readout + K))
 
 
 def interchangeable(
@@ -159,11 +128,6 @@ def interchangeable(
         return True
 
     return np.array([next(i for i in range(j + 1) if i == j or equivalent(i, j)) for j in range(count)])
-
-
-def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
-    r, q, readout = (np.asarray(x, float) for x in (r, q, readout))
-    return flatten(Overlaps(r, q, readout, None if bias is None else np.asarray(bias, float), None))
 
 
 @dataclass(frozen=True)
@@ -187,14 +151,7 @@ class Mode(ResultCard):
 
     def __str__(self) -> str:
         times = f"  x{self.multiplicity}" if self.multiplicity > 1 else ""
-        return f"{rate_in_words(self.rate)}{times}  {self.name}"
-
-
-def rate_in_words(rate: float | complex) -> str:
-    """+0.031618, or +0.01 ± 0.3i."""
-    if isinstance(rate, complex):
-        return f"{rate.real:+.6g} ± {abs(rate.imag):.6g}i"
-    return f"{rate:+.6g}"
+        return f"{self.rate:+.6g}{times}  {self.name}"
 
 
 def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -> tuple[Mode, ...]:
@@ -229,12 +186,14 @@ class Namer:
 
     def __init__(self, state: Overlaps, t: np.ndarray):
         self.state, self.t = state, t
-        students, teachers = exchangeable(state, t)
+        own = (state.r, (1,)), (state.q, (1, 2)), (state.readout, (0,)), (state.bias, (0,))
+        students = interchangeable(state.r.shape[1], *own, tolerance=EQUAL_OVERLAPS)
+        teachers = interchangeable(state.r.shape[2], (state.r, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
         equal = [np.flatnonzero(students == label) + 1 for label in np.unique(students)]
         self.equal_students = " and ".join(", ".join(map(str, units)) for units in equal if units.size > 1)
         self.all_students = np.all(students == students[0]) and students.size > 1
         self.all_teachers = np.all(teachers == teachers[0]) and teachers.size > 1
-        self._orbits = orbits(state, students), orbits(state, np.arange(students.size), teachers)
+        self._orbits = orbits(state, students), orbits(state, teachers=teachers)
 
     def name(self, rate: float | complex, vectors: np.ndarray, still: float = 0.0) -> str:
         """What the modes with these right vectors (n, count) do: the first words that hold for their parts."""
@@ -333,14 +292,14 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     def stability(self) -> str:
         """In words: stable, or which modes leave it and how fast."""
         if self.unstable:
-            first, rate = self.unstable[0], rate_in_words(self.unstable[0].rate).removeprefix("+")
-            grow = f"{len(self.unstable)} of {len(self.modes)} modes grow{'s' * (len(self.unstable) == 1)}"
-            return f"Unstable: {grow}, the fastest as exp({rate} alpha); it {first.name}."
+            first, count = self.unstable[0], len(self.unstable)
+            grow = f"{count} of {len(self.modes)} modes grow{'s' * (count == 1)}"
+            return f"Unstable: {grow}, the fastest as exp({first.rate:.6g} alpha); it {first.name}."
         rates = np.abs([mode.rate for mode in self.modes])
         flat = int(np.sum(rates <= ZERO_RATE * rates.max(initial=0.0)))
         if flat:
             return f"Marginal: no mode grows to first order, but {flat} of {len(self.modes)} modes do not decay."
-        return f"Stable: the slowest of {len(self.modes)} modes decays as exp({rate_in_words(self.modes[0].rate)} alpha)."
+        return f"Stable: the slowest of {len(self.modes)} modes decays as exp({self.modes[0].rate:.6g} alpha)."
 
     def __str__(self) -> str:
         of = "gradient flow" if self.gradient_flow else "SGD"
@@ -366,7 +325,6 @@ class Root(NamedTuple):
     state: Overlaps
     distance: float
     stable: bool = True
-    jacobian: np.ndarray | None = None  # there, if it needs care
 
 
 class SubspaceDrift:
@@ -429,12 +387,6 @@ def _approach(system: OrderParameters, state: Overlaps, subspace: Subspace) -> R
     raise InputError(f"the overlaps still move at alpha = {span / 3:.3g}; there may be no fixed point. Give a near Start.")
 
 
-def _least_eigenvalue(state: Overlaps, t: Teachers) -> float:
-    """Of the joint Gram matrix [[q, r], [r^T, t]], over all levels: negative for overlaps of no real vectors."""
-    r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
-    return float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))
-
-
 def fixed_point(
     problem: Problem, near: str | Start = "plateau", *, gradient_flow: bool = False, quadrature: Quadrature | None = None
 ) -> FixedPoint:
@@ -463,15 +415,12 @@ def fixed_point(
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)
-    >>> plateau.Q.round(6)                                                # 1/(2K - 1)
-    array([[0.333333, 0.333333],
-           [0.333333, 0.333333]])
-    >>> round(plateau.error, 8), len(plateau.unstable)
-    (0.01161084, 1)
+    >>> round(float(plateau.Q[0, 0]), 6), round(plateau.error, 8), len(plateau.unstable)  # Q = 1/(2K - 1)
+    (0.333333, 0.01161084, 1)
     """
     problem = with_constant_rates(problem, "fixed_point", SMOOTH)
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
-    require_small(problem)
+    perfect.require_small(problem)
     K, M = problem.student.hidden, problem.teacher.hidden
     start, find = near, _find_nearest
     if not isinstance(start, Start):
@@ -483,12 +432,12 @@ def fixed_point(
             raise InputError("some levels are frozen, and their overlaps are not specified; give a Start instead of a word.")
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
-    state, distance, _, J = find(system, state)
+    state, distance, _ = find(system, state)
     free, local, vector = subspace_of(problem, state), LocalDynamics(system, state), np.asarray(flatten(state))
     state, t, R, Q, T = jax.tree.map(np.asarray, (state, t, *system.covariances(state)))
     error = float(local.errors(vector[None])[0])
     residual = float(np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0))
-    modes = named_modes(state, t, local.jacobian(vector) if J is None else J, free)
+    modes = named_modes(state, t, perfect.perfect_jacobian(system, state), free)
     return FixedPoint(problem, gradient_flow, state, t, R, Q, T, error, residual, modes, distance)
 
 
@@ -498,7 +447,8 @@ def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
     found = SubspaceDrift(system, state, subspace).root(subspace.coordinates(flatten(state)))
     if found is None:
         raise InputError("no fixed point was found near this Start; give a nearer one, such as the end of a long solve.")
-    least = _least_eigenvalue(found.state, system.t)
+    r, q, t = found.state.r, found.state.q, np.asarray(system.t)
+    least = float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))  # of the Gram matrices
     if least < -1e-8:
         raise InputError(f"the nearest root does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start.")
     return found
@@ -521,31 +471,18 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
 
 
 def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
-    """Perfect learning, with the Jacobian there, or followed to the noise and weight decay; equal extra units stay copies."""
-    problem, t, U0 = system.problem, system.t, teacher_assignment(system.problem)
-    state, kinked = perfect_overlaps(problem, t, U0), is_kinked(system)
-    noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
-    if decay == 0 and (noise == 0 or system.gradient_flow):
+    """Perfect learning, or the state that it becomes under noise and weight decay; equal extra units stay copies."""
+    problem, t, U0 = system.problem, system.t, perfect.teacher_assignment(system.problem)
+    state, kinked, lr = perfect.perfect_overlaps(problem, t, U0), perfect.is_kinked(system), float(problem.sgd.lr)
+    if problem.sgd.weight_decay == 0 and (problem.noise == 0 or system.gradient_flow):
         if kinked:
             name, fix = problem.student.activation.name, "use a smooth activation, such as 'gelu', or add noise"
             raise InputError(f"{name!r} has a kink: there are no modes where a student meets its teacher; {fix}.")
-        return Root(state, 0.0, jacobian=perfect_jacobian(system, state))
+        return Root(state, 0.0)
+    known = not (kinked or system.gradient_flow)
+    if known and not perfect.perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).is_stable(lr):
+        raise InputError(f"the perfect solution is lost at lr = {lr:g}; lower it (see critical_learning_rate).")
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
     copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
-    subspace = subspace_of(problem, state, copies, copies=True)
-    # where the perfect solution is one of many, or its modes are unknown, the dynamics itself must choose
-    if kinked or not perfect_learning(problem.replace(weight_decay=0.0), t, system.moments).isolated:
-        return _approach(system, state, subspace)
-    share, step, found, y = 0.0, 0.01, None, subspace.coordinates(flatten(state))
-    while found is None or share < 1.0:
-        tried = min(1.0, share + step)
-        lighter = problem.replace(noise=noise * np.sqrt(tried), weight_decay=decay * tried)
-        next_ = SubspaceDrift(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
-        if next_ is not None and next_.distance < FAR_DISTANCE and _least_eigenvalue(next_.state, t) > -1e-8:
-            found, share, step, y = next_, tried, 3 * step, subspace.coordinates(flatten(next_.state))
-        else:
-            step /= 4
-        if step < SHORTEST_STEP:
-            fix = "lower them, or the learning rate (see critical_learning_rate)"
-            raise InputError(f"the perfect solution is lost at {share:.3g} of this noise and weight decay; {fix}.")
+    found = _approach(system, state, subspace_of(problem, state, copies, copies=True))
     return found._replace(distance=float(np.max(np.abs(flatten(found.state) - flatten(state)))))

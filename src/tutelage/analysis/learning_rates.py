@@ -3,25 +3,19 @@
 A small deviation inside the teachers' span decays at a rate `inside` and enters the error squared. What lies outside the
 span is measured by overlaps that enter linearly and decay at `outside`, which SGD noise slows down (dynamics/perfect_learning.py):
     e_g ~ exp(-min(2 inside, outside) alpha);     `inside` grows with eta, `outside` falls to zero at the critical rate.
-Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; where this balances their decay,
-    X = -(eta slow + eta^2/batch fast)^-1 (eta^2/batch) sigma^2 noise,     e_g = -tr(A sum_l p_l lam_l X_l) / 2.
-`fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.analysis.fixed_points import Mode, Namer, named_modes, subspace_of
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
+from tutelage.dynamics import initial_overlaps
+from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_learning
 from tutelage.errors import InputError
 from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
-
-RATE_TRIALS = 65  # learning rates among which the best is bracketed
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,14 +44,12 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
 class CriticalRate(LearningRates):
     """The learning rate beyond which zero error is lost. Converts to float.
 
-    rate: eta_c; zero error is stable below it. mode: what is lost there (its rate is zero, up to rounding).
+    rate: eta_c; zero error is stable below it, and above it a deviation outside the teachers' span grows.
     """
 
-    mode: Mode
-
     def __str__(self) -> str:
-        lines, lr = [f"critical learning rate: {self.rate:.8g}; above it a deviation {self.mode.name}"], self.problem.sgd.lr
-        if not callable(lr):
+        lines = [f"critical learning rate: {self.rate:.8g}; above it a deviation grows outside the teachers' span"]
+        if not callable(lr := self.problem.sgd.lr):
             word = "stable" if float(lr) < self.rate else "NOT stable"
             lines.append(f"this problem: lr = {float(lr):g}, {float(lr) / self.rate:.4g} of it: zero error is {word}")
         return self._with_noise_note(*lines)
@@ -103,7 +95,7 @@ class BestRate(LearningRates):
 
     def __str__(self) -> str:
         return self._with_noise_note(
-            f"best constant learning rate: {self.learning_rate:.8g}, {self.learning_rate / self.critical:.4g} of the "
+            f"best constant learning rate: {self.learning_rate:.6g}, {self.learning_rate / self.critical:.4g} of the "
             f"critical {self.critical:.6g}",
             f"the error then finally falls as exp(-{self.rate:.6g} alpha)",
         )
@@ -174,15 +166,9 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
-    rate = dynamics.critical_rate
-    if not np.isfinite(rate):
+    if not np.isfinite(dynamics.critical_rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
-    # the mode that stands still at this rate, named by what it does just above
-    there, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
-    J = perfect_jacobian(OrderParameters(there, dynamics.t), state)
-    first = named_modes(state, dynamics.t, J, subspace_of(there, state))[0]
-    lost = replace(first, name=Namer(state, dynamics.t).name(1.0, first.right[:, None]))
-    return CriticalRate(problem, dynamics, rate, lost)
+    return CriticalRate(problem, dynamics, dynamics.critical_rate)
 
 
 def decay_rate(problem: Problem) -> DecayRate:
@@ -206,6 +192,7 @@ def decay_rate(problem: Problem) -> DecayRate:
     """
     problem = with_constant_rates(problem, "decay_rate")
     dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
+    dynamics.require_isolated()
     inside, outside = slowest_rates(dynamics, lr)
     return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
 
@@ -245,10 +232,7 @@ def best_constant_rate(problem: Problem) -> BestRate:
         inside, outside = slowest_rates(dynamics, lr)
         return -min(2 * inside, outside)
 
-    trials = np.linspace(0.0, critical, RATE_TRIALS)
-    at = int(np.argmin([negative(lr) for lr in trials]))
-    ends = trials[max(at - 1, 0)], trials[min(at + 1, RATE_TRIALS - 1)]
-    lr, least, *_ = fminbound(negative, *ends, xtol=1e-11 * critical, full_output=True)
+    lr, least, *_ = fminbound(negative, 0.0, critical, xtol=1e-11 * critical, full_output=True)
     return BestRate(problem, dynamics, -float(least), float(lr), critical)
 
 
@@ -272,24 +256,20 @@ def noise_floor(problem: Problem) -> NoiseFloor:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> floor = tu.analysis.noise_floor(problem.replace(lr=0.1, noise=0.05))
-    >>> round(floor.per_variance, 6)                                      # e_g / sigma^2
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.1), noise=0.05)
+    >>> round(tu.analysis.noise_floor(problem).per_variance, 6)                   # e_g / sigma^2
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")
-    dynamics, lr = perfect_dynamics(problem, isolated=False), float(problem.sgd.lr)
+    dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
 
 
-def perfect_dynamics(problem: Problem, isolated: bool = True) -> PerfectLearning:
-    """The linear dynamics around the perfect solution, which must be isolated unless that does not matter."""
+def perfect_dynamics(problem: Problem) -> PerfectLearning:
+    """The linear dynamics around the perfect solution."""
     K, M = problem.student.hidden, problem.teacher.hidden
     _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
-    found = perfect_learning(problem, t, moments_for(problem))
-    if isolated:
-        found.require_isolated()
-    return found
+    return perfect_learning(problem, t, moments_for(problem))
 
 
 def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float]:

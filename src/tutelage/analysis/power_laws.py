@@ -1,12 +1,8 @@
 """Exponents of power laws, with error bars: the slope of ln y against ln x, or a message that there is none.
 
-docs/how-to/exponents.md explains window and errors. `fit_line` does not claim a smaller error just because a curve was sampled
-finely: n residuals of lag-one correlation rho count as n (1 - rho) / (1 + rho), as for an autoregressive process of first
-order. The drift of the slope, from the best parabola, is a systematic error; what noise would fake of it is taken off, drift
-(1 - (noise/drift)^2). Where the slopes of the three thirds differ beyond doubt, it is at least their range, from end to end,
-and at least the distance to Aitken's limit of their sequence: that covers y = c x^s (1 + b x^-w).
-
-`spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
+docs/how-to/exponents.md explains window and errors. n residuals of lag-one correlation rho count as n (1 - rho) / (1 + rho), as
+for an autoregressive process of first order. The drift of the slope is a systematic error; what noise would fake of it is taken
+off, drift (1 - (noise/drift)^2). A spectrum that is a power law has lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 """
 
 from dataclasses import dataclass
@@ -16,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.result import AnalysisResult, off_the_line
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Inputs
 
@@ -119,10 +115,7 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
     The distance from the line between neighbors sees neither a bend nor noise that neighbors share, that from the best cubic
     sees both; the ratio of their squares is 1 - 4 rho/3 + rho^2/3. Known errors are the unit of noise.
     """
-    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
-    off = y[1:-1] - (1 - share) * y[:-2] - share * y[2:]
-    variance = 1 / weights[1:-1] + (1 - share) ** 2 / weights[:-2] + share**2 / weights[2:]
-    squares = off**2 / variance
+    squares = off_the_line(x, y, weights) ** 2
     near = float(np.mean(squares))
     usual = float(np.median(squares)) / 0.455  # the median for a normal variable; a kink is far off at one point
     if known and near < 1:
@@ -246,21 +239,15 @@ def _fitted_points(
         inside = (x >= low * (1 - 1e-12)) & (x <= high * (1 + 1e-12))
     for name, values in (("x", x[inside]), ("y", y[inside])):
         if np.any(values <= 0):
-            raise InputError(
-                f"{name} contains {np.min(values):g}, which has no logarithm; every fitted entry must be positive. "
-                "Leave it out (time zero, say), or give window=(first, last)."
-            )
+            fix = "every fitted entry must be positive. Leave it out (time zero, say), or give window=(first, last)"
+            raise InputError(f"{name} contains {np.min(values):g}, which has no logarithm; {fix}.")
     if inside.sum() < LEAST_POINTS:
-        raise InputError(
-            f"there are {inside.sum()} points to fit; an exponent needs at least {LEAST_POINTS}. Add points, or widen the "
-            f"window: x runs from {x[0]:g} to {x[-1]:g}."
-        )
+        fix = f"an exponent needs at least {LEAST_POINTS}. Add points, or widen the window"
+        raise InputError(f"there are {inside.sum()} points to fit; {fix}: x runs from {x[0]:g} to {x[-1]:g}.")
     decades = float(np.log10(x[inside][-1] / x[inside][0]))
     if decades < LEAST_DECADES * (1 - 1e-9):
-        raise InputError(
-            f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or "
-            "read local slopes off np.gradient(np.log(y), np.log(x))."
-        )
+        fix = f"a power law needs at least {LEAST_DECADES}. Widen the window"
+        raise InputError(f"the points span {decades:.2g} decades of x; {fix}.")
     return x, y, sd, inside
 
 
@@ -280,24 +267,22 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
             whole = "all the data: " if part == slice(0, X.size) else f"the longest of {len(pairs)} tried: "
             how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY_DRIFT else "no more than noise explains"
             return part, whole + f"the local slope drifts by {how}", tries
-    parts = fit_line(X, Y, S).parts
-    raise InputError(
-        f"no window of at least {LEAST_DECADES} decades has a constant slope: it runs from {parts[0]:.3g} to {parts[-1]:.3g}, "
-        "so this is not a power law. Give window= to fit an average slope all the same."
-    )
+    first, *_, last = fit_line(X, Y, S).parts
+    runs = f"it runs from {first:.3g} to {last:.3g}, so this is not a power law"
+    fix = "Give window= to fit an average slope all the same"
+    raise InputError(f"no window of at least {LEAST_DECADES} decades has a constant slope: {runs}. {fix}.")
 
 
 def _local_slopes(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
     reach = (X[-1] - X[0]) / 16  # to each side
-    slopes = np.empty(X.size)
+    slopes = []
     for i in range(X.size):
         near = np.flatnonzero(np.abs(X - X[i]) <= reach)
         if near.size < 3:
             near = np.arange(3) + np.clip(i - 1, 0, X.size - 3)
-        centered = X[near] - X[near].mean()
-        slopes[i] = centered @ Y[near] / (centered @ centered)
-    return slopes
+        slopes.append(_least_squares(X[near], Y[near], np.ones(near.size))[0])
+    return np.array(slopes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,8 +1,4 @@
-"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`; and single curves.
-
-A solve is one curve. A simulation is one curve per run, and the results of an analysis come as `RunResults`. After a
-divergence only the times before it are kept. Everything here is NumPy.
-"""
+"""What the results of all analyses share, and the single curves that analyses of a trajectory read: one per run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -27,6 +23,7 @@ PRINTED_RUNS = 12  # runs whose line is printed
 STRIDES = 50  # of a curve; within one, what changes is noise
 
 Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class AnalysisResult(ResultCard):
@@ -110,25 +107,11 @@ class Curve:
         return self.variables.get("R")
 
 
-class CurveResult(AnalysisResult):
-    """A result that belongs to one curve."""
-
-    curve: Curve
-
-    @property
-    def marks(self) -> dict[str, float]:
-        """The times that the result marks on the curve, by name."""
-        return {}
-
-
-Found = TypeVar("Found", bound=CurveResult)
-
-
 @dataclass(frozen=True)
-class RunResults(ResultSequence[Found], figure="plot_per_run"):
+class RunResults(ResultSequence[Any], figure="plot_per_run"):
     """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
 
-    answers: tuple[Found, ...]
+    answers: tuple[Any, ...]
 
     def numbers(self, name: str) -> np.ndarray:
         """A number of each result by its name, (run,); NaN where a run has none."""
@@ -160,14 +143,12 @@ class RunResults(ResultSequence[Found], figure="plot_per_run"):
 
 def read_curves(
     trajectory: Trajectory, run: int | None, function: str, read: Callable[[Curve], Found], least_times: int = 2
-) -> Found | RunResults[Found]:
+) -> Found | RunResults:
     """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
-    if getattr(trajectory, "tasks", None) is not None:
-        raise InputError(
-            f"{function} reads one task; this trajectory has {trajectory.tasks} tasks. Give trajectory.task(0)."
-        )
+    if (tasks := getattr(trajectory, "tasks", None)) is not None:
+        raise InputError(f"{function} reads one task; this trajectory has {tasks} tasks. Give trajectory.task(0).")
     if run is None and np.ndim(trajectory.error) > 1:
         runs = range(int(np.prod(np.shape(trajectory.error)[:-1])))
         return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))
@@ -175,15 +156,13 @@ def read_curves(
 
 
 def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times: int = 2) -> Curve:
-    """The curve of a trajectory that has one, or of one run."""
+    """The curve of a trajectory that has one, or of one run, up to a divergence."""
     lead, count = np.ndim(trajectory.error) - 1, int(np.prod(np.shape(trajectory.error)[:-1]))
     if run is None and lead:
         raise InputError(f"the trajectory has {count} runs; {function} looks at one. Choose run=0.")
     if run is not None and not lead:
         raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
-    index = 0 if run is None else checks.as_count("run", run, least=0)
-    if index >= count:
-        raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
+    index = checks.as_count("run", 0 if run is None else run, least=0, most=count - 1)
 
     def pick(value: ArrayLike, own: int) -> np.ndarray:
         """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""
@@ -193,27 +172,29 @@ def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times
     error = pick(trajectory.error, 1)
     kept = int(np.argmin(np.append(np.isfinite(error), False)))
     if kept < least_times:
-        who = f"run {index}" if lead else "the curve"
-        fix = "Record more times, or choose another run"
+        who, fix = f"run {index}" if lead else "the curve", "Record more times, or choose another run"
         raise InputError(f"{who} has {kept} recorded times; {function} needs at least {least_times}. {fix}.")
-    problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+    problem, code = trajectory.problem, np.broadcast_to(trajectory.status_code, np.shape(trajectory.error)[:-1])
     variables = {name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()}
     T = None if trajectory.T is None else pick(trajectory.T, 2)
     noise = 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
-    diverged = int(codes[index % codes.size]) == Status.DIVERGED
+    diverged = int(code.flat[index]) == Status.DIVERGED
     return Curve(pick(trajectory.times, 1)[:kept], error[:kept], variables, T, problem, noise, trajectory.kind, diverged)
 
 
-def roughness(x: np.ndarray, y: np.ndarray) -> float:
-    """Standard deviation of the noise in a curve: how far points lie off the line between points a stride away."""
-    stride = max(1, x.size // STRIDES)
-    if x.size < 2 * stride + 1:
-        return 0.0
+def off_the_line(x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None, stride: int = 1) -> np.ndarray:
+    """How far points lie off the line between the points a stride away, over the deviation that independent noise gives."""
+    variance = np.ones_like(x) if weights is None else 1 / weights
     before, here, after = slice(None, -2 * stride), slice(stride, -stride), slice(2 * stride, None)
     share = (x[here] - x[before]) / (x[after] - x[before])
     off = y[here] - (1 - share) * y[before] - share * y[after]
-    off = off / np.sqrt(1 + share**2 + (1 - share) ** 2)
-    return float(1.4826 * np.median(np.abs(off)))  # a few sharp turns do not count
+    return off / np.sqrt(variance[here] + (1 - share) ** 2 * variance[before] + share**2 * variance[after])
+
+
+def roughness(x: np.ndarray, y: np.ndarray) -> float:
+    """Standard deviation of the noise in a curve, by the median: a few sharp turns do not count."""
+    off = off_the_line(x, y, stride=max(1, x.size // STRIDES))
+    return float(1.4826 * np.median(np.abs(off))) if off.size else 0.0
 
 
 def final_crossing(times: np.ndarray, y: np.ndarray, level: float) -> float:

@@ -218,7 +218,7 @@ def _scheduled(trajectory: Trajectory, run: int | None) -> Shown:
     error, tasks = np.asarray(trajectory.error, dtype=float), problem.teacher
     variables = trajectory.variables | {"errors": error}
     together = replace(trajectory, error=error.mean(axis=-1), variables=variables, problem=None)
-    curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))  # pyright: ignore[reportArgumentType]
+    curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))
     end = float(curve.times[-1])
     known = tasks.switches(end)
     times = np.unique([0.0] if known is None else np.append(np.asarray(known, dtype=float), 0.0)).tolist()

@@ -249,7 +249,7 @@ def test_plateaus_of_small_networks():
             "share is 2; it must be a probability between 0 and 1",
         ),
         (lambda: tu.analysis.plateaus(from_plateau(1e-3), run=0), "run is 0; this trajectory is a single curve"),
-        (lambda: tu.analysis.plateaus(runs("linear"), run=8), "run is 8; this trajectory has runs 0 to 5"),
+        (lambda: tu.analysis.plateaus(runs("linear"), run=8), "run is 8; it must be at most 5"),
         (lambda: tu.analysis.plateaus(thinned(from_plateau(1e-3), 40)), "has 6 recorded times; plateaus needs at least 8"),
         (
             lambda: tu.analysis.plateaus(of_curve(np.arange(9.0), np.arange(9.0) - 4)),

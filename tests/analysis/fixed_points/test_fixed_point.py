@@ -225,6 +225,14 @@ def test_linear_network_with_ridge_is_its_closed_form():
     assert tu.analysis.fixed_point(problem, "perfect").error == pytest.approx((V - sigma**2) / 2, rel=1e-12)
 
 
+def test_strong_weight_decay_merges_the_perfect_solution_with_the_symmetric_one():
+    point = tu.analysis.fixed_point(pair(2, 2, lr=0.3, weight_decay=0.5), "perfect")
+    assert np.ptp(point.R) < 1e-9
+    assert point.error == pytest.approx(0.0525090396, rel=1e-8)
+    assert point.distance == pytest.approx(0.8663, rel=1e-3)
+    assert point.is_far
+
+
 def test_linear_units_move_along_flat_directions():
     K, eta, sigma = 2, 0.2, 0.3
     point = tu.analysis.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")

@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.analysis.fixed_points import equal_teachers, exchangeable, subspace_of, symmetric_subspace
+from tutelage.analysis.fixed_points import Namer, interchangeable, subspace_of, symmetric_subspace
 from tutelage.dynamics.order_parameters import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])
@@ -29,6 +29,7 @@ def test_one_coordinate_per_orbit():
     assert size(pair(2, 2), eye, state(2, 2), copies=True) == 2
     gram = np.diag([1.0, 1.0, 2.0])[None]
     assert size(pair(2, 3), gram, state(2, 3)) == 4
+    assert size(pair(2, 2, teacher={"readout": [1, 0.5]}), eye, state(2, 2)) == 4
     assert size(pair(3, 2), eye, state(3, 2, [1, 1, 0.5])) == 2 + 2 + 2  # two R; Q twice; overlaps within and between
     assert subspace_of(pair(2, 2), state(2, 2)).embed.shape[1] == 7
     assert subspace_of(pair(2, 2, student={"train_readout": True}), state(2, 2)).embed.shape[1] == 9
@@ -58,11 +59,12 @@ def test_an_even_teacher_of_orthogonal_units_has_no_overlap_with_anyone():
 
 
 def test_units_that_may_be_exchanged():
-    assert equal_teachers(pair(1, 3), np.diag([1.0, 2.0, 1.0])[None]).tolist() == [0, 1, 0]
-    assert equal_teachers(pair(1, 2, teacher={"readout": [1, 0.5]}), np.eye(2)[None]).tolist() == [0, 1]
+    assert interchangeable(3, (np.diag([1.0, 2.0, 1.0])[None], (1, 2))).tolist() == [0, 1, 0]
+    assert interchangeable(2, (np.eye(2)[None], (1, 2)), ([1, 0.5], (0,))).tolist() == [0, 1]
     alike = Overlaps(jnp.full((1, 2, 2), 0.3), jnp.asarray([[[0.5, 0.2], [0.2, 0.5]]]), jnp.ones(2), None, None)
-    assert [labels.tolist() for labels in exchangeable(alike, np.eye(2)[None])] == [[0, 0], [0, 0]]
-    assert [labels.tolist() for labels in exchangeable(state(2, 2), np.eye(2)[None])] == [[0, 1], [0, 1]]
+    for at, equal in ((alike, True), (state(2, 2), False)):
+        namer = Namer(at, np.eye(2)[None])
+        assert namer.all_students == namer.all_teachers == equal
 
 
 def test_copied_units_share_all_their_overlaps():
