@@ -1,17 +1,12 @@
 """When do networks escape from their plateau: one start in the limit, or the law of many networks at finite N.
 
-    time = (1 / rate) ln(constant / amplitude);     docs/how-to/escape-times.md explains the letters and the accuracy.
-
 The symmetric part of a start, which equal units share, is solved inside its own subspace, where it ends on the plateau and
 never leaves; the rest x obeys dx = J x dalpha + dW / sqrt(N) along that path. What will grow of it are d amplitudes
 
     b = left(0) . x_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,    x(alpha) -> right(alpha) b,
 
 `left`: the directions that grow on the plateau, carried back along the path by its adjoint; `right`: carried on from time
-zero. That holds however slowly the plateau is reached, and slowness is the rule: q_ii - q_ij relaxes ten times slower than
-the asymmetry grows, or not at all. The exit is solved from when the asymmetry has grown to a small, fixed size; it depends on
-the direction of b, and hardly on anything else. Random weights have x_0 ~ N^(-1/2) as well: then neither the spread of the
-times nor the odds of the permutations depend on N; only the mean grows, finally by ln(N) / (2 rate).
+zero. The exit is solved from when the asymmetry has grown to a small, fixed size (docs/how-to/escape-times.md).
 """
 
 from collections.abc import Sequence
@@ -25,16 +20,10 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.fixed_points import FixedPoint, SubspaceDrift, fixed_point, integrated, symmetric_subspace
+from tutelage.analysis.noise import require_small_state
 from tutelage.analysis.result import AnalysisResult, final_crossing
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import (
-    LARGEST_STATE,
-    LocalDynamics,
-    noise_covariances,
-    propagate,
-    propagate_adjoint,
-    propagators,
-)
+from tutelage.dynamics import OrderParameters, initial_overlaps, linearized
+from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
@@ -75,7 +64,7 @@ class PlateauPath:
 
     def noise(self) -> np.ndarray:
         """N Cov(b), (d, d): what the steps of SGD add, each counted as if it had been there from the beginning."""
-        return np.trapezoid(noise_covariances(self.local, 0.0, self.path, self.left), self.times, axis=0)
+        return np.trapezoid(linearized.noise_covariances(self.local, 0.0, self.path, self.left), self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
         """The size of the asymmetry right(alpha) b at every moment, (m,)."""
@@ -112,10 +101,9 @@ def plateau_path(
 ) -> PlateauPath:
     """The way from a start to its plateau, long enough for asymmetries as small as `smallest` (default: its own) to grow."""
     problem = _as_started(with_constant_rates(problem, "escape_time", (*SMOOTH, "all levels")), require_start(start))
+    require_small_state(problem)
     state, t = initial_overlaps(problem, start)
     vector = np.asarray(flatten(state))
-    if vector.size > LARGEST_STATE:
-        raise InputError(f"the state has {vector.size} entries, of at most {LARGEST_STATE}; use fewer levels or units.")
     plateau = _unstable_plateau(problem, gradient_flow)
     subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
     inside = SubspaceDrift(OrderParameters(problem, t, gradient_flow), state, subspace)
@@ -131,19 +119,18 @@ def plateau_path(
         lr = float(problem.sgd.lr)
         raise InputError(f"the symmetric part of this Start diverges at learning rate {lr:g}; lower it to reach a plateau.")
     path = np.array([subspace.inside(y) for y in solved])
-    steps = propagators(times, inside.local.jacobians(path))
-    back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
+    steps = linearized.propagators(times, inside.local.jacobians(path))
+    back = linearized.propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    right, left = propagate(steps, first), back @ np.linalg.inv(scale)
+    right, left = linearized.propagate(steps, first), back @ np.linalg.inv(scale)
     return PlateauPath(plateau, rate, inside.local, vector, times, path, right, left)
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:
     """The problem with the start's teachers, and its readouts and biases where these do not learn."""
     changes: dict[str, NumpyOrJax] = {}
-    t, usual = (s.blocks(problem)[2] for s in (start, Start(0 * start.R, start.Q)))
-    if problem.teacher.gram is None and not np.allclose(t, usual, rtol=0, atol=1e-12):
-        changes["teacher.gram"] = t
+    if problem.teacher.gram is None and start.T is not None:
+        changes["teacher.gram"] = start.blocks(problem)[2]
     for name, trained in (("readout", problem.student.train_readout), ("bias", problem.student.train_bias)):
         value = getattr(start, name)
         if value is not None and not trained:
