@@ -1,14 +1,12 @@
 """`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
 
-The theory predicts what every protocol costs, so the best one is found by following the gradient of the solved theory. A
-protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the
-lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point with
-one number for each row is a constant protocol.
+A protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at
+the lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point
+with one number for each row is a constant protocol. docs/how-to/protocols.md says how the best point is searched for.
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
-that searches of equal shape share it. L-BFGS-B keeps the bounds; SLSQP also keeps budgets (limits on integrals over time).
-The search is local, from several starts; one of them is the best constant protocol, so that the result is never worse.
+that searches of equal shape share it.
 
 To add a control, let the core take a schedule in its place (`Problem.schedules`) and add a row to `KNOBS`.
 """
@@ -26,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import simpson
-from scipy.optimize import minimize
+from scipy.optimize import NonlinearConstraint, minimize
 from scipy.stats import qmc
 
 from tutelage import checks
@@ -49,8 +47,7 @@ from tutelage.trajectory import Trajectory
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]
 
-NO_BUDGET = (-np.inf, np.inf)
-FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
+FEASIBLE = 1e-6  # of the range: by which the mean of a control may exceed its budget
 LOGIT = 8.0  # largest logit of a task's probability
 SHARPNESS = 20.0  # of the smooth maximum over tasks
 PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
@@ -125,9 +122,9 @@ def _time_to(level: Array, times: Array, error: Array) -> Array:
 class Search(eqx.Module):
     """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
 
-    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds, budgets: (control, 2), of
-    values and of their integrals. shares: of the time that each segment or knot rules. rows: schedules of each control, several
-    for more than two tasks.
+    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds: (control, 2), of values.
+    budgets: (control, 2), of means over time, 0 at the lower bound and 1 at the upper one. shares: of the time that each
+    segment or knot rules. rows: schedules of each control, several for more than two tasks.
     """
 
     problem: Problem
@@ -143,6 +140,37 @@ class Search(eqx.Module):
     objective: Objective = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        problem: Problem,
+        limits: dict[str, Limits],
+        *,
+        start: Start,
+        edges: np.ndarray,
+        shape: str,
+        objective: Objective,
+        level: float,
+        budgets: dict[str, Limits],
+    ):
+        """Of protocols of a problem within limits of its controls, of this shape between the edges."""
+        lengths, initial, times = np.diff(edges), {}, recorded_times(edges)
+        self.shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
+        self.names, self.objective, self.level = tuple(limits), objective, np.array(level)
+        many = problem.teacher.count if "tasks" in limits and problem.teacher.count > 2 else 1
+        self.rows = tuple(many if name == "tasks" else 1 for name in limits)
+        for (name, pair), rows in zip(limits.items(), self.rows, strict=True):
+            middle = np.mean(pair) if rows == 1 else 1 / rows
+            initial[name] = schedule_of(name, shape, edges, np.full((rows, self.shares.size), middle))
+        controlled = changed(problem, initial)
+        prepare(controlled, start, times)
+        self.problem, self.start, self.moments = as_arrays(controlled), as_arrays(start), moments_for(controlled)
+        self.steps = tolerances(sampled_rtol(self.moments))
+        needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
+        self.times, self.weights = times[needed], np.asarray(simpson(np.eye(times.size), x=times))[needed]
+        self.bounds = np.array(list(limits.values()))
+        integrals = np.array([budgets.get(name, (-np.inf, np.inf)) for name in limits])
+        self.budgets = (integrals / edges[-1] - self.bounds[:, :1]) / np.diff(self.bounds)
 
     @property
     def size(self) -> int:
@@ -162,6 +190,11 @@ class Search(eqx.Module):
             single = len(own) == 1
             found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
         return found
+
+    def spent(self, point: Array) -> Array:
+        """The mean of each control over time (of the first task's probability), as `budgets` limit it."""
+        means = jnp.stack([jnp.sum(self.shares * rows[0]) for rows in self.values(point).values()])
+        return (means - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
 
     def measure(self, point: Array) -> Array:
         """The objective under the protocol of a point."""
@@ -193,21 +226,18 @@ class Search(eqx.Module):
         worst = jnp.max(last)
         return worst * jnp.mean((last / worst) ** SHARPNESS) ** (1 / SHARPNESS) if smooth else worst
 
-    def integrals(self, point: Array) -> Array:
-        """The integral of each control over time (of the first task's probability)."""
-        return self.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
-
 
 @eqx.filter_jit
 def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
     """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
 
-    def value(at: Array) -> Array:
+    def value(at: Array) -> tuple[Array, Array]:
         measured = search.measure(at)
-        return measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
+        found = measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
+        return found, found
 
-    along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
-    return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
+    slope, found = jax.jacfwd(value, has_aux=True)(point)
+    return found, slope
 
 
 class Tried(NamedTuple):
@@ -228,17 +258,9 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
 
 
 @eqx.filter_jit
-def _integrals_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
-    integrals = lambda at: search.integrals(jnp.repeat(at, search.size // at.size))  # noqa: E731
-    return integrals(point), jax.jacfwd(integrals)(point)
-
-
-def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What each limit leaves (negative: exceeded), as a share of what the control can have, (limit,); its slope."""
-    integrals, slopes = map(np.asarray, _integrals_and_slopes(search, jnp.asarray(point)))
-    control, side = np.nonzero(np.isfinite(search.budgets))
-    share = (1 - 2 * side) / (search.times[-1] * np.diff(search.bounds)[control, 0])
-    return share * (integrals[control] - search.budgets[control, side]), share[:, None] * slopes[control]
+def spent_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+    """`Search.spent` (control,), and its derivative."""
+    return search.spent(point), jax.jacfwd(search.spent)(point)
 
 
 class Descent:
@@ -251,9 +273,9 @@ class Descent:
         """Go down; the best point. tick: called after each iteration."""
         taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
         if np.isfinite(self.search.budgets).any():
-            left = partial(budgets_left, self.search)
-            limits = {"type": "ineq", "fun": lambda x: left(x)[0], "jac": lambda x: left(x)[1]}
-            how |= {"method": "SLSQP", "constraints": [limits]}
+            spent = partial(spent_and_slopes, self.search)
+            limits = NonlinearConstraint(lambda x: spent(x)[0], *self.search.budgets.T, jac=lambda x: spent(x)[1])
+            how |= {"method": "SLSQP", "constraints": limits}
         for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
             near = self.best.point
             bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
@@ -266,15 +288,17 @@ class Descent:
     def _evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope, and keep the point if it is the best."""
         tried = evaluate(self.search, point)
-        if tried.value < self.best.value and np.all(budgets_left(self.search, point)[0] > -FEASIBLE):
+        spent, (least, most) = spent_and_slopes(self.search, point)[0], self.search.budgets.T
+        if tried.value < self.best.value and np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)):
             self.best = tried
         return tried.value, tried.slope
 
     def free_slope(self) -> float:
         """Largest slope at the best point in a direction that bounds and budgets leave free: 0 at an optimum."""
         z, _, slope = self.best
-        left, rows = budgets_left(self.search, z)
-        active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+        spent, rows = map(np.asarray, spent_and_slopes(self.search, z))
+        exhausted = np.any(np.abs(spent[:, None] - self.search.budgets) < 10 * FEASIBLE, axis=1)
+        active, inside = rows[exhausted], (z > AT_BOUND) & (z < 1 - AT_BOUND)
         slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
         free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
         return float(np.max(np.abs(slope[free]), initial=0.0))
@@ -286,51 +310,15 @@ def recorded_times(edges: np.ndarray) -> np.ndarray:
     return np.interp(np.linspace(0.0, places[-1], PER_SEGMENT * places[-1] + 1), places, edges)
 
 
-def new_search(
-    problem: Problem,
-    limits: dict[str, Limits],
-    *,
-    start: Start,
-    edges: np.ndarray,
-    shape: str,
-    objective: Objective,
-    level: float,
-    budgets: dict[str, Limits],
-) -> Search:
-    """The search for the best protocol of a problem within limits of its controls, of this shape between the edges."""
-    lengths, rows, initial = np.diff(edges), [], {}
-    shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
-    for name, pair in limits.items():
-        rows.append(problem.teacher.count if name == "tasks" and problem.teacher.count > 2 else 1)
-        middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
-        initial[name] = schedule_of(name, shape, edges, np.full((rows[-1], shares.size), middle))
-    times, controlled = recorded_times(edges), changed(problem, initial)
-    moments = moments_for(controlled)
-    prepare(controlled, start, times)
-    needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
-    weights: Any = simpson(np.eye(times.size), x=times)
-    search = Search(
-        problem=as_arrays(controlled),
-        start=as_arrays(start),
-        moments=moments,
-        steps=tolerances(sampled_rtol(moments)),
-        level=np.array(level),
-        times=times[needed],
-        weights=weights[needed],
-        bounds=np.array(list(limits.values())),
-        budgets=np.array([budgets.get(name, NO_BUDGET) for name in limits]),
-        shares=shares,
-        objective=objective,
-        names=tuple(limits),
-        rows=tuple(rows),
-    )
-    if callable(objective):
-        name = getattr(objective, "__name__", "objective")
-        with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
-            found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
-        if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
-    return search
+def require_number(search: Search) -> None:
+    """Raise InputError unless a custom objective is one number of a trajectory."""
+    if not callable(search.objective):
+        return
+    name = checks.name_of(search.objective)
+    with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
+        found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
+    if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
 
 
 def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
@@ -522,8 +510,9 @@ def optimize(
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     shown = checks.as_flag("progress", progress)
     how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
-    searching = partial(new_search, **how)
+    searching = partial(Search, **how)
     search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
+    require_number(search)
 
     def judged(controls: Table) -> Baseline:
         """The theory under controls, and its objective; infinite if it does not reach the end."""
@@ -540,8 +529,8 @@ def optimize(
             compared[name] = judged(given if rest is None else given | _numbers(rest, best_constants(rest)[0]))
         try:
             middle = [one.point for one in tried if np.all(one.point == 0.5)]
-            chosen = [constant.point, *middle][:starts]
-            for point in [*chosen, *_apart(tried, starts - len(chosen), chosen)]:
+            first = [constant.point, *middle][:starts]
+            for point in [*first, *_apart(tried, starts - len(first), first)]:
                 descents.append(Descent(search, np.repeat(point, search.shares.size)))
                 descents[-1].run(iterations, bar.update)
         except KeyboardInterrupt:
@@ -551,7 +540,8 @@ def optimize(
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
     descent = min(ended, key=lambda one: one.best.value)
     best, point = descent.best, jnp.asarray(descent.best.point)
-    schedules = {name: schedule_of(name, shape, edges, np.asarray(rows)) for name, rows in search.values(point).items()}
+    chosen = {name: np.asarray(rows) for name, rows in search.values(point).items()}
+    schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in chosen.items()}
     own, values = judged(schedules), np.array([one.best.value for one in ended])
     return OptimalProtocol(
         problem=changed(problem, schedules),
@@ -565,7 +555,7 @@ def optimize(
         starts=values if callable(objective) else np.exp(values),
         slope=descent.free_slope(),
         sensitivity=_sensitivity(search, best, interrupted),
-        totals=dict(zip(limits, np.asarray(search.integrals(point)).tolist(), strict=True)),
+        totals={name: t_max * float(rows[0] @ search.shares) for name, rows in chosen.items()},
         notes=(*_bound_notes(search, best.point), *["interrupted: the best protocol so far"] * interrupted),
     )
 
@@ -647,7 +637,7 @@ def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
+        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
         slack = FEASIBLE * t_max * (high - low)
         if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
             allowed = f"its bounds allow integrals from {t_max * low:g} to {t_max * high:g}"

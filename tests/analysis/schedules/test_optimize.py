@@ -242,7 +242,7 @@ EVERYTHING = {
 def search_of(problem, start, controls, end=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
     """A search with fine steps: differences divide the error of a solve by their step."""
     edges = np.linspace(0.0, end, segments + 1)
-    search = protocols.new_search(
+    search = protocols.Search(
         problem,
         checked_controls(problem, controls),
         start=start,
