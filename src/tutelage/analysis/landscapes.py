@@ -4,13 +4,8 @@ In coordinates J = W / sqrt(N), with Q = J Om J^T, R = J Om J*^T and the matrice
     gradient:            -(A J + B J*) Om
     Hessian times D:     -(A D + dA J + dB J*) Om,    dA, dB: along dQ = D Om J^T + J Om D^T and dR = D Om J*^T.
 A direction orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A there. What
-is left is the span of the vectors, at most K (K + M) numbers a level, at any N. docs/how-to/landscape.md says how to read it.
+is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
 
-Students may be moved without changing the error (flat directions at a critical point)
- - by rotations of the inputs within a level that leave the teacher as it is: D = J Psi, Psi antisymmetric. Any activation
-   allows rotations of the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
- - among themselves, where the activation allows it: sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J, a linear
-   student under D = x d with v.x = 0, and a unit with readout 0 may move freely.
 Directions of equal eigenvalues are split wherever each of them either has or lacks a property (in the span of the teachers?
 all students together?); elsewhere the word is left out.
 """
@@ -103,61 +98,60 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
 
 def hessian_at(problem: Problem, span: Span, averages: Averages) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
-    c, t, lam = span.students, span.teachers, span.lam
-    R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
-    mean = field_means(problem, problem.student.bias)
-    at = tuple(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout))
-    out = _error_and_derivatives(averages, shared_parity(problem), mean, *at)
-    error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
-    along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
-    dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
-    dB = np.einsum("imab,bs->imas", 2 * BQ, along) + np.einsum("iman,ns->imas", BR, along_teachers)
-    block = np.einsum("ijas,jr->iras", dA, c) + np.einsum("imas,mr->iras", dB, t)
-    block = block + np.einsum("ia,rs->iras", A, np.eye(lam.size))
-    matrix = -(lam[:, None, None] * block).reshape(c.size, c.size)
-    return float(error), A, -(A @ c + B @ t) * lam, (matrix + matrix.T) / 2
+    K, lam, vectors = len(span.students), span.lam, np.concatenate([span.students, span.teachers])
+    C, mean = vectors * lam @ vectors.T, field_means(problem, problem.student.bias)
+    at = tuple(jnp.asarray(x) for x in (C, problem.student.readout, problem.teacher.readout))
+    error, AB, derivatives = map(np.asarray, _error_and_derivatives(averages, shared_parity(problem), mean, *at))
+    sides = np.repeat([2.0, 1.0], [K, len(vectors) - K])[:, None]  # a direction of a student changes Q on both sides
+    block = np.einsum("ijab,bs,jr->iras", derivatives, sides * lam * vectors, vectors, optimize=True)
+    block += np.einsum("ia,rs->iras", AB[:, :K], np.eye(lam.size))
+    matrix = -(lam[:, None, None] * block).reshape(span.students.size, -1)
+    return float(error), AB[:, :K], -(AB @ vectors) * lam, (matrix + matrix.T) / 2
 
 
 @eqx.filter_jit
 def _error_and_derivatives(
-    averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
-) -> tuple[Array, Array, Array, tuple[tuple[Array, Array], tuple[Array, Array]]]:
-    """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
+    averages: Averages, parity: int | None, mean: Array | None, C: Array, v: Array, v_teacher: Array
+) -> tuple[Array, Array, Array]:
+    """e_g, [A, B] (K, n), and its derivatives with respect to [Q, R], (K, n, K, n)."""
+    K = v.size
 
-    def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
-        return p.A, p.B
+    def matrices(QR: Array) -> Array:
+        Q, R = QR[:, :K], QR[:, K:]
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, C[K:, K:]), mean, v, v_teacher)
+        return jnp.concatenate([p.A, p.B], axis=1)
 
-    error = population_error(averages, joint_covariance(R, Q, T), mean, v, v_teacher, parity)
-    return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
+    return population_error(averages, C, mean, v, v_teacher, parity), matrices(C[:K]), jax.jacfwd(matrices)(C[:K])
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:
     """Raise InputError for vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
-    student, teacher = problem.student.activation, problem.teacher.activation
-    family = averages_of(problem)
+    student, teacher, family = problem.student.activation, problem.teacher.activation, averages_of(problem)
     by_rule = isinstance(family, QuadratureAverages) and not (student.smooth and teacher.smooth)
     if not by_rule and not isinstance(family, ReluAverages):
         return
-    name = (teacher if student.smooth else student).name
+    rough = f"where {(teacher if student.smooth else student).name!r} may not be smooth"
     declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
-    lengths = np.linalg.norm(students, axis=1)
-    if np.any(lengths == 0):
-        zero = int(np.argmin(lengths)) + 1
-        raise InputError(
-            f"student unit {zero} has weights 0, where {name!r} may not be smooth; move it away from 0{declare}."
-        )
     vectors = np.concatenate([students, teachers])
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if np.any(lengths[: len(students)] == 0):
+        raise InputError(f"student unit {np.argmin(lengths) + 1} has weights 0, {rough}; move it away from 0{declare}.")
+    unit = vectors / np.maximum(lengths, 1e-300)[:, None]
     parallel = np.argwhere(np.abs(np.triu(unit @ unit.T, 1))[: len(students)] > 1 - PARALLEL_TOLERANCE)
     if by_rule and parallel.size:
-        i, j = (int(k) for k in parallel[0])
-        other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
-        raise InputError(f"student {i + 1} and {other} are parallel, where {name!r} may not be smooth; turn one{declare}.")
+        i, j = parallel[0] + 1
+        other = f"student {j}" if j <= len(students) else f"teacher {j - len(students)}"
+        raise InputError(f"student {i} and {other} are parallel, {rough}; turn one{declare}.")
 
 
 def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it."""
+    """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it.
+
+    Students may be moved by rotations of the inputs within a level that leave the teacher as it is: any activation allows
+    those of the directions that the teachers do not span, a quadratic teacher also some of its own. Or among themselves:
+    sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J with Psi antisymmetric, a linear student under D = x d with
+    v.x = 0, and a unit with readout 0 may move freely.
+    """
     c, t, readout = span.students, span.teachers, np.asarray(problem.student.readout)
     free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
     if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters

@@ -1,4 +1,4 @@
-"""`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
+"""`optimize` and `greedy`: how should one teach a network? The best learning rates, tasks, noise and other numbers in time.
 
 A protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at
 the lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point
@@ -6,9 +6,14 @@ with one number for each row is a constant protocol. docs/how-to/protocols.md sa
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
-that searches of equal shape share it.
+that searches of equal shape share it. To add a control, let the core take a schedule in its place (`Problem.schedules`) and
+add a row to `KNOBS`.
 
-To add a control, let the core take a schedule in its place (`Problem.schedules`) and add a row to `KNOBS`.
+The drift of the overlaps is a quadratic in the rate, and so is the change of the error along it. So the greedy rate is known:
+    d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u),    eta*(u) = a(u) / (2 b(u))
+c holds what moves at a rate of its own. A readout or bias that shares lr adds its |gradient|^2 to a and nothing to b. Only
+the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. `optimize` and D. Saad and M. Rattray,
+Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 """
 
 import warnings
@@ -22,24 +27,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.integrate import simpson
 from scipy.optimize import NonlinearConstraint, minimize
 from scipy.stats import qmc
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
-from tutelage._types import Array, Table
+from tutelage._types import Array, ArrayLike, Table
+from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
+from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Start, Tasks
+from tutelage.problem import Interleave, Interpolated, Linear, Piecewise, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
@@ -58,6 +64,7 @@ CONVERGED = 1e-3  # a slope that is small enough
 AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
 APART = 0.15  # of the range: protocols this far apart are different starts
 SMALLEST = 1e-12  # errors below this are not solved to a digit
+GREEDY_TIMES = 128  # at which the greedy rate is kept, dense at both ends
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
 
 
@@ -72,9 +79,7 @@ class Knob(NamedTuple):
 
 KNOBS: dict[str, Knob] = {
     "lr": Knob(
-        "sgd.lr",
-        lambda p: getattr(p.sgd.momentum, "k", None) is None,
-        "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
+        "sgd.lr", lambda p: getattr(p.sgd.momentum, "k", None) is None, "k of SlowMomentum moves the first layer; omit k"
     ),
     "readout_lr": Knob("sgd.readout_lr", lambda p: p.student.train_readout, "the readout is fixed; use train_readout=True"),
     "bias_lr": Knob("sgd.bias_lr", lambda p: p.student.train_bias, "the biases are fixed; use train_bias=True"),
@@ -663,3 +668,101 @@ def _checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:
     if edges[0] != 0 or edges[-1] != t_max:
         raise InputError(f"segments run from {edges[0]:g} to {edges[-1]:g}; they must run from 0 to t_max = {t_max:g}.")
     return edges
+
+
+# The greedy learning rate
+
+
+def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, float] = (1e-3, 1e2)) -> Interpolated:
+    """The learning rate that lowers the error fastest at every moment up to t_max, as a schedule.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its learning rate is ignored.
+    start : Start
+        The initial condition.
+    t_max : float
+        The last time.
+    bounds : (float, float)
+        The lowest and the highest rate.
+
+    Returns
+    -------
+    Interpolated
+        For `SGD(lr=...)`, or as a baseline of `optimize`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=1.0)
+    >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), t_max=10.0)
+    >>> round(float(rate(0.0)), 4)                     # e_g / (e_g + noise^2 / 2), with e_g = 1/2
+    0.5
+    """
+    require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
+    checks.require_untraced("start", "greedy", require_start(start))
+    t_max, limits = checks.as_positive("t_max", t_max), np.array(checked_bounds("lr", bounds))
+    times = t_max * (1 - np.cos(np.pi * np.arange(GREEDY_TIMES + 1) / GREEDY_TIMES)) / 2
+    state, t = initial_overlaps(problem, start)
+    dynamics = GreedyDynamics(OrderParameters(as_arrays(problem), t, keep_blocks=True), limits)
+    options = Options(gradient_flow=False, solver="explicit", keep=True)
+    path = integrate(dynamics, None, state, times, tolerances(), options)
+    rates = np.asarray(_rates_along(dynamics, times, states_of(path.variables, state)))
+    if not np.all(np.isfinite(rates) & np.isfinite(path.error)):
+        raise InputError(f"the greedy rate diverges before t_max = {t_max:g}; lower t_max or the upper bound.")
+    return Interpolated(times, rates)
+
+
+def _with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
+    return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
+
+
+def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Array, Array]:
+    """Coefficients of eta and eta^2 in d error / d alpha: exact, since it is quadratic in eta."""
+
+    def error_rate(eta: Array) -> Array:
+        return _with_rate(system, eta).drift_and_error_rate(t, state)[1]
+
+    zero, one = (jnp.zeros(()),), (jnp.ones(()),)
+    linear, twice = jax.jvp(lambda eta: jax.jvp(error_rate, (eta,), one)[1], zero, one)
+    return linear, twice / 2
+
+
+def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, ArrayLike]) -> Array:
+    """The eta within bounds that makes eta * linear + eta^2 * quadratic (a change of the error) smallest."""
+    low, high = map(jnp.asarray, bounds)
+    a, b = -linear, quadratic
+    inside = jnp.where(b > 0, a / jnp.where(b > 0, 2 * b, 1.0), jnp.where(a > b * (low + high), high, low))
+    return jnp.clip(inside, low, high)
+
+
+class GreedyDynamics(ClosedSystem):
+    """The dynamics of a system whose learning rate is the greedy one."""
+
+    system: OrderParameters
+    bounds: Any  # the lowest and the highest rate, (2,)
+
+    def rate(self, t: ArrayLike, state: Overlaps) -> Array:
+        """The greedy rate at a state."""
+        return steepest_rate(*rate_expansion(self.system, t, state), self.bounds)
+
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
+        return _with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
+
+    def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
+        return self.drift_and_error_rate(t, state)[0]
+
+    def observe(self, state: Overlaps) -> dict[str, Array]:
+        return self.system.observe(state)
+
+    def error(self, observed: dict[str, Array]) -> Array:
+        return self.system.error(observed)
+
+    def switches(self, end: ArrayLike) -> Array | None:
+        return _with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
+
+
+@eqx.filter_jit
+def _rates_along(dynamics: GreedyDynamics, times: np.ndarray, states: Overlaps) -> Array:
+    return jax.vmap(dynamics.rate)(jnp.asarray(times), states)
