@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
@@ -41,6 +40,9 @@ CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspac
 EQUAL_ERROR = "along equal error"  # the family of flat directions that a symmetry explains
 CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
 LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
+# (project directions (count, K, S) on a subspace, its name, the name of the rest)
+Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
+Orbit = dict[int | None, np.ndarray]  # directions in the span (None), and outside of it by level
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Span:
         parts = np.split(coordinates, np.cumsum([u.shape[0] for u in self.basis])[:-1], axis=-1)
         directions = np.concatenate([x @ u for x, u in zip(parts, self.basis, strict=True)], axis=-1)
         return directions if self.axes is None else directions @ self.axes
+
+    def dimensions(self, level: int | None) -> int:
+        """How many dimensions a direction outside of the span may take; inside (None) it is itself."""
+        return 1 if level is None else int(self.outside[level])
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -144,8 +150,8 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
         raise InputError(f"student {i} and {other} are parallel, {rough}; turn one{declare}.")
 
 
-def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it.
+def orbit_of(problem: Problem, span: Span) -> Orbit:
+    """Directions along symmetries: (count, K, S) in the span; (count, K, 1) for every dimension of a level outside it.
 
     Students may be moved by rotations of the inputs within a level that leave the teacher as it is: any activation allows
     those of the directions that the teachers do not span, a quadratic teacher also some of its own. Or among themselves:
@@ -168,10 +174,11 @@ def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]
         sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(of_inputs), -1)))
         kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
         moves += [c @ np.tensordot(x, of_inputs, 1) for x in kept.T]
-    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.dims.size)]
     least = RANK_TOLERANCE * float(np.linalg.norm(c))
-    inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
-    return inside, [row_space(x, least) for x in alone]
+    orbit: Orbit = {None: row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)}
+    for l in range(span.dims.size):
+        orbit[l] = row_space(np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]), least)[:, :, None]
+    return orbit
 
 
 def _is_quadratic_form(network: Network) -> bool:
@@ -184,10 +191,6 @@ def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
     """Generators of rotations: antisymmetric matrices, one for each pair of the chosen indices."""
     axes = np.eye(size)
     return [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a, b in combinations(chosen, 2)]
-
-
-# (project directions (count, K, S) on a subspace, its name, the name of the rest)
-Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +208,7 @@ class Curvature(ResultCard):
     level: int | None = None
 
 
-def spectrum_of(
-    span: Span, A: np.ndarray, matrix: np.ndarray, orbit: tuple[np.ndarray, list[np.ndarray]] | None
-) -> tuple[Curvature, ...]:
+def spectrum_of(span: Span, A: np.ndarray, matrix: np.ndarray, orbit: Orbit | None) -> tuple[Curvature, ...]:
     """All eigenvalues, lowest first. orbit: if given, flat directions along it are named apart from others."""
     values, units = np.linalg.eigh(-A)
     parts = [(None, *np.linalg.eigh(matrix))]
@@ -221,15 +222,15 @@ def spectrum_of(
             value = 0.0 if abs(value) <= width else value
             directions = vectors[:, chosen].T.reshape(chosen.size, len(A), -1)
             for words, some in _split_directions(directions, _properties(span, level, orbit if value == 0.0 else None)):
-                times = 1 if level is None else int(span.outside[level])
-                found.append(Curvature(value, len(some) * times, ", ".join(words) or "in the span", some, level))
+                count = len(some) * span.dimensions(level)
+                found.append(Curvature(value, count, ", ".join(words) or "in the span", some, level))
     return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
 
-def _properties(span: Span, level: int | None, orbit: tuple[np.ndarray, list[np.ndarray]] | None) -> list[Property]:
+def _properties(span: Span, level: int | None, orbit: Orbit | None) -> list[Property]:
     properties: list[Property] = []
     if orbit is not None:
-        moves = orbit[0] if level is None else orbit[1][level][:, :, None]
+        moves = orbit[level]
         project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
         properties.append((project, EQUAL_ERROR, "merely flat"))
     if level is None:
@@ -267,8 +268,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     gradient_norm. is_critical: does it vanish, up to rounding? spectrum: every eigenvalue of the Hessian, lowest first, as
     `Curvature` (value, multiplicity, family). index: how many directions lead downwards. flat: how many have no curvature.
     orbit: dimension of the manifold of equal error that symmetries make through this point. dim: N. parameters: K N, how many
-    directions there are (those in which the inputs do not vary left out). span, A, matrix: the Hessian in parts, in the
-    span of the vectors and (A) outside it.
+    directions there are. span, A, matrix: the Hessian in parts, in the span of the vectors and (A) outside it.
     """
 
     problem: Problem
@@ -330,7 +330,9 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
 def landscape(
     problem: Problem, weights: Numbers, teacher_weights: Numbers, *, quadrature: Quadrature | None = None
 ) -> Landscape:
-    """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
+    """Error, gradient and Hessian of e_g with respect to the first-layer weights W / sqrt(N), at W (K, N) and W* (M, N).
+
+    Under gradient flow a direction of curvature h decays as exp(-lr h alpha). Neither curvatures nor cost depend on N.
 
     Parameters
     ----------
@@ -345,12 +347,6 @@ def landscape(
     -------
     Landscape
 
-    Notes
-    -----
-    Derivatives are with respect to W / sqrt(N), so curvatures do not depend on N. Under gradient flow a direction of
-    curvature h decays as exp(-lr h alpha). The cost does not depend on N, because directions outside the span of student
-    and teacher vectors share K curvatures per level.
-
     Examples
     --------
     >>> import numpy as np
@@ -361,23 +357,21 @@ def landscape(
     'minimum'
     """
     problem = require_problem(problem, "landscape")
-    checks.require_untraced("the readout", "landscape", problem.student.readout)
-    W, W_teacher = weights_by_level(problem, weights, teacher_weights)
-    span = span_of(problem, W, W_teacher)
+    span = span_of(problem, *weights_by_level(problem, weights, teacher_weights))
     if span.students.size > LARGEST_MATRIX:
         rows = span.students.size
         raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
     error, A, slope, matrix = hessian_at(problem, span, averages_of(problem, quadrature))
-    gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
+    gradient, orbit, dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
     size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))
     critical = bool(length <= CRITICAL_GRADIENT * largest * size)
-    spectrum = spectrum_of(span, A, matrix, (inside, outside) if critical else None)
+    spectrum = spectrum_of(span, A, matrix, orbit if critical else None)
     down, flat, up = (sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign) for sign in (-1, 0, 1))
     kind = "not a critical point"
     if critical:
         kind = ("saddle" if up else "maximum") if down else "minimum" if up else "flat to second order"
-    orbit = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
-    found = kind, error, gradient, length, critical, spectrum, down, flat, orbit, dim, len(A) * dim
+    manifold = sum(len(moves) * span.dimensions(level) for level, moves in orbit.items())
+    found = kind, error, gradient, length, critical, spectrum, down, flat, manifold, dim, len(A) * dim
     return Landscape(problem, *found, span, A, matrix)

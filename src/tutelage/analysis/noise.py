@@ -101,51 +101,48 @@ def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sour
     return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
 
 
-class NoisyCurve:
-    """J and D along the curve that `solve` returned for a `Problem`."""
+def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
+    """Edges of panels of half the time of the fastest mode, a little longer on long curves and shorter on short ones."""
+    end = float(theory.times[-1])
+    moments = end * np.linspace(0.0, 1.0, MOMENTS) ** 2  # closer together at the start
+    jacobians = local.jacobians(vectors_along(theory, local, moments), moments)
+    rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
+    total, most = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1]))), MOST_PANELS * LONGEST_PANEL
+    if total > most:
+        raise InputError(
+            f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
+            f"most {most:.0f}. End at alpha = {end * most / total:.3g}."
+        )
+    length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), total / LEAST_PANELS)
+    switches = local.system.switches(end)
+    return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
-    def __init__(self, problem: Problem, start: Start, theory: Trajectory):
-        self.problem, self.start, self.end = problem, start, float(theory.times[-1])
-        self.settings = {n: value for n, value in theory.settings if n in ("gradient_flow", "rtol", "solver")}
-        like, t = initial_overlaps(problem, start)
-        flow = bool(self.settings.get("gradient_flow", False))
-        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), like)
 
-    def edges(self) -> np.ndarray:
-        """Panels of half the time of the fastest mode, a little longer on long curves and shorter on short ones."""
-        moments = self.end * np.linspace(0.0, 1.0, MOMENTS) ** 2  # closer together at the start
-        jacobians = self.local.jacobians(self.vectors(moments), moments)
-        rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / self.end)
-        total, most = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1]))), MOST_PANELS * LONGEST_PANEL
-        if total > most:
-            raise InputError(
-                f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
-                f"most {most:.0f}. End at alpha = {self.end * most / total:.3g}."
-            )
-        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), total / LEAST_PANELS)
-        switches = self.local.system.switches(self.end)
-        return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
+def vectors_along(theory: Trajectory, local: LocalDynamics, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
+    """The flat coordinates at increasing moments, so many at a time as the compiled program of `solve` takes."""
+    settings = {name: value for name, value in theory.settings if name in ("gradient_flow", "rtol", "solver")}
+    found, problem = [], theory.problem
+    assert problem is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
+        for some in np.split(moments, range(COUNTS[0], moments.size, COUNTS[0])):
+            solved = solve(problem, theory.start, some, keep="blocks", gradient="forward", **settings)
+            found.append(flatten(states_of(solved.variables, local.like)))
+    return np.concatenate(found)
 
-    def vectors(self, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
-        """The flat coordinates at increasing moments, so many at a time as the compiled program of `solve` takes."""
-        found, places = [], range(COUNTS[0], moments.size, COUNTS[0])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
-            for some in np.split(moments, places):
-                solved = solve(self.problem, self.start, some, keep="blocks", gradient="forward", **self.settings)
-                found.append(flatten(states_of(solved.variables, self.local.like)))
-        return np.concatenate(found)
 
-    def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
-        points = [point_sets(MOMENTS, count, point_dims(self.problem), seed) for seed in range(sets)]
-        moments = panel_nodes(edges).ravel()
-        vectors, nodes, batch = self.vectors(moments), GAUSS_NODES.size, GAUSS_NODES.size * PANELS_PER_BATCH
-        for first in range(0, moments.size, batch):
-            times, at = moments[first : first + batch], vectors[first : first + batch]
-            J = self.local.jacobians(at, times)
-            D = np.stack([self.local.diffusions(at, times, *part) for part in points])
-            yield from ((J[i : i + nodes], D[:, i : i + nodes]) for i in range(0, times.size, nodes))
+def noise_along(
+    theory: Trajectory, local: LocalDynamics, edges: np.ndarray, count: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
+    points = [point_sets(MOMENTS, count, point_dims(local.system.problem), seed) for seed in range(POINT_SETS)]
+    moments, nodes, batch = panel_nodes(edges).ravel(), GAUSS_NODES.size, GAUSS_NODES.size * PANELS_PER_BATCH
+    vectors = vectors_along(theory, local, moments)
+    for first in range(0, moments.size, batch):
+        times, at = moments[first : first + batch], vectors[first : first + batch]
+        J = local.jacobians(at, times)
+        D = np.stack([local.diffusions(at, times, *part) for part in points])
+        yield from ((J[i : i + nodes], D[:, i : i + nodes]) for i in range(0, times.size, nodes))
 
 
 def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
@@ -261,6 +258,9 @@ def fluctuations(
 ) -> Fluctuations:
     """Standard deviations and covariances of all order parameters and of e_g over networks of input dimension N.
 
+    Slow momentum and states of more than 400 numbers are not supported. A fixed momentum is treated in its limit, up to
+    corrections of order 1/(N (1 - beta)).
+
     Parameters
     ----------
     problem, start, times
@@ -275,12 +275,6 @@ def fluctuations(
     Returns
     -------
     Fluctuations
-
-    Notes
-    -----
-    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts and spherical
-    weights are supported. A fixed momentum is treated in its limit, up to corrections of order 1/(N (1 - beta)). Slow
-    momentum and states of more than 400 numbers are not supported.
 
     Examples
     --------
@@ -306,10 +300,10 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     if times.size == 0 or times[-1] <= 0.0:
         why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
         raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
-    curve = NoisyCurve(problem, start, theory)
-    gradient = curve.local.gradients(flatten(states_of(theory.variables, curve.local.like)))
-    edges = curve.edges()
-    scaled, variances = covariance_at(times, edges, curve.panels(edges, count, POINT_SETS), gradient)
+    like, t = initial_overlaps(problem, start)
+    local = LocalDynamics(OrderParameters(problem, t, bool(dict(theory.settings).get("gradient_flow", False)), True), like)
+    gradient, edges = local.gradients(flatten(states_of(theory.variables, like))), panels_along(theory, local)
+    scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
 

@@ -17,7 +17,7 @@ Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -88,9 +88,7 @@ KNOBS: dict[str, Knob] = {
     "flip": Knob("labels.flip", lambda p: hasattr(p.labels, "flip"), "use labels='sign', or control 'noise'", 1.0),
     "keep": Knob("rule.keep", lambda p: hasattr(p.rule, "keep"), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
     "feedback": Knob("rule.strength", lambda p: hasattr(p.rule, "strength"), "use rule=tu.rules.FeedbackAlignment(...)"),
-    "tasks": Knob(
-        "teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use several teachers, tu.Tasks([...])", 1.0
-    ),
+    "tasks": Knob("teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use teacher=tu.Tasks([...])", 1.0),
     "replay": Knob(
         "teacher.schedule.fraction",
         lambda p: isinstance(getattr(p.teacher, "schedule", None), Replay),
@@ -159,21 +157,19 @@ class Search(eqx.Module):
         budgets: dict[str, Limits],
     ):
         """Of protocols of a problem within limits of its controls, of this shape between the edges."""
-        lengths, initial, times = np.diff(edges), {}, recorded_times(edges)
+        lengths, times = np.diff(edges), recorded_times(edges)
         self.shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
         self.names, self.objective, self.level = tuple(limits), objective, np.array(level)
         many = problem.teacher.count if "tasks" in limits and problem.teacher.count > 2 else 1
         self.rows = tuple(many if name == "tasks" else 1 for name in limits)
-        for (name, pair), rows in zip(limits.items(), self.rows, strict=True):
-            middle = np.mean(pair) if rows == 1 else 1 / rows
-            initial[name] = schedule_of(name, shape, edges, np.full((rows, self.shares.size), middle))
-        controlled = changed(problem, initial)
+        self.bounds = np.array(list(limits.values()))
+        middle = self.values(np.full(self.size, 0.5))
+        controlled = changed(problem, {name: schedule_of(name, shape, edges, rows) for name, rows in middle.items()})
         prepare(controlled, start, times)
         self.problem, self.start, self.moments = as_arrays(controlled), as_arrays(start), moments_for(controlled)
         self.steps = tolerances(sampled_rtol(self.moments))
         needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
         self.times, self.weights = times[needed], np.asarray(simpson(np.eye(times.size), x=times))[needed]
-        self.bounds = np.array(list(limits.values()))
         integrals = np.array([budgets.get(name, (-np.inf, np.inf)) for name in limits])
         self.budgets = (integrals / edges[-1] - self.bounds[:, :1]) / np.diff(self.bounds)
 
@@ -337,20 +333,17 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
     if best is None or best.value == FAILED:
         raise InputError(f"no constant protocol stays finite up to t_max = {search.times[-1]:g}; give lower bounds.")
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
-        value = np.exp(best.value)
-        raise InputError(
-            f"the best constant protocol reaches {value:.1g}: only rounding is left. Shorten t_max or add noise."
-        )
+        raise InputError(f"a constant protocol reaches {np.exp(best.value):.1g}, mere rounding; shorten t_max or add noise.")
     return best, tried
 
 
-def _apart(tried: list[Tried], count: int, chosen: Sequence[np.ndarray] = ()) -> list[np.ndarray]:
-    """The best points that differ from each other and from those chosen already; fewer if there are no more."""
+def _apart(tried: list[Tried], count: int) -> list[np.ndarray]:
+    """The first points that differ from each other; fewer if there are no more."""
     found: list[np.ndarray] = []
     for one in tried:
-        if len(found) < count and all(np.max(np.abs(one.point - other)) >= APART for other in (*chosen, *found)):
+        if all(np.max(np.abs(one.point - other)) >= APART for other in found):
             found.append(one.point)
-    return found
+    return found[:count]
 
 
 @dataclass(frozen=True)
@@ -514,8 +507,7 @@ def optimize(
     integrals = _checked_budgets(budgets or {}, limits, t_max)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     shown = checks.as_flag("progress", progress)
-    how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
-    searching = partial(Search, **how)
+    searching = partial(Search, start=start, edges=edges, shape=shape, objective=objective, level=level, budgets=integrals)
     search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
     require_number(search)
 
@@ -533,9 +525,8 @@ def optimize(
             rest = searching(changed(problem, given), free) if free else None
             compared[name] = judged(given if rest is None else given | _numbers(rest, best_constants(rest)[0]))
         try:
-            middle = [one.point for one in tried if np.all(one.point == 0.5)]
-            first = [constant.point, *middle][:starts]
-            for point in [*first, *_apart(tried, starts - len(first), first)]:
+            middle = [one for one in tried if np.all(one.point == 0.5)]
+            for point in _apart([constant, *middle, *tried], starts):
                 descents.append(Descent(search, np.repeat(point, search.shares.size)))
                 descents[-1].run(iterations, bar.update)
         except KeyboardInterrupt:

@@ -53,6 +53,10 @@ class DriftMatrices(NamedTuple):
 def drift_matrices(problem: Problem, R: Numbers, Q: Numbers, T: Numbers) -> DriftMatrices:
     """The matrices A and B of the mean drift at given covariances of student and teacher fields.
 
+    On average one step moves student vectors by (eta/N) (A W + B W*) Omega, so that to order eta the overlaps of level l
+    obey dr_l/dalpha = eta lam_l (A r_l + B t_l). With Delta the error of the output and g' = dg/dlambda_k, A and B solve
+    E[Delta v_k g' x] = sum_j A_kj Omega w_j + sum_m B_km Omega w*_m (Gaussian integration by parts).
+
     Parameters
     ----------
     problem : Problem
@@ -64,12 +68,6 @@ def drift_matrices(problem: Problem, R: Numbers, Q: Numbers, T: Numbers) -> Drif
     -------
     DriftMatrices
         The named tuple (A, B) of arrays (K, K) and (K, M). Differentiable in R, Q and T, and usable inside `jax.jit`.
-
-    Notes
-    -----
-    On average one step moves student vectors by (eta/N) (A W + B W*) Omega, so that to order eta the overlaps of level l
-    obey dr_l/dalpha = eta lam_l (A r_l + B t_l). With Delta the error of the output and g' = dg/dlambda_k, A and B solve
-    E[Delta v_k g' x] = sum_j A_kj Omega w_j + sum_m B_km Omega w*_m (Gaussian integration by parts).
 
     Examples
     --------
