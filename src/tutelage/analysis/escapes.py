@@ -23,7 +23,6 @@ from tutelage.analysis.fixed_points import FixedPoint, SubspaceDrift, fixed_poin
 from tutelage.analysis.noise import require_small_state
 from tutelage.analysis.result import AnalysisResult, final_crossing
 from tutelage.dynamics import OrderParameters, initial_overlaps, linearized
-from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
@@ -50,7 +49,7 @@ class PlateauPath:
 
     plateau: FixedPoint
     rate: float
-    local: LocalDynamics
+    local: linearized.LocalDynamics
     start: Float[np.ndarray, " n"]
     times: Float[np.ndarray, " m"]
     path: Float[np.ndarray, "m n"]

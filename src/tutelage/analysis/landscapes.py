@@ -51,8 +51,8 @@ class Span:
 
     basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
     level (S,), lam (S,): level and eigenvalue of each; taught (S,): does it lie in the span of the teachers? dims, lam_levels:
-    dimensions and eigenvalues of the levels; outside: how many of the dimensions are left. axes (N, N): those of the levels in
-    the coordinates of the weights; None: they are the same.
+    dimensions and eigenvalues of the levels; places: how many of the dimensions are left by level, and 1 for None, the span
+    itself. axes (N, N): those of the levels in the coordinates of the weights; None: they are the same.
     """
 
     basis: list[np.ndarray]
@@ -63,7 +63,7 @@ class Span:
     taught: Bool[np.ndarray, " S"]
     dims: Int[np.ndarray, " L"]
     lam_levels: Float[np.ndarray, " L"]
-    outside: Int[np.ndarray, " L"]
+    places: dict[int | None, int]
     axes: Float[np.ndarray, "N N"] | None
 
     def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
@@ -71,10 +71,6 @@ class Span:
         parts = np.split(coordinates, np.cumsum([u.shape[0] for u in self.basis])[:-1], axis=-1)
         directions = np.concatenate([x @ u for x, u in zip(parts, self.basis, strict=True)], axis=-1)
         return directions if self.axes is None else directions @ self.axes
-
-    def dimensions(self, level: int | None) -> int:
-        """How many dimensions a direction outside of the span may take; inside (None) it is itself."""
-        return 1 if level is None else int(self.outside[level])
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -91,13 +87,12 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     sizes = np.array([u.shape[0] for u in basis])
     level = np.repeat(np.arange(dims.size), sizes)
     taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
-    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, dims - sizes, problem.inputs.basis)
+    places = {None: 1, **dict(enumerate((dims - sizes).tolist()))}
+    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, places, problem.inputs.basis)
 
 
 def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     """An orthonormal basis, as rows, of what these rows span; singular values up to `least` are rounding."""
-    if rows.size == 0:
-        return rows[:0]
     _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
     return basis[sizes > least]
 
@@ -212,7 +207,7 @@ def spectrum_of(span: Span, A: np.ndarray, matrix: np.ndarray, orbit: Orbit | No
     """All eigenvalues, lowest first. orbit: if given, flat directions along it are named apart from others."""
     values, units = np.linalg.eigh(-A)
     parts = [(None, *np.linalg.eigh(matrix))]
-    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.outside[l] > 0]
+    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.places[l] > 0]
     width = EQUAL_CURVATURE * max(float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts)
     found = []
     for level, values, vectors in parts:
@@ -222,7 +217,7 @@ def spectrum_of(span: Span, A: np.ndarray, matrix: np.ndarray, orbit: Orbit | No
             value = 0.0 if abs(value) <= width else value
             directions = vectors[:, chosen].T.reshape(chosen.size, len(A), -1)
             for words, some in _split_directions(directions, _properties(span, level, orbit if value == 0.0 else None)):
-                count = len(some) * span.dimensions(level)
+                count = len(some) * span.places[level]
                 found.append(Curvature(value, count, ", ".join(words) or "in the span", some, level))
     return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
@@ -372,6 +367,6 @@ def landscape(
     kind = "not a critical point"
     if critical:
         kind = ("saddle" if up else "maximum") if down else "minimum" if up else "flat to second order"
-    manifold = sum(len(moves) * span.dimensions(level) for level, moves in orbit.items())
+    manifold = sum(len(moves) * span.places[level] for level, moves in orbit.items())
     found = kind, error, gradient, length, critical, spectrum, down, flat, manifold, dim, len(A) * dim
     return Landscape(problem, *found, span, A, matrix)

@@ -208,10 +208,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def start_to_noise(self) -> float | None:
-        """Amplitude of the initial condition in the unstable direction of a plateau that the curve leaves, over the noise at this N.
-
-        None: it leaves none. From the theory's validity report, which is computed when first asked for.
-        """
+        """As in the theory's validity report, at this N; None if the curve leaves no plateau."""
         needed = self.theory.validity.noise_dim
         return None if needed is None else float(np.sqrt(self.dim / needed))
 

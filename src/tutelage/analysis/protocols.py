@@ -33,7 +33,7 @@ from scipy.stats import qmc
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
-from tutelage._types import Array, ArrayLike, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
@@ -184,7 +184,7 @@ class Search(eqx.Module):
         table = numbers.reshape(last[-1], -1)
         return {name: table[b - rows : b] for name, rows, b in zip(self.names, self.rows, last, strict=True)}
 
-    def values(self, point: Array) -> dict[str, Array]:
+    def values(self, point: NumpyOrJax) -> dict[str, Any]:
         """The values of each control, (rows, segments)."""
         found = {}
         for (name, own), (low, high) in zip(self.by_control(point).items(), self.bounds, strict=True):
@@ -192,7 +192,7 @@ class Search(eqx.Module):
             found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
         return found
 
-    def spent(self, point: Array) -> Array:
+    def spent(self, point: NumpyOrJax) -> Array:
         """The mean of each control over time (of the first task's probability), as `budgets` limit it."""
         means = jnp.stack([jnp.sum(self.shares * rows[0]) for rows in self.values(point).values()])
         return (means - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
@@ -259,7 +259,7 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
 
 
 @eqx.filter_jit
-def spent_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+def spent_and_slopes(search: Search, point: NumpyOrJax) -> tuple[Array, Array]:
     """`Search.spent` (control,), and its derivative."""
     return search.spent(point), jax.jacfwd(search.spent)(point)
 
@@ -274,9 +274,9 @@ class Descent:
         """Go down; the best point. tick: called after each iteration."""
         taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
         if np.isfinite(self.search.budgets).any():
-            spent = partial(spent_and_slopes, self.search)
-            limits = NonlinearConstraint(lambda x: spent(x)[0], *self.search.budgets.T, jac=lambda x: spent(x)[1])
-            how |= {"method": "SLSQP", "constraints": limits}
+            spent: Any = lambda x: spent_and_slopes(self.search, x)[0]  # noqa: E731
+            slopes: Any = lambda x: spent_and_slopes(self.search, x)[1]  # noqa: E731
+            how |= {"method": "SLSQP", "constraints": NonlinearConstraint(spent, *self.search.budgets.T, jac=slopes)}
         for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
             near = self.best.point
             bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
@@ -452,10 +452,8 @@ def optimize(
     ----------
     problem : Problem
         A number or schedule of it that is controlled only has to exist; the protocol replaces it.
-    start : Start
-        The initial condition.
-    t_max : float
-        The last time.
+    start, t_max : Start, float
+        The initial condition, and the last time.
     controls : dict of (low, high)
         Bounds of each control by name: "lr", "readout_lr", "bias_lr", "weight_decay", "noise" and "flip" (of labels), "keep"
         (dropout), "feedback" (strength of feedback alignment), "tasks" (probability of the first of two tasks; of more tasks
@@ -535,8 +533,8 @@ def optimize(
     if not ended:
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
     descent = min(ended, key=lambda one: one.best.value)
-    best, point = descent.best, jnp.asarray(descent.best.point)
-    chosen = {name: np.asarray(rows) for name, rows in search.values(point).items()}
+    best = descent.best
+    chosen = {name: np.asarray(rows) for name, rows in search.values(best.point).items()}
     schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in chosen.items()}
     own, values = judged(schedules), np.array([one.best.value for one in ended])
     return OptimalProtocol(
@@ -558,7 +556,7 @@ def optimize(
 
 def _numbers(search: Search, constant: Tried) -> Table:
     """The values of a constant protocol by name; lists for more than two tasks."""
-    values = {name: np.ravel(rows).tolist() for name, rows in search.values(jnp.asarray(constant.point)).items()}
+    values = {name: np.ravel(rows).tolist() for name, rows in search.values(constant.point).items()}
     return {name: each if len(each) > 1 else each[0] for name, each in values.items()}
 
 
@@ -629,14 +627,15 @@ def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -
     """(smallest, largest) integral of each control that has a budget."""
     found: dict[str, Limits] = {}
     for name, given in _as_table("budgets", budgets, "{'tasks': 20.0}").items():
-        low, high = bounds[checks.known("the name of a budget", name, bounds)]
+        low, high = t_max * np.array(bounds[checks.known("the name of a budget", name, bounds)])
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
-        slack = FEASIBLE * t_max * (high - low)
-        if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
-            allowed = f"its bounds allow integrals from {t_max * low:g} to {t_max * high:g}"
+        least = -np.inf if pair[0] is None else float(checks.as_number(f"the budget of {name}", pair[0]))
+        most = np.inf if pair[1] is None else float(checks.as_number(f"the budget of {name}", pair[1]))
+        slack = FEASIBLE * (high - low)
+        if not (least <= most and most >= low - slack and least <= high + slack):
+            allowed = f"its bounds allow integrals from {low:g} to {high:g}"
             raise InputError(f"the budget of {name} is {least:g} to {most:g}; {allowed}. Change one of them.")
         found[name] = (least, most)
     return found
@@ -671,10 +670,8 @@ def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, fl
     ----------
     problem : Problem
         Its learning rate is ignored.
-    start : Start
-        The initial condition.
-    t_max : float
-        The last time.
+    start, t_max : Start, float
+        The initial condition, and the last time.
     bounds : (float, float)
         The lowest and the highest rate.
 

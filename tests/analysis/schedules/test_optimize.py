@@ -486,6 +486,7 @@ REFUSED = {
     "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "t_max = 5"]),
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
+    "a word as a budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": "much"}), ["budget", "lr", "number"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
     "baseline": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines={"a": 0.5}), ["baseline", "'a'", "table"]),
     "baselines": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines=[0.5]), ["baselines", "table"]),
