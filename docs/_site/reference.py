@@ -52,7 +52,7 @@ GROUPS = {
 }
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
-SHARED |= {"protocols": "schedules", "greedy_rates": "schedules"}
+SHARED |= {"protocols": "schedules"}
 THEORY = ("dynamics", "_solve")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (

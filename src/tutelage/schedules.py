@@ -5,8 +5,7 @@
 Any JAX function of the time alpha is a schedule of a learning rate too.
 """
 
-from tutelage.analysis.greedy_rates import greedy
-from tutelage.analysis.protocols import OptimalProtocol, optimize
+from tutelage.analysis.protocols import OptimalProtocol, greedy, optimize
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, Restarted
 
 __all__ = [

@@ -4,13 +4,8 @@ In coordinates J = W / sqrt(N), with Q = J Om J^T, R = J Om J*^T and the matrice
     gradient:            -(A J + B J*) Om
     Hessian times D:     -(A D + dA J + dB J*) Om,    dA, dB: along dQ = D Om J^T + J Om D^T and dR = D Om J*^T.
 A direction orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A there. What
-is left is the span of the vectors, at most K (K + M) numbers a level, at any N. docs/how-to/landscape.md says how to read it.
+is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
 
-Students may be moved without changing the error (flat directions at a critical point)
- - by rotations of the inputs within a level that leave the teacher as it is: D = J Psi, Psi antisymmetric. Any activation
-   allows rotations of the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
- - among themselves, where the activation allows it: sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J, a linear
-   student under D = x d with v.x = 0, and a unit with readout 0 may move freely.
 Directions of equal eigenvalues are split wherever each of them either has or lacks a property (in the span of the teachers?
 all students together?); elsewhere the word is left out.
 """
@@ -25,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
@@ -46,6 +40,9 @@ CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspac
 EQUAL_ERROR = "along equal error"  # the family of flat directions that a symmetry explains
 CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
 LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
+# (project directions (count, K, S) on a subspace, its name, the name of the rest)
+Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
+Orbit = dict[int | None, np.ndarray]  # directions in the span (None), and outside of it by level
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,8 @@ class Span:
 
     basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
     level (S,), lam (S,): level and eigenvalue of each; taught (S,): does it lie in the span of the teachers? dims, lam_levels:
-    dimensions and eigenvalues of the levels; outside: how many of the dimensions are left. axes (N, N): those of the levels in
-    the coordinates of the weights; None: they are the same.
+    dimensions and eigenvalues of the levels; places: how many of the dimensions are left by level, and 1 for None, the span
+    itself. axes (N, N): those of the levels in the coordinates of the weights; None: they are the same.
     """
 
     basis: list[np.ndarray]
@@ -66,7 +63,7 @@ class Span:
     taught: Bool[np.ndarray, " S"]
     dims: Int[np.ndarray, " L"]
     lam_levels: Float[np.ndarray, " L"]
-    outside: Int[np.ndarray, " L"]
+    places: dict[int | None, int]
     axes: Float[np.ndarray, "N N"] | None
 
     def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
@@ -90,74 +87,72 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     sizes = np.array([u.shape[0] for u in basis])
     level = np.repeat(np.arange(dims.size), sizes)
     taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
-    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, dims - sizes, problem.inputs.basis)
+    places = {None: 1, **dict(enumerate((dims - sizes).tolist()))}
+    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, places, problem.inputs.basis)
 
 
 def row_space(rows: np.ndarray, least: float) -> np.ndarray:
     """An orthonormal basis, as rows, of what these rows span; singular values up to `least` are rounding."""
-    if rows.size == 0:
-        return rows[:0]
     _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
     return basis[sizes > least]
 
 
 def hessian_at(problem: Problem, span: Span, averages: Averages) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
-    c, t, lam = span.students, span.teachers, span.lam
-    R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
-    mean = field_means(problem, problem.student.bias)
-    at = tuple(jnp.asarray(x) for x in (R, Q, T, problem.student.readout, problem.teacher.readout))
-    out = _error_and_derivatives(averages, shared_parity(problem), mean, *at)
-    error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
-    along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
-    dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
-    dB = np.einsum("imab,bs->imas", 2 * BQ, along) + np.einsum("iman,ns->imas", BR, along_teachers)
-    block = np.einsum("ijas,jr->iras", dA, c) + np.einsum("imas,mr->iras", dB, t)
-    block = block + np.einsum("ia,rs->iras", A, np.eye(lam.size))
-    matrix = -(lam[:, None, None] * block).reshape(c.size, c.size)
-    return float(error), A, -(A @ c + B @ t) * lam, (matrix + matrix.T) / 2
+    K, lam, vectors = len(span.students), span.lam, np.concatenate([span.students, span.teachers])
+    C, mean = vectors * lam @ vectors.T, field_means(problem, problem.student.bias)
+    at = tuple(jnp.asarray(x) for x in (C, problem.student.readout, problem.teacher.readout))
+    error, AB, derivatives = map(np.asarray, _error_and_derivatives(averages, shared_parity(problem), mean, *at))
+    sides = np.repeat([2.0, 1.0], [K, len(vectors) - K])[:, None]  # a direction of a student changes Q on both sides
+    block = np.einsum("ijab,bs,jr->iras", derivatives, sides * lam * vectors, vectors, optimize=True)
+    block += np.einsum("ia,rs->iras", AB[:, :K], np.eye(lam.size))
+    matrix = -(lam[:, None, None] * block).reshape(span.students.size, -1)
+    return float(error), AB[:, :K], -(AB @ vectors) * lam, (matrix + matrix.T) / 2
 
 
 @eqx.filter_jit
 def _error_and_derivatives(
-    averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
-) -> tuple[Array, Array, Array, tuple[tuple[Array, Array], tuple[Array, Array]]]:
-    """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
+    averages: Averages, parity: int | None, mean: Array | None, C: Array, v: Array, v_teacher: Array
+) -> tuple[Array, Array, Array]:
+    """e_g, [A, B] (K, n), and its derivatives with respect to [Q, R], (K, n, K, n)."""
+    K = v.size
 
-    def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
-        return p.A, p.B
+    def matrices(QR: Array) -> Array:
+        Q, R = QR[:, :K], QR[:, K:]
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, C[K:, K:]), mean, v, v_teacher)
+        return jnp.concatenate([p.A, p.B], axis=1)
 
-    error = population_error(averages, joint_covariance(R, Q, T), mean, v, v_teacher, parity)
-    return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
+    return population_error(averages, C, mean, v, v_teacher, parity), matrices(C[:K]), jax.jacfwd(matrices)(C[:K])
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:
     """Raise InputError for vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
-    student, teacher = problem.student.activation, problem.teacher.activation
-    family = averages_of(problem)
+    student, teacher, family = problem.student.activation, problem.teacher.activation, averages_of(problem)
     by_rule = isinstance(family, QuadratureAverages) and not (student.smooth and teacher.smooth)
     if not by_rule and not isinstance(family, ReluAverages):
         return
-    name = (teacher if student.smooth else student).name
+    rough = f"where {(teacher if student.smooth else student).name!r} may not be smooth"
     declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
-    lengths = np.linalg.norm(students, axis=1)
-    if np.any(lengths == 0):
-        zero = int(np.argmin(lengths)) + 1
-        raise InputError(
-            f"student unit {zero} has weights 0, where {name!r} may not be smooth; move it away from 0{declare}."
-        )
     vectors = np.concatenate([students, teachers])
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if np.any(lengths[: len(students)] == 0):
+        raise InputError(f"student unit {np.argmin(lengths) + 1} has weights 0, {rough}; move it away from 0{declare}.")
+    unit = vectors / np.maximum(lengths, 1e-300)[:, None]
     parallel = np.argwhere(np.abs(np.triu(unit @ unit.T, 1))[: len(students)] > 1 - PARALLEL_TOLERANCE)
     if by_rule and parallel.size:
-        i, j = (int(k) for k in parallel[0])
-        other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
-        raise InputError(f"student {i + 1} and {other} are parallel, where {name!r} may not be smooth; turn one{declare}.")
+        i, j = parallel[0] + 1
+        other = f"student {j}" if j <= len(students) else f"teacher {j - len(students)}"
+        raise InputError(f"student {i} and {other} are parallel, {rough}; turn one{declare}.")
 
 
-def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Directions along symmetries: (count, K, S) in the span; per level (count, K), each for every dimension outside it."""
+def orbit_of(problem: Problem, span: Span) -> Orbit:
+    """Directions along symmetries: (count, K, S) in the span; (count, K, 1) for every dimension of a level outside it.
+
+    Students may be moved by rotations of the inputs within a level that leave the teacher as it is: any activation allows
+    those of the directions that the teachers do not span, a quadratic teacher also some of its own. Or among themselves:
+    sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J with Psi antisymmetric, a linear student under D = x d with
+    v.x = 0, and a unit with readout 0 may move freely.
+    """
     c, t, readout = span.students, span.teachers, np.asarray(problem.student.readout)
     free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
     if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters
@@ -174,10 +169,11 @@ def orbit_of(problem: Problem, span: Span) -> tuple[np.ndarray, list[np.ndarray]
         sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(of_inputs), -1)))
         kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
         moves += [c @ np.tensordot(x, of_inputs, 1) for x in kept.T]
-    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.dims.size)]
     least = RANK_TOLERANCE * float(np.linalg.norm(c))
-    inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
-    return inside, [row_space(x, least) for x in alone]
+    orbit: Orbit = {None: row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)}
+    for l in range(span.dims.size):
+        orbit[l] = row_space(np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]), least)[:, :, None]
+    return orbit
 
 
 def _is_quadratic_form(network: Network) -> bool:
@@ -190,10 +186,6 @@ def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
     """Generators of rotations: antisymmetric matrices, one for each pair of the chosen indices."""
     axes = np.eye(size)
     return [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a, b in combinations(chosen, 2)]
-
-
-# (project directions (count, K, S) on a subspace, its name, the name of the rest)
-Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +203,11 @@ class Curvature(ResultCard):
     level: int | None = None
 
 
-def spectrum_of(
-    span: Span, A: np.ndarray, matrix: np.ndarray, orbit: tuple[np.ndarray, list[np.ndarray]] | None
-) -> tuple[Curvature, ...]:
+def spectrum_of(span: Span, A: np.ndarray, matrix: np.ndarray, orbit: Orbit | None) -> tuple[Curvature, ...]:
     """All eigenvalues, lowest first. orbit: if given, flat directions along it are named apart from others."""
     values, units = np.linalg.eigh(-A)
     parts = [(None, *np.linalg.eigh(matrix))]
-    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.outside[l] > 0]
+    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.places[l] > 0]
     width = EQUAL_CURVATURE * max(float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts)
     found = []
     for level, values, vectors in parts:
@@ -227,15 +217,15 @@ def spectrum_of(
             value = 0.0 if abs(value) <= width else value
             directions = vectors[:, chosen].T.reshape(chosen.size, len(A), -1)
             for words, some in _split_directions(directions, _properties(span, level, orbit if value == 0.0 else None)):
-                times = 1 if level is None else int(span.outside[level])
-                found.append(Curvature(value, len(some) * times, ", ".join(words) or "in the span", some, level))
+                count = len(some) * span.places[level]
+                found.append(Curvature(value, count, ", ".join(words) or "in the span", some, level))
     return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
 
-def _properties(span: Span, level: int | None, orbit: tuple[np.ndarray, list[np.ndarray]] | None) -> list[Property]:
+def _properties(span: Span, level: int | None, orbit: Orbit | None) -> list[Property]:
     properties: list[Property] = []
     if orbit is not None:
-        moves = orbit[0] if level is None else orbit[1][level][:, :, None]
+        moves = orbit[level]
         project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
         properties.append((project, EQUAL_ERROR, "merely flat"))
     if level is None:
@@ -273,8 +263,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     gradient_norm. is_critical: does it vanish, up to rounding? spectrum: every eigenvalue of the Hessian, lowest first, as
     `Curvature` (value, multiplicity, family). index: how many directions lead downwards. flat: how many have no curvature.
     orbit: dimension of the manifold of equal error that symmetries make through this point. dim: N. parameters: K N, how many
-    directions there are (those in which the inputs do not vary left out). span, A, matrix: the Hessian in parts, in the
-    span of the vectors and (A) outside it.
+    directions there are. span, A, matrix: the Hessian in parts, in the span of the vectors and (A) outside it.
     """
 
     problem: Problem
@@ -336,7 +325,9 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
 def landscape(
     problem: Problem, weights: Numbers, teacher_weights: Numbers, *, quadrature: Quadrature | None = None
 ) -> Landscape:
-    """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
+    """Error, gradient and Hessian of e_g with respect to the first-layer weights W / sqrt(N), at W (K, N) and W* (M, N).
+
+    Under gradient flow a direction of curvature h decays as exp(-lr h alpha). Neither curvatures nor cost depend on N.
 
     Parameters
     ----------
@@ -351,12 +342,6 @@ def landscape(
     -------
     Landscape
 
-    Notes
-    -----
-    Derivatives are with respect to W / sqrt(N), so curvatures do not depend on N. Under gradient flow a direction of
-    curvature h decays as exp(-lr h alpha). The cost does not depend on N, because directions outside the span of student
-    and teacher vectors share K curvatures per level.
-
     Examples
     --------
     >>> import numpy as np
@@ -367,23 +352,21 @@ def landscape(
     'minimum'
     """
     problem = require_problem(problem, "landscape")
-    checks.require_untraced("the readout", "landscape", problem.student.readout)
-    W, W_teacher = weights_by_level(problem, weights, teacher_weights)
-    span = span_of(problem, W, W_teacher)
+    span = span_of(problem, *weights_by_level(problem, weights, teacher_weights))
     if span.students.size > LARGEST_MATRIX:
         rows = span.students.size
         raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
     error, A, slope, matrix = hessian_at(problem, span, averages_of(problem, quadrature))
-    gradient, (inside, outside), dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
+    gradient, orbit, dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
     largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
     size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))
     critical = bool(length <= CRITICAL_GRADIENT * largest * size)
-    spectrum = spectrum_of(span, A, matrix, (inside, outside) if critical else None)
+    spectrum = spectrum_of(span, A, matrix, orbit if critical else None)
     down, flat, up = (sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign) for sign in (-1, 0, 1))
     kind = "not a critical point"
     if critical:
         kind = ("saddle" if up else "maximum") if down else "minimum" if up else "flat to second order"
-    orbit = len(inside) + sum(len(x) * int(n) for x, n in zip(outside, span.outside, strict=True))
-    found = kind, error, gradient, length, critical, spectrum, down, flat, orbit, dim, len(A) * dim
+    manifold = sum(len(moves) * span.places[level] for level, moves in orbit.items())
+    found = kind, error, gradient, length, critical, spectrum, down, flat, manifold, dim, len(A) * dim
     return Landscape(problem, *found, span, A, matrix)

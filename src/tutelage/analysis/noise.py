@@ -10,8 +10,7 @@ On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
     Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
 X is found by collocation at three Gauss points, the integral by the same polynomials, so that every variance a^T Sig a is a
 sum of squares: near perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an
-interpolated D or a tolerance. States between the recorded times are solved for again, in batches as large as the recorded
-times, so that the program that `solve` has compiled serves them too.
+interpolated D or a tolerance. States between the recorded times are solved for again.
 """
 
 import warnings
@@ -29,14 +28,14 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics, point_dims, point_sets
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
+from tutelage.integrate.program import COUNTS
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 
 PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
-MOST_PANELS = 4000
-LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = 32, 512, 64  # times solved for at once: as many as recorded, within limits
+LEAST_PANELS, MOST_PANELS = 40, 4000
 GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
 PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
@@ -102,56 +101,48 @@ def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sour
     return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
 
 
-class NoisyCurve:
-    """J and D along the curve that `solve` returned for a `Problem`."""
+def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
+    """Edges of panels of half the time of the fastest mode, a little longer on long curves and shorter on short ones."""
+    end = float(theory.times[-1])
+    moments = end * np.linspace(0.0, 1.0, MOMENTS) ** 2  # closer together at the start
+    jacobians = local.jacobians(vectors_along(theory, local, moments), moments)
+    rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
+    total, most = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1]))), MOST_PANELS * LONGEST_PANEL
+    if total > most:
+        raise InputError(
+            f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
+            f"most {most:.0f}. End at alpha = {end * most / total:.3g}."
+        )
+    length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), total / LEAST_PANELS)
+    switches = local.system.switches(end)
+    return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
-    def __init__(self, problem: Problem, start: Start, theory: Trajectory):
-        self.problem, self.start, self.end = problem, start, float(theory.times[-1])
-        self.settings = {n: value for n, value in theory.settings if n in ("gradient_flow", "rtol", "solver")}
-        like, t = initial_overlaps(problem, start)
-        flow = bool(self.settings.get("gradient_flow", False))
-        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), like)
-        count = len(theory.times)
-        self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
 
-    def edges(self) -> np.ndarray:
-        """Panels of half the time of the fastest mode, or a little longer on long curves."""
-        moments = self.end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
-        chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        vectors, moments = self.vectors(moments)[chosen], moments[chosen]
-        jacobians = self.local.jacobians(vectors, moments)
-        rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / self.end)
-        total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
-        if total > MOST_PANELS * LONGEST_PANEL:
-            raise InputError(
-                f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
-                f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {self.end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
-            )
-        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), GAUSS_NODES.size * total / self.batch)
-        switches = self.local.system.switches(self.end)
-        return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
+def vectors_along(theory: Trajectory, local: LocalDynamics, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
+    """The flat coordinates at increasing moments, so many at a time as the compiled program of `solve` takes."""
+    settings = {name: value for name, value in theory.settings if name in ("gradient_flow", "rtol", "solver")}
+    found, problem = [], theory.problem
+    assert problem is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
+        for some in np.split(moments, range(COUNTS[0], moments.size, COUNTS[0])):
+            solved = solve(problem, theory.start, some, keep="blocks", gradient="forward", **settings)
+            found.append(flatten(states_of(solved.variables, local.like)))
+    return np.concatenate(found)
 
-    def vectors(self, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
-        """The flat coordinates at increasing moments (no fewer than a batch); the last batch overlaps the one before."""
-        out = np.empty((moments.size, flatten(self.local.like).size))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
-            for first in (*range(0, moments.size - self.batch, self.batch), moments.size - self.batch):
-                some = slice(first, first + self.batch)
-                solved = solve(self.problem, self.start, moments[some], keep="blocks", **self.settings)
-                out[some] = flatten(states_of(solved.variables, self.local.like))
-        return out
 
-    def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
-        points = [point_sets(MOMENTS, count, point_dims(self.problem), seed) for seed in range(sets)]
-        moments = panel_nodes(edges).ravel()
-        vectors, nodes, batch = self.vectors(moments), GAUSS_NODES.size, GAUSS_NODES.size * PANELS_PER_BATCH
-        for first in range(0, moments.size, batch):
-            times, at = moments[first : first + batch], vectors[first : first + batch]
-            J = self.local.jacobians(at, times)
-            D = np.stack([self.local.diffusions(at, times, *part) for part in points])
-            yield from ((J[i : i + nodes], D[:, i : i + nodes]) for i in range(0, times.size, nodes))
+def noise_along(
+    theory: Trajectory, local: LocalDynamics, edges: np.ndarray, count: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
+    points = [point_sets(MOMENTS, count, point_dims(local.system.problem), seed) for seed in range(POINT_SETS)]
+    moments, nodes, batch = panel_nodes(edges).ravel(), GAUSS_NODES.size, GAUSS_NODES.size * PANELS_PER_BATCH
+    vectors = vectors_along(theory, local, moments)
+    for first in range(0, moments.size, batch):
+        times, at = moments[first : first + batch], vectors[first : first + batch]
+        J = local.jacobians(at, times)
+        D = np.stack([local.diffusions(at, times, *part) for part in points])
+        yield from ((J[i : i + nodes], D[:, i : i + nodes]) for i in range(0, times.size, nodes))
 
 
 def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
@@ -200,7 +191,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     def sd(self, name: str) -> np.ndarray:
         """Standard deviation over networks of each entry of a quantity, (time, *shape)."""
         A, shape = self._map(name)
-        variance = np.einsum("tin,tnm,tim->ti", np.broadcast_to(A, (self.times.size, *A.shape[1:])), self.scaled, A)
+        variance = np.einsum("...in,...nm,...im->...i", A, self.scaled, A)
         return np.sqrt(np.maximum(variance, 0.0) / self.dim).reshape(-1, *shape)
 
     def _map(self, name: str) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -217,10 +208,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def start_to_noise(self) -> float | None:
-        """Amplitude of the initial condition in the unstable direction of a plateau that the curve leaves, over the noise at this N.
-
-        None: it leaves none. From the theory's validity report, which is computed when first asked for.
-        """
+        """As in the theory's validity report, at this N; None if the curve leaves no plateau."""
         needed = self.theory.validity.noise_dim
         return None if needed is None else float(np.sqrt(self.dim / needed))
 
@@ -267,6 +255,9 @@ def fluctuations(
 ) -> Fluctuations:
     """Standard deviations and covariances of all order parameters and of e_g over networks of input dimension N.
 
+    Slow momentum and states of more than 400 numbers are not supported. A fixed momentum is treated in its limit, up to
+    corrections of order 1/(N (1 - beta)).
+
     Parameters
     ----------
     problem, start, times
@@ -281,12 +272,6 @@ def fluctuations(
     Returns
     -------
     Fluctuations
-
-    Notes
-    -----
-    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts and spherical
-    weights are supported. A fixed momentum is treated in its limit, up to corrections of order 1/(N (1 - beta)). Slow
-    momentum and states of more than 400 numbers are not supported.
 
     Examples
     --------
@@ -312,10 +297,10 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     if times.size == 0 or times[-1] <= 0.0:
         why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
         raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
-    curve = NoisyCurve(problem, start, theory)
-    gradient = curve.local.gradients(flatten(states_of(theory.variables, curve.local.like)))
-    edges = curve.edges()
-    scaled, variances = covariance_at(times, edges, curve.panels(edges, count, POINT_SETS), gradient)
+    like, t = initial_overlaps(problem, start)
+    local = LocalDynamics(OrderParameters(problem, t, bool(dict(theory.settings).get("gradient_flow", False)), True), like)
+    gradient, edges = local.gradients(flatten(states_of(theory.variables, like))), panels_along(theory, local)
+    scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
 
@@ -323,12 +308,14 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
 def _require_known_noise(problem: object) -> Problem:
     """The problem, if its noise is known."""
     problem = require_problem(problem, "fluctuations", ("differentiable", "fixed momentum"))
-    size = state_size(problem)
-    if size > LARGEST_STATE:
-        raise InputError(
-            f"the state has {size} numbers; fluctuations follows at most {LARGEST_STATE}. Use fewer units or levels."
-        )
+    require_small_state(problem)
     return problem
+
+
+def require_small_state(problem: Problem) -> None:
+    """Raise InputError for a state whose Jacobians take too long to follow."""
+    if (size := state_size(problem)) > LARGEST_STATE:
+        raise InputError(f"the state has {size} numbers, of at most {LARGEST_STATE}; use fewer units or levels.")
 
 
 def state_size(problem: Problem) -> int:

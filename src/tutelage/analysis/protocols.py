@@ -1,20 +1,23 @@
-"""`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
+"""`optimize` and `greedy`: how should one teach a network? The best learning rates, tasks, noise and other numbers in time.
 
-The theory predicts what every protocol costs, so the best one is found by following the gradient of the solved theory. A
-protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the
-lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point with
-one number for each row is a constant protocol.
+A protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at
+the lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point
+with one number for each row is a constant protocol. docs/how-to/protocols.md says how the best point is searched for.
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
-that searches of equal shape share it. L-BFGS-B keeps the bounds; SLSQP also keeps budgets (limits on integrals over time).
-The search is local, from several starts; one of them is the best constant protocol, so that the result is never worse.
+that searches of equal shape share it. To add a control, let the core take a schedule in its place (`Problem.schedules`) and
+add a row to `KNOBS`.
 
-To add a control, let the core take a schedule in its place (`Problem.schedules`) and add a row to `KNOBS`.
+The drift of the overlaps is a quadratic in the rate, and so is the change of the error along it. So the greedy rate is known:
+    d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u),    eta*(u) = a(u) / (2 b(u))
+c holds what moves at a rate of its own. A readout or bias that shares lr adds its |gradient|^2 to a and nothing to b. Only
+the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. `optimize` and D. Saad and M. Rattray,
+Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -24,24 +27,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.integrate import simpson
-from scipy.optimize import minimize
+from scipy.optimize import NonlinearConstraint, minimize
 from scipy.stats import qmc
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
-from tutelage._types import Array, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
+from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
+from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Start, Tasks
+from tutelage.problem import Interleave, Interpolated, Linear, Piecewise, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
@@ -49,8 +53,7 @@ from tutelage.trajectory import Trajectory
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]
 
-NO_BUDGET = (-np.inf, np.inf)
-FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
+FEASIBLE = 1e-6  # of the range: by which the mean of a control may exceed its budget
 LOGIT = 8.0  # largest logit of a task's probability
 SHARPNESS = 20.0  # of the smooth maximum over tasks
 PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
@@ -61,6 +64,7 @@ CONVERGED = 1e-3  # a slope that is small enough
 AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
 APART = 0.15  # of the range: protocols this far apart are different starts
 SMALLEST = 1e-12  # errors below this are not solved to a digit
+GREEDY_TIMES = 128  # at which the greedy rate is kept, dense at both ends
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
 
 
@@ -75,9 +79,7 @@ class Knob(NamedTuple):
 
 KNOBS: dict[str, Knob] = {
     "lr": Knob(
-        "sgd.lr",
-        lambda p: getattr(p.sgd.momentum, "k", None) is None,
-        "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
+        "sgd.lr", lambda p: getattr(p.sgd.momentum, "k", None) is None, "k of SlowMomentum moves the first layer; omit k"
     ),
     "readout_lr": Knob("sgd.readout_lr", lambda p: p.student.train_readout, "the readout is fixed; use train_readout=True"),
     "bias_lr": Knob("sgd.bias_lr", lambda p: p.student.train_bias, "the biases are fixed; use train_bias=True"),
@@ -86,9 +88,7 @@ KNOBS: dict[str, Knob] = {
     "flip": Knob("labels.flip", lambda p: hasattr(p.labels, "flip"), "use labels='sign', or control 'noise'", 1.0),
     "keep": Knob("rule.keep", lambda p: hasattr(p.rule, "keep"), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
     "feedback": Knob("rule.strength", lambda p: hasattr(p.rule, "strength"), "use rule=tu.rules.FeedbackAlignment(...)"),
-    "tasks": Knob(
-        "teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use several teachers, tu.Tasks([...])", 1.0
-    ),
+    "tasks": Knob("teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use teacher=tu.Tasks([...])", 1.0),
     "replay": Knob(
         "teacher.schedule.fraction",
         lambda p: isinstance(getattr(p.teacher, "schedule", None), Replay),
@@ -125,9 +125,9 @@ def _time_to(level: Array, times: Array, error: Array) -> Array:
 class Search(eqx.Module):
     """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
 
-    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds, budgets: (control, 2), of
-    values and of their integrals. shares: of the time that each segment or knot rules. rows: schedules of each control, several
-    for more than two tasks.
+    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds: (control, 2), of values.
+    budgets: (control, 2), of means over time, 0 at the lower bound and 1 at the upper one. shares: of the time that each
+    segment or knot rules. rows: schedules of each control, several for more than two tasks.
     """
 
     problem: Problem
@@ -144,6 +144,35 @@ class Search(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
 
+    def __init__(
+        self,
+        problem: Problem,
+        limits: dict[str, Limits],
+        *,
+        start: Start,
+        edges: np.ndarray,
+        shape: str,
+        objective: Objective,
+        level: float,
+        budgets: dict[str, Limits],
+    ):
+        """Of protocols of a problem within limits of its controls, of this shape between the edges."""
+        lengths, times = np.diff(edges), recorded_times(edges)
+        self.shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
+        self.names, self.objective, self.level = tuple(limits), objective, np.array(level)
+        many = problem.teacher.count if "tasks" in limits and problem.teacher.count > 2 else 1
+        self.rows = tuple(many if name == "tasks" else 1 for name in limits)
+        self.bounds = np.array(list(limits.values()))
+        middle = self.values(np.full(self.size, 0.5))
+        controlled = changed(problem, {name: schedule_of(name, shape, edges, rows) for name, rows in middle.items()})
+        prepare(controlled, start, times)
+        self.problem, self.start, self.moments = as_arrays(controlled), as_arrays(start), moments_for(controlled)
+        self.steps = tolerances(sampled_rtol(self.moments))
+        needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
+        self.times, self.weights = times[needed], np.asarray(simpson(np.eye(times.size), x=times))[needed]
+        integrals = np.array([budgets.get(name, (-np.inf, np.inf)) for name in limits])
+        self.budgets = (integrals / edges[-1] - self.bounds[:, :1]) / np.diff(self.bounds)
+
     @property
     def size(self) -> int:
         """Numbers in a point."""
@@ -155,13 +184,18 @@ class Search(eqx.Module):
         table = numbers.reshape(last[-1], -1)
         return {name: table[b - rows : b] for name, rows, b in zip(self.names, self.rows, last, strict=True)}
 
-    def values(self, point: Array) -> dict[str, Array]:
+    def values(self, point: NumpyOrJax) -> dict[str, Any]:
         """The values of each control, (rows, segments)."""
         found = {}
         for (name, own), (low, high) in zip(self.by_control(point).items(), self.bounds, strict=True):
             single = len(own) == 1
             found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
         return found
+
+    def spent(self, point: NumpyOrJax) -> Array:
+        """The mean of each control over time (of the first task's probability), as `budgets` limit it."""
+        means = jnp.stack([jnp.sum(self.shares * rows[0]) for rows in self.values(point).values()])
+        return (means - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
 
     def measure(self, point: Array) -> Array:
         """The objective under the protocol of a point."""
@@ -193,21 +227,18 @@ class Search(eqx.Module):
         worst = jnp.max(last)
         return worst * jnp.mean((last / worst) ** SHARPNESS) ** (1 / SHARPNESS) if smooth else worst
 
-    def integrals(self, point: Array) -> Array:
-        """The integral of each control over time (of the first task's probability)."""
-        return self.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
-
 
 @eqx.filter_jit
 def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
     """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
 
-    def value(at: Array) -> Array:
+    def value(at: Array) -> tuple[Array, Array]:
         measured = search.measure(at)
-        return measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
+        found = measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
+        return found, found
 
-    along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
-    return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
+    slope, found = jax.jacfwd(value, has_aux=True)(point)
+    return found, slope
 
 
 class Tried(NamedTuple):
@@ -228,17 +259,9 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
 
 
 @eqx.filter_jit
-def _integrals_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
-    integrals = lambda at: search.integrals(jnp.repeat(at, search.size // at.size))  # noqa: E731
-    return integrals(point), jax.jacfwd(integrals)(point)
-
-
-def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What each limit leaves (negative: exceeded), as a share of what the control can have, (limit,); its slope."""
-    integrals, slopes = map(np.asarray, _integrals_and_slopes(search, jnp.asarray(point)))
-    control, side = np.nonzero(np.isfinite(search.budgets))
-    share = (1 - 2 * side) / (search.times[-1] * np.diff(search.bounds)[control, 0])
-    return share * (integrals[control] - search.budgets[control, side]), share[:, None] * slopes[control]
+def spent_and_slopes(search: Search, point: NumpyOrJax) -> tuple[Array, Array]:
+    """`Search.spent` (control,), and its derivative."""
+    return search.spent(point), jax.jacfwd(search.spent)(point)
 
 
 class Descent:
@@ -251,9 +274,9 @@ class Descent:
         """Go down; the best point. tick: called after each iteration."""
         taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
         if np.isfinite(self.search.budgets).any():
-            left = partial(budgets_left, self.search)
-            limits = {"type": "ineq", "fun": lambda x: left(x)[0], "jac": lambda x: left(x)[1]}
-            how |= {"method": "SLSQP", "constraints": [limits]}
+            spent: Any = lambda x: spent_and_slopes(self.search, x)[0]  # noqa: E731
+            slopes: Any = lambda x: spent_and_slopes(self.search, x)[1]  # noqa: E731
+            how |= {"method": "SLSQP", "constraints": NonlinearConstraint(spent, *self.search.budgets.T, jac=slopes)}
         for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
             near = self.best.point
             bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
@@ -266,15 +289,17 @@ class Descent:
     def _evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope, and keep the point if it is the best."""
         tried = evaluate(self.search, point)
-        if tried.value < self.best.value and np.all(budgets_left(self.search, point)[0] > -FEASIBLE):
+        spent, (least, most) = spent_and_slopes(self.search, point)[0], self.search.budgets.T
+        if tried.value < self.best.value and np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)):
             self.best = tried
         return tried.value, tried.slope
 
     def free_slope(self) -> float:
         """Largest slope at the best point in a direction that bounds and budgets leave free: 0 at an optimum."""
         z, _, slope = self.best
-        left, rows = budgets_left(self.search, z)
-        active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+        spent, rows = map(np.asarray, spent_and_slopes(self.search, z))
+        exhausted = np.any(np.abs(spent[:, None] - self.search.budgets) < 10 * FEASIBLE, axis=1)
+        active, inside = rows[exhausted], (z > AT_BOUND) & (z < 1 - AT_BOUND)
         slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
         free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
         return float(np.max(np.abs(slope[free]), initial=0.0))
@@ -286,51 +311,15 @@ def recorded_times(edges: np.ndarray) -> np.ndarray:
     return np.interp(np.linspace(0.0, places[-1], PER_SEGMENT * places[-1] + 1), places, edges)
 
 
-def new_search(
-    problem: Problem,
-    limits: dict[str, Limits],
-    *,
-    start: Start,
-    edges: np.ndarray,
-    shape: str,
-    objective: Objective,
-    level: float,
-    budgets: dict[str, Limits],
-) -> Search:
-    """The search for the best protocol of a problem within limits of its controls, of this shape between the edges."""
-    lengths, rows, initial = np.diff(edges), [], {}
-    shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
-    for name, pair in limits.items():
-        rows.append(problem.teacher.count if name == "tasks" and problem.teacher.count > 2 else 1)
-        middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
-        initial[name] = schedule_of(name, shape, edges, np.full((rows[-1], shares.size), middle))
-    times, controlled = recorded_times(edges), changed(problem, initial)
-    moments = moments_for(controlled)
-    prepare(controlled, start, times)
-    needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
-    weights: Any = simpson(np.eye(times.size), x=times)
-    search = Search(
-        problem=as_arrays(controlled),
-        start=as_arrays(start),
-        moments=moments,
-        steps=tolerances(sampled_rtol(moments)),
-        level=np.array(level),
-        times=times[needed],
-        weights=weights[needed],
-        bounds=np.array(list(limits.values())),
-        budgets=np.array([budgets.get(name, NO_BUDGET) for name in limits]),
-        shares=shares,
-        objective=objective,
-        names=tuple(limits),
-        rows=tuple(rows),
-    )
-    if callable(objective):
-        name = getattr(objective, "__name__", "objective")
-        with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
-            found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
-        if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
-    return search
+def require_number(search: Search) -> None:
+    """Raise InputError unless a custom objective is one number of a trajectory."""
+    if not callable(search.objective):
+        return
+    name = checks.name_of(search.objective)
+    with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
+        found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
+    if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
 
 
 def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
@@ -344,20 +333,17 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
     if best is None or best.value == FAILED:
         raise InputError(f"no constant protocol stays finite up to t_max = {search.times[-1]:g}; give lower bounds.")
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
-        value = np.exp(best.value)
-        raise InputError(
-            f"the best constant protocol reaches {value:.1g}: only rounding is left. Shorten t_max or add noise."
-        )
+        raise InputError(f"a constant protocol reaches {np.exp(best.value):.1g}, mere rounding; shorten t_max or add noise.")
     return best, tried
 
 
-def _apart(tried: list[Tried], count: int, chosen: Sequence[np.ndarray] = ()) -> list[np.ndarray]:
-    """The best points that differ from each other and from those chosen already; fewer if there are no more."""
+def _apart(tried: list[Tried], count: int) -> list[np.ndarray]:
+    """The first points that differ from each other; fewer if there are no more."""
     found: list[np.ndarray] = []
     for one in tried:
-        if len(found) < count and all(np.max(np.abs(one.point - other)) >= APART for other in (*chosen, *found)):
+        if all(np.max(np.abs(one.point - other)) >= APART for other in found):
             found.append(one.point)
-    return found
+    return found[:count]
 
 
 @dataclass(frozen=True)
@@ -466,10 +452,8 @@ def optimize(
     ----------
     problem : Problem
         A number or schedule of it that is controlled only has to exist; the protocol replaces it.
-    start : Start
-        The initial condition.
-    t_max : float
-        The last time.
+    start, t_max : Start, float
+        The initial condition, and the last time.
     controls : dict of (low, high)
         Bounds of each control by name: "lr", "readout_lr", "bias_lr", "weight_decay", "noise" and "flip" (of labels), "keep"
         (dropout), "feedback" (strength of feedback alignment), "tasks" (probability of the first of two tasks; of more tasks
@@ -521,9 +505,9 @@ def optimize(
     integrals = _checked_budgets(budgets or {}, limits, t_max)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     shown = checks.as_flag("progress", progress)
-    how = {"start": start, "edges": edges, "shape": shape, "objective": objective, "level": level, "budgets": integrals}
-    searching = partial(new_search, **how)
+    searching = partial(Search, start=start, edges=edges, shape=shape, objective=objective, level=level, budgets=integrals)
     search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
+    require_number(search)
 
     def judged(controls: Table) -> Baseline:
         """The theory under controls, and its objective; infinite if it does not reach the end."""
@@ -539,9 +523,8 @@ def optimize(
             rest = searching(changed(problem, given), free) if free else None
             compared[name] = judged(given if rest is None else given | _numbers(rest, best_constants(rest)[0]))
         try:
-            middle = [one.point for one in tried if np.all(one.point == 0.5)]
-            chosen = [constant.point, *middle][:starts]
-            for point in [*chosen, *_apart(tried, starts - len(chosen), chosen)]:
+            middle = [one for one in tried if np.all(one.point == 0.5)]
+            for point in _apart([constant, *middle, *tried], starts):
                 descents.append(Descent(search, np.repeat(point, search.shares.size)))
                 descents[-1].run(iterations, bar.update)
         except KeyboardInterrupt:
@@ -550,8 +533,9 @@ def optimize(
     if not ended:
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
     descent = min(ended, key=lambda one: one.best.value)
-    best, point = descent.best, jnp.asarray(descent.best.point)
-    schedules = {name: schedule_of(name, shape, edges, np.asarray(rows)) for name, rows in search.values(point).items()}
+    best = descent.best
+    chosen = {name: np.asarray(rows) for name, rows in search.values(best.point).items()}
+    schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in chosen.items()}
     own, values = judged(schedules), np.array([one.best.value for one in ended])
     return OptimalProtocol(
         problem=changed(problem, schedules),
@@ -565,14 +549,14 @@ def optimize(
         starts=values if callable(objective) else np.exp(values),
         slope=descent.free_slope(),
         sensitivity=_sensitivity(search, best, interrupted),
-        totals=dict(zip(limits, np.asarray(search.integrals(point)).tolist(), strict=True)),
+        totals={name: t_max * float(rows[0] @ search.shares) for name, rows in chosen.items()},
         notes=(*_bound_notes(search, best.point), *["interrupted: the best protocol so far"] * interrupted),
     )
 
 
 def _numbers(search: Search, constant: Tried) -> Table:
     """The values of a constant protocol by name; lists for more than two tasks."""
-    values = {name: np.ravel(rows).tolist() for name, rows in search.values(jnp.asarray(constant.point)).items()}
+    values = {name: np.ravel(rows).tolist() for name, rows in search.values(constant.point).items()}
     return {name: each if len(each) > 1 else each[0] for name, each in values.items()}
 
 
@@ -643,14 +627,15 @@ def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -
     """(smallest, largest) integral of each control that has a budget."""
     found: dict[str, Limits] = {}
     for name, given in _as_table("budgets", budgets, "{'tasks': 20.0}").items():
-        low, high = bounds[checks.known("the name of a budget", name, bounds)]
+        low, high = t_max * np.array(bounds[checks.known("the name of a budget", name, bounds)])
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
-        slack = FEASIBLE * t_max * (high - low)
-        if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
-            allowed = f"its bounds allow integrals from {t_max * low:g} to {t_max * high:g}"
+        least = -np.inf if pair[0] is None else float(checks.as_number(f"the budget of {name}", pair[0]))
+        most = np.inf if pair[1] is None else float(checks.as_number(f"the budget of {name}", pair[1]))
+        slack = FEASIBLE * (high - low)
+        if not (least <= most and most >= low - slack and least <= high + slack):
+            allowed = f"its bounds allow integrals from {low:g} to {high:g}"
             raise InputError(f"the budget of {name} is {least:g} to {most:g}; {allowed}. Change one of them.")
         found[name] = (least, most)
     return found
@@ -673,3 +658,99 @@ def _checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:
     if edges[0] != 0 or edges[-1] != t_max:
         raise InputError(f"segments run from {edges[0]:g} to {edges[-1]:g}; they must run from 0 to t_max = {t_max:g}.")
     return edges
+
+
+# The greedy learning rate
+
+
+def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, float] = (1e-3, 1e2)) -> Interpolated:
+    """The learning rate that lowers the error fastest at every moment up to t_max, as a schedule.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its learning rate is ignored.
+    start, t_max : Start, float
+        The initial condition, and the last time.
+    bounds : (float, float)
+        The lowest and the highest rate.
+
+    Returns
+    -------
+    Interpolated
+        For `SGD(lr=...)`, or as a baseline of `optimize`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=1.0)
+    >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), t_max=10.0)
+    >>> round(float(rate(0.0)), 4)                     # e_g / (e_g + noise^2 / 2), with e_g = 1/2
+    0.5
+    """
+    require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
+    checks.require_untraced("start", "greedy", require_start(start))
+    t_max, limits = checks.as_positive("t_max", t_max), np.array(checked_bounds("lr", bounds))
+    times = t_max * (1 - np.cos(np.pi * np.arange(GREEDY_TIMES + 1) / GREEDY_TIMES)) / 2
+    state, t = initial_overlaps(problem, start)
+    dynamics = GreedyDynamics(OrderParameters(as_arrays(problem), t, keep_blocks=True), limits)
+    options = Options(gradient_flow=False, solver="explicit", keep=True)
+    path = integrate(dynamics, None, state, times, tolerances(), options)
+    rates = np.asarray(_rates_along(dynamics, times, states_of(path.variables, state)))
+    if not np.all(np.isfinite(rates) & np.isfinite(path.error)):
+        raise InputError(f"the greedy rate diverges before t_max = {t_max:g}; lower t_max or the upper bound.")
+    return Interpolated(times, rates)
+
+
+def _with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
+    return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
+
+
+def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Array, Array]:
+    """Coefficients of eta and eta^2 in d error / d alpha: exact, since it is quadratic in eta."""
+
+    def error_rate(eta: Array) -> Array:
+        return _with_rate(system, eta).drift_and_error_rate(t, state)[1]
+
+    zero, one = (jnp.zeros(()),), (jnp.ones(()),)
+    linear, twice = jax.jvp(lambda eta: jax.jvp(error_rate, (eta,), one)[1], zero, one)
+    return linear, twice / 2
+
+
+def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, ArrayLike]) -> Array:
+    """The eta within bounds that makes eta * linear + eta^2 * quadratic (a change of the error) smallest."""
+    low, high = map(jnp.asarray, bounds)
+    a, b = -linear, quadratic
+    inside = jnp.where(b > 0, a / jnp.where(b > 0, 2 * b, 1.0), jnp.where(a > b * (low + high), high, low))
+    return jnp.clip(inside, low, high)
+
+
+class GreedyDynamics(ClosedSystem):
+    """The dynamics of a system whose learning rate is the greedy one."""
+
+    system: OrderParameters
+    bounds: Any  # the lowest and the highest rate, (2,)
+
+    def rate(self, t: ArrayLike, state: Overlaps) -> Array:
+        """The greedy rate at a state."""
+        return steepest_rate(*rate_expansion(self.system, t, state), self.bounds)
+
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
+        return _with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
+
+    def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
+        return self.drift_and_error_rate(t, state)[0]
+
+    def observe(self, state: Overlaps) -> dict[str, Array]:
+        return self.system.observe(state)
+
+    def error(self, observed: dict[str, Array]) -> Array:
+        return self.system.error(observed)
+
+    def switches(self, end: ArrayLike) -> Array | None:
+        return _with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
+
+
+@eqx.filter_jit
+def _rates_along(dynamics: GreedyDynamics, times: np.ndarray, states: Overlaps) -> Array:
+    return jax.vmap(dynamics.rate)(jnp.asarray(times), states)

@@ -1,8 +1,5 @@
 """What one step does: the matrices of its mean drift, and its mean and covariance on a real network against the theory's.
 
-The mean force on student k is F_k = sum_j A_kj w_j + sum_m B_km w*_m, and A, B depend on the weights only through the
-covariances R, Q, T of the fields: small matrices, whatever the spectrum and the input dimension.
-
 The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). The left sides are measured, by Monte Carlo, on actual weights of N
 inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows how
 fast other laws approach them. Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each
@@ -12,9 +9,9 @@ level, the force delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l
     N dq_l = (1 - eta kappa/N) eta mean_s[delta_i lambda_kl + delta_k lambda_il] N/n_l - (2 eta kappa - (eta kappa)^2/N) q_l
              + (eta/B)^2 sum_ss' delta_is delta_ks' x_s.P_l x_s' / n_l
     N dv = eta_v mean_s[Delta g],    N db = eta_b mean_s[delta]
+In the limit n_l / N is p_l, x_s.P_l x_s' / n_l is lam_l for s = s' and else 0, and 1/N vanishes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,12 +22,11 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array
+from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics, point_dims, point_sets, shares
+from tutelage.dynamics.linearized import LocalDynamics, point_dims, point_sets
 from tutelage.dynamics.order_parameters import Overlaps, averages_of, field_means, flatten
-from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
@@ -40,9 +36,8 @@ from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.prepare import in_random_frames, level_coordinates
-from tutelage.simulation.weights import LAWS
+from tutelage.simulation.weights import LAWS, drawn_rows
 
-COVARIANCE_ROUNDING = 1e-8  # how far a covariance may be from symmetric and positive, relative to its largest entry
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
 THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error
 LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
@@ -55,35 +50,24 @@ class DriftMatrices(NamedTuple):
     B: Float[Array, "K M"]
 
 
-def drift_matrices(
-    problem: Problem,
-    R: Float[Array | np.ndarray, "K M"],
-    Q: Float[Array | np.ndarray, "K K"],
-    T: Float[Array | np.ndarray, "M M"],
-) -> DriftMatrices:
+def drift_matrices(problem: Problem, R: Numbers, Q: Numbers, T: Numbers) -> DriftMatrices:
     """The matrices A and B of the mean drift at given covariances of student and teacher fields.
+
+    On average one step moves student vectors by (eta/N) (A W + B W*) Omega, so that to order eta the overlaps of level l
+    obey dr_l/dalpha = eta lam_l (A r_l + B t_l). With Delta the error of the output and g' = dg/dlambda_k, A and B solve
+    E[Delta v_k g' x] = sum_j A_kj Omega w_j + sum_m B_km Omega w*_m (Gaussian integration by parts).
 
     Parameters
     ----------
     problem : Problem
         Activations, readouts and biases are used; learning rates, noise and the spectrum of the inputs are not.
-    R : array (K, M)
-        Covariance of student and teacher fields.
-    Q : array (K, K)
-        Covariance of student fields.
-    T : array (M, M)
-        Covariance of teacher fields.
+    R, Q, T : arrays (K, M), (K, K) and (M, M)
+        Covariances of student and teacher fields.
 
     Returns
     -------
     DriftMatrices
         The named tuple (A, B) of arrays (K, K) and (K, M). Differentiable in R, Q and T, and usable inside `jax.jit`.
-
-    Notes
-    -----
-    On average one step moves student vectors by (eta/N) (A W + B W*) Omega, so that to order eta the overlaps of level l
-    obey dr_l/dalpha = eta lam_l (A r_l + B t_l). With Delta the error of the output and g' = dg/dlambda_k, A and B solve
-    E[Delta v_k g' x] = sum_j A_kj Omega w_j + sum_m B_km Omega w*_m (Gaussian integration by parts).
 
     Examples
     --------
@@ -96,76 +80,71 @@ def drift_matrices(
     """
     if not checks.is_traced(problem):
         require_problem(problem, "drift_matrices", CLASSIC)
-    K, M = problem.student.hidden, problem.teacher.hidden
-    blocks = {name: checks.as_array(name, x) for name, x in (("R", R), ("Q", Q), ("T", T))}
-    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("T", (M, M))):
-        checks.require_shape(name, blocks[name], shape, fix="K student units, M teacher units.")
-        checks.require_finite(name, blocks[name])
-    joint = joint_covariance(**blocks)
-    if not checks.is_traced(joint):
-        gap = max(float(np.max(np.abs(blocks[name] - blocks[name].T))) for name in ("Q", "T"))
-        least = float(np.linalg.eigvalsh(np.asarray(joint))[0])
-        if max(gap, -least) > COVARIANCE_ROUNDING * max(1.0, float(np.max(np.abs(joint)))):
-            raise InputError(
-                f"no fields have these covariances: [[Q, R], [R.T, T]] has the lowest eigenvalue {least:.3g}, and Q or T is {gap:.3g} "
-                "off its transpose; it must be symmetric without negative eigenvalues. Take R, Q and T from one trajectory or Start."
-            )
+    K, M, fix = problem.student.hidden, problem.teacher.hidden, "K student units, M teacher units."
+    R = checks.as_array("R", R, checks.require_finite, shapes=[(K, M)], fix=fix)
+    Q = checks.as_array("Q", Q, checks.require_gram, shapes=[(K, K)], fix=fix)
+    T = checks.as_array("T", T, checks.require_gram, shapes=[(M, M)], fix=fix)
+    joint = joint_covariance(R, Q, T)
+    checks.require_gram("[[Q, R], [R.T, T]]", joint)
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
     mean = mean_update(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
     return DriftMatrices(mean.A, mean.B)
 
 
 class Steps(NamedTuple):
-    """increments: N times the change of the flat coordinates. fields: by level, n = K + M. noise: standard normal numbers
-    that labels and rule are made from."""
+    """increments: N times the change of the flat coordinates, (count, size); limit: what the limit makes of the same samples."""
 
     increments: Float[np.ndarray, "count size"]
-    fields: Float[np.ndarray, "count batch L n"]
-    noise: Float[np.ndarray, "count batch D"]
+    limit: Float[np.ndarray, "count size"]
 
 
 def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str = "gaussian", seed: int = 0) -> Steps:
     """`count` single steps of a network with N = `dim` inputs, each from the start, by the formulas above."""
-    dims, batch, K = problem.inputs.level_dims(dim), problem.samples_per_step, problem.student.hidden
+    dims, batch = problem.inputs.level_dims(dim), problem.samples_per_step
     frame, drawn, labels = np.random.default_rng(seed).spawn(3)
     vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
     vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
-    parts, edges = [], np.cumsum(dims)[:-1]
-    for rows in _input_batches(problem, dims, count, inputs, drawn):
+    parts, edges, draw = [], np.cumsum(dims)[:-1], drawn_rows(problem, dims, inputs, drawn)
+    together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
+    for first in range(0, count, together):
+        rows = draw(first, min(together, count - first) * batch).reshape(-1, batch, dim)
         levels = list(zip(np.split(rows, edges, axis=-1), np.split(vectors, edges, axis=1), strict=True))
         products = np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1)
         parts.append((np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim), products))
-    fields, grams = (np.concatenate(x) for x in zip(*parts, strict=True))  # (count, B, L, n), (count, L, B, B)
+    fields, products = (np.concatenate(x) for x in zip(*parts, strict=True))  # (count, B, L, n), (count, L, B, B)
     noise = labels.standard_normal((count, batch, normals_needed(problem)))
+    lam, p = (np.asarray(x, float) for x in (problem.inputs.eigenvalues, problem.inputs.fractions))
+    usual = np.broadcast_to(lam[:, None, None] * np.eye(batch), products.shape)
+    samples = problem, start, fields, noise
+    return Steps(_increments(*samples, products, dims / dim, 1 / dim), _increments(*samples, usual, p, 0.0))
+
+
+def _increments(
+    problem: Problem,
+    start: Start,
+    fields: Float[np.ndarray, "count B L n"],
+    noise: Float[np.ndarray, "count B D"],
+    products: Float[np.ndarray, "count L B B"],
+    shares: Float[np.ndarray, " L"],
+    small: float,
+) -> Float[np.ndarray, "count size"]:
+    """N du of steps. products: x_s.P_l x_s' / n_l. shares: n_l / N. small: 1/N."""
     state, t = initial_overlaps(problem, start)
     r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
     eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
     context = system.context(jnp.zeros(()), *system.covariances(state))
-    kappa = float(rate_at(problem.sgd.weight_decay, 0.0))
-    norm2 = np.einsum("l,clss->cs", dims / dim, grams)
+    decay = eta * float(rate_at(problem.sgd.weight_decay, 0.0))
+    norm2 = np.einsum("l,clss->cs", shares, products)
     update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
     force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
-    share = (dim / dims)[:, None, None] * eta / batch
-    dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
-    half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
-    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, grams, force, optimize=True)
-    decay = (2 - eta * kappa / dim) * eta * kappa * q
-    dq = (1 - eta * kappa / dim) * (half + np.swapaxes(half, 2, 3)) - decay + kicks
+    batch, K = force.shape[1:]
+    moved = eta / batch / shares[:, None, None] * np.einsum("csk,csla->clka", force, fields)
+    dr, half = moved[..., K:] - decay * r, moved[..., :K]
+    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, products, force, optimize=True)
+    dq = (1 - decay * small) * (half + np.swapaxes(half, 2, 3)) - (2 - decay * small) * decay * q + kicks
     dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
     db = None if state.bias is None else eta_b * float(problem.student.train_bias) * force.mean(axis=1)
-    return Steps(flatten(Overlaps(dr, dq, dv, db, None)), fields, noise)
-
-
-def _input_batches(
-    problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator
-) -> Iterator[np.ndarray]:
-    """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
-    dim, batch = int(dims.sum()), problem.samples_per_step
-    scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
-    together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
-    for first in range(0, count, together):
-        rows = LAWS[law](rng, (min(together, count - first) * batch, dim))
-        yield (rows * scale).reshape(-1, batch, dim)
+    return flatten(Overlaps(dr, dq, dv, db, None))
 
 
 @eqx.filter_jit
@@ -304,21 +283,3 @@ def coordinate_names(problem: Problem) -> list[str]:
             head = f"{letter}_" if L == 1 else f"{letter.lower()}_{level + 1},"
             out += [head + ("," if max(K, M) > 9 else "").join(str(int(i) + 1) for i in entry) for entry in entries]
     return out + [f"{letter}_{k + 1}" for letter in ("v", "b")[: 1 + problem.biased] for k in range(K)]
-
-
-def limit_steps(problem: Problem, start: Start, steps: Steps) -> Float[np.ndarray, "count size"]:
-    """What the limit makes of the samples of each step; for Gaussian inputs the mean is exactly f."""
-    state, t = initial_overlaps(problem, start)
-    seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
-    return np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
-
-
-@eqx.filter_jit
-def _limit_steps(system: OrderParameters, state: Overlaps, fields: Array, noise: Array) -> Array:
-    """What the limit makes of each step: the mean share of its batch, and the decay."""
-    count, batch = fields.shape[:2]
-    each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1, noise.shape[-1]))
-    kappa, still = rate_at(system.problem.sgd.weight_decay, 0.0), jnp.zeros_like(state.readout)
-    rate = system.rates(jnp.zeros(()))[0] * kappa
-    decay = Overlaps(-rate * state.r, -2 * rate * state.q, still, None if state.bias is None else still, None)
-    return each.reshape(count, batch, -1).mean(axis=1) + flatten(decay)

@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps
-from tutelage.analysis.greedy_rates import rate_expansion, steepest_rate
+from tutelage.analysis.protocols import rate_expansion, steepest_rate
 from tutelage.dynamics import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)

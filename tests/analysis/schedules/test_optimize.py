@@ -242,7 +242,7 @@ EVERYTHING = {
 def search_of(problem, start, controls, end=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
     """A search with fine steps: differences divide the error of a solve by their step."""
     edges = np.linspace(0.0, end, segments + 1)
-    search = protocols.new_search(
+    search = protocols.Search(
         problem,
         checked_controls(problem, controls),
         start=start,
@@ -486,6 +486,7 @@ REFUSED = {
     "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "t_max = 5"]),
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
+    "a word as a budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": "much"}), ["budget", "lr", "number"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
     "baseline": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines={"a": 0.5}), ["baseline", "'a'", "table"]),
     "baselines": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines=[0.5]), ["baselines", "table"]),

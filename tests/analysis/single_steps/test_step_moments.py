@@ -7,8 +7,9 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps import _input_batches, coordinate_names, take_steps, theory_moments
+from tutelage.analysis.single_steps import coordinate_names, take_steps, theory_moments
 from tutelage.simulation.prepare import in_random_frames, level_coordinates
+from tutelage.simulation.weights import drawn_rows
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))
@@ -36,7 +37,7 @@ def test_a_step_is_the_step_that_simulate_takes():
     dims = RICH.inputs.level_dims(dim)
     frame, drawn, _ = np.random.default_rng(5).spawn(3)
     vectors = in_random_frames(level_coordinates(RICH, START, dims), dims, frame)
-    rows = np.concatenate(list(_input_batches(RICH, dims, count, "uniform", drawn)))
+    rows = drawn_rows(RICH, dims, "uniform", drawn)(0, 3 * count).reshape(count, 3, dim)
     for own, batch in zip(steps.increments, rows, strict=True):
         run = tu.simulate(RICH, weights=(vectors[2:], vectors[:2]), inputs=batch, times=[0, 1 / dim], runs=1)
         change = {name: dim * (run[name][0, 1] - run[name][0, 0]) for name in ("r", "q", "readout")}

@@ -35,7 +35,7 @@ def test_exponents_of_gaussian_inputs():
 def test_a_drift_that_does_not_fit_fails():
     """A negative control: the mean step against a drift that is 10% off does not vanish, and the verdict says so."""
     f = 1.1 * theory_moments(PLAIN, START)[0]
-    gaps = [mean_gap(PLAIN, START, take_steps(PLAIN, START, int(n), 20_000), int(n), f, False) for n in DIMS]
+    gaps = [mean_gap(PLAIN, take_steps(PLAIN, START, int(n), 20_000), int(n), f, False) for n in DIMS]
     condition = judge_condition("mean", "mean", DIMS, *np.array(gaps).T, None, -1.0)
     assert not condition.holds
     assert condition.verdict.startswith("FAILS")

@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage import InputError, Problem, Start, checks, linear_times, simulate, solve
 from tutelage.analysis import Exponent, fit_exponent
-from tutelage.analysis.single_steps import Steps, limit_steps, require_free_steps, take_steps, theory_moments
+from tutelage.analysis.single_steps import Steps, require_free_steps, take_steps, theory_moments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,14 +29,14 @@ NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called 
 CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
 
-def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
+def mean_gap(problem: Problem, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
     """|N E[du] - f| and its standard error, the noise's own share taken off.
 
     For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
     averaged instead, which is far less noisy.
     """
     exact = gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim)
-    values = steps.increments - (limit_steps(problem, start, steps) if exact else f)
+    values = steps.increments - (steps.limit if exact else f)
     gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
     size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
     along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
@@ -164,7 +164,7 @@ def concentration(
     count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
     f, D, _ = theory_moments(problem, start)
     one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]
-    gaps = [mean_gap(problem, start, steps, int(n), f, inputs == "gaussian") for steps, n in zip(one, sizes, strict=True)]
+    gaps = [mean_gap(problem, steps, int(n), f, inputs == "gaussian") for steps, n in zip(one, sizes, strict=True)]
     noise = [total_variance(steps.increments) for steps in one]
     starts = [start_scatter(problem, start, int(n), seed + i) for i, n in enumerate(sizes)]
     moments = {
