@@ -19,8 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
-from tutelage.plot.axes import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
+from tutelage.plot.panels import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, line_look, wants_log
 
 if TYPE_CHECKING:
