@@ -1,11 +1,7 @@
 """`tutelage explore` and `tu.explore`: a local page on which every move of a control solves the theory again.
 
-    page.settings -> answer               -> server                  -> page/explorer.js
-    what the         curve, rates, escape,   processes that can be      controls; the same charts as on
-    controls say     band, runs, files       stopped, websocket, files  a page that was saved
-
-A page holds one websocket. It sends its settings; the answer comes in parts, the curve first. A newer request of the same
-page cancels the older one, and a process that does not stop in time is replaced.
+`answer.py` computes what the page shows, in a process; `server.py` has the pages and the processes. A page sends its settings
+over a websocket; the answer comes in parts, the curve first. A newer request of the same page cancels the older one.
 """
 
 import json

@@ -1,12 +1,7 @@
 """The local server: one page, one websocket for each page, three files to keep. It answers to this machine only.
 
-Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
-read.
-
-All pages share the processes of two pools. A newer request of a page stops the older one, as does closing the page. What was
-stopped has a moment of grace to end its part (perhaps a compilation that the next request needs). Then its process is
-replaced, as is one that works beyond the limit: there is no other way to end a compilation or a long solve. The command keeps
-compiled programs on disk, so that a new process does not begin from nothing.
+What was stopped has a moment of grace to end its part (perhaps a compilation that the next request needs). Then its process
+is replaced, as is one that works beyond the limit: there is no other way to end a compilation or a long solve.
 """
 
 import asyncio
@@ -132,10 +127,10 @@ class Pool:
 
 
 def only_from_here(app: ASGIApp, port: int) -> ASGIApp:
-    """The application without requests for another host, or from another origin or site.
+    """The application without requests for another host (a rebound domain), or from another origin or site.
 
-    A browser says with every request which site asks (Sec-Fetch-Site). Another site may open the page by a link, as a
-    document of its own. It cannot ask for files, which take long to compute, nor show the page inside its own.
+    Another site (Sec-Fetch-Site) may open the page by a link. It cannot ask for files, which take long to compute, nor show
+    the page inside its own.
     """
     ours = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 

@@ -6,6 +6,7 @@ A curve is anything with times, error, variables, kind and problem; every result
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,16 +147,15 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
 @figure_of("what fit_exponent returned", "slope", "local_slope", "window")
 def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
     """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
-    seen = (result.x > 0) & (result.y > 0)
-    x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
-    level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
-    local = result.local_slope, "local slope"
-    top, bottom = _draw_power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
+    slope, error, local = result.slope, result.error, result.local_slope
+    names = "data", rf"$x^{{{slope:.3f}}}$", "local slope", f"{slope:.4g} ± {error:.1g}"
+    top, bottom = _draw_power_law(result, local, slope, error if result.constant else 0.0, names, title)
     if result.y_error is not None:
-        top.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
-    top.set_ylabel("$y$")
-    low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
+        seen = (result.x > 0) & (result.y > 0)
+        top.errorbar(result.x[seen], result.y[seen], result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
+    low, high = min(slope, np.min(local)), max(slope, np.max(local))
     room = max(0.08 * (high - low), 0.02 * abs(slope))
+    top.set_ylabel("$y$")
     bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
     lines = str(result).split("\n")
     default, doubt = ("A power law", "") if result.constant else ("No power law in this window", lines[-1])
@@ -166,11 +166,10 @@ def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
     """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
     fit, beta, error = result.fit, result.beta, result.error
-    names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
-    level = beta, error, f"{beta:.3g} ± {error:.2g}"
-    top, bottom = _draw_power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
-    top.set_ylabel(r"eigenvalue $\lambda_k$")
+    names = "spectrum", rf"$k^{{{fit.slope:.2f}}}$", r"local $\beta$", f"{beta:.3g} ± {error:.2g}"
+    top, bottom = _draw_power_law(fit, -1 - fit.local_slope, beta, error, names, title)
     room = 3 * error + 0.1
+    top.set_ylabel(r"eigenvalue $\lambda_k$")
     bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
     first, *doubts = str(result).split("\n")
     default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
@@ -178,26 +177,20 @@ def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
 
 
 def _draw_power_law(
-    fit: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    names: tuple[str, str],
-    local: tuple[np.ndarray, str],
-    level: tuple[float, float, str],
-    title: str | None,
+    fit: Any, local: np.ndarray, level: float, error: float, names: Sequence[str], title: str | None
 ) -> list[Axes]:
-    """Data and fitted line (their names) above, local slopes and the level that they should have below, the window shaded."""
+    """Data and fitted line above, local slopes and the level that they should have below, the window shaded."""
     top, bottom = column([2.7, 1.8], title)
-    edges, (value, error, label) = np.array(fit.window), level
+    edges, seen = np.array(fit.window), (fit.x > 0) & (fit.y > 0)
     panels.shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
     panels.shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
     top.set(xscale="log", yscale="log")
-    top.plot(x, y, label=names[0], **panels.plain_dots(0, 3.4))
+    top.plot(fit.x[seen], fit.y[seen], label=names[0], **panels.plain_dots(0, 3.4))
     top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
-    bottom.plot(x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
-    bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
+    bottom.plot(fit.x[seen], local, color=COLORS[0], linewidth=1.4, label=names[2])
+    bottom.plot(edges, [level] * 2, color=COLORS[1], linewidth=2.0, label=names[3])
     if error > 0:
-        panels.fill_band(bottom, edges, np.full(2, value), np.full(2, error), COLORS[1])
+        panels.fill_band(bottom, edges, np.full(2, level), np.full(2, error), COLORS[1])
     return [top, bottom]
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tutelage.problem import Problem
     from tutelage.trajectory import Trajectory
 
-HEAD = 1.1  # inches
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED = 9  # lines of a panel that are named one by one
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -280,7 +279,7 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     t = times[shown]
     names: list[str] = [name for name in comparison.gaps if name != "error" and ax is None]
     scores = comparison.count > 1 and ax is None
-    grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD, ax=ax)
+    grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, ax=ax)
     _compare_errors(grid[0], t, comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
         _compare_overlaps(axes, t, name, comparison, shown)
@@ -362,7 +361,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     shown = panels.shown_times(times)
     t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
     names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
-    grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
+    grid = column([2.4, *[1.9] * len(names), 1.4], title)
     panels.fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=0.22, label="± 2 std. deviations", positive=True)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     panels.scale_error(grid[0], error, text.error_label(theory))
