@@ -4,6 +4,7 @@ The table is the single source: the page builds its controls from it, the server
 page holds the values that differ from the defaults. A page without a server has the part of the table that theory.js covers.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -106,7 +107,6 @@ CONTROLS = (
     Control("log_time", "logarithmic times", "flag", False, group="Time"),
 )
 BY_NAME = {control.name: control for control in CONTROLS}
-READERS = {"choice": str, "flag": lambda text: {"true": True, "false": False}.get(text, text), "count": int, "number": float}
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,10 @@ class Settings:
     def from_query(cls, query: Mapping[str, str]) -> "Settings":
         """Settings from the words of an address."""
         values: dict[str, Any] = dict(query)
-        for name in set(query) & set(BY_NAME):
-            with suppress(ValueError):
-                values[name] = READERS[BY_NAME[name].kind](query[name])
+        for name, text in query.items():
+            if name in BY_NAME and BY_NAME[name].kind != "choice":
+                with suppress(ValueError, RecursionError):  # `read` says what is wrong
+                    values[name] = json.loads(text)
         return cls.read(values)
 
     def as_data(self) -> Values:
@@ -189,16 +190,15 @@ class Settings:
         """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
         if self.toml:
             return self.toml
-        problem, (_, start, times) = self.problem(), self._tables()
-        if not self.starts_at_random:
-            first = self.first(problem)
-            start = {"dim": self["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
-        return _problem_file(problem, start, times)
+        _, start, times = self._tables()
+        return _problem_file(self.problem(), start, times)
 
     def _tables(self) -> tuple[Values, Values, Values]:
         """Problem, start and times as tables of the problem file. What is not there follows the controls."""
         data = parsed(self.toml) if self.toml else {}
-        start = data.pop("start", {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]})
+        weights = {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]}
+        random = self["start"] == "random weights" and self["tasks"] == "one"  # two tasks start from the asymmetric overlaps
+        start = data.pop("start", weights if random else {"kind": "asymmetric", "dim": self["dim"]})
         times = data.pop("times", {"end": self["end"], "points": POINTS, "log": self["log_time"]})
         for name, table in (("start", start), ("times", times)):
             if not isinstance(table, dict):
@@ -251,15 +251,8 @@ class Settings:
             return self.problem().closed_form
         return (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
 
-    @property
-    def starts_at_random(self) -> bool:
-        """Are the weights drawn at random? Two tasks start from the asymmetric overlaps."""
-        return self["start"] == "random weights" and self["tasks"] == "one"
-
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        if not self.toml and not self.starts_at_random:
-            return tu.asymmetric_start(problem, dim=self["dim"])
         return start_from_table(problem, {"dim": problem.inputs.usual_dim} | self._tables()[1])
 
     def times(self) -> np.ndarray:
