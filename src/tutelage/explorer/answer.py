@@ -67,29 +67,25 @@ def is_long(settings: Settings) -> bool:
 
 def details(settings: Settings) -> Iterator[Part]:
     """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
-    total = settings["runs"] + settings["band"] + 3
     yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
-    theory = theory_of(settings)
-    for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
-        yield {"part": "doing", "words": words, "share": done / total}
+    theory, problem, runs = theory_of(settings), settings.problem(), settings["runs"]
+    start, frames = settings.first(problem), trajectory_content(theory)["frames"]
+    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
+    parts: list[tuple[str, str, Callable[[], Part]]] = [
+        ("runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames))
+        for index in range(runs)
+    ]
+    parts.append(("rates", "critical and best learning rate", lambda: _rates(plain.to_toml())))
+    if theory.finished and settings.closed_form:  # else they take minutes
+        if settings["band"]:
+            parts.append(("band", "band of single networks", lambda: _band(theory, settings["dim"], frames)))
+        parts.append(("escape", "time of escape", lambda: {"escape": tu.analysis.escape_time(problem, start).time}))
+    for done, (name, words, work) in enumerate(parts, 1):
+        yield {"part": "doing", "words": words, "share": done / (len(parts) + 1)}
         try:
             yield {"part": name, **work()}
         except InputError as error:
             yield {"part": name, "note": str(error)}
-
-
-def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, Callable[[], Part]]]:
-    """The details one by one: the name of the part, what is done in words, and how."""
-    problem, frames = settings.problem(), trajectory_content(theory)["frames"]
-    start, runs = settings.first(problem), settings["runs"]
-    for index in range(runs):
-        yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
-    yield "rates", "critical and best learning rate", lambda: _rates(plain.to_toml())
-    if theory.finished and settings.closed_form:  # else they take minutes
-        if settings["band"]:
-            yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
-        yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
 
 
 @lru_cache(maxsize=256)

@@ -53,6 +53,8 @@ BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textCont
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
 MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
 Content = dict[str, Any]  # of this schema
+Trajectories = Trajectory | Sequence[Trajectory]
+Over = Mapping[str, Numbers] | None  # the name of the number in which trajectories differ, and its values
 Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
 Nested = list["float | Nested | None"]
 
@@ -65,11 +67,7 @@ class Page(str):
 
 
 def trajectory_page(
-    trajectory: Trajectory | Sequence[Trajectory],
-    title: str | None = None,
-    run: int | None = None,
-    *,
-    over: Mapping[str, Numbers] | None = None,
+    trajectory: Trajectories, title: str | None = None, run: int | None = None, *, over: Over = None
 ) -> Page:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
@@ -95,12 +93,7 @@ def trajectory_page(
 
 
 def save_page(
-    trajectory: Trajectory | Sequence[Trajectory],
-    path: str | Path,
-    title: str | None = None,
-    run: int | None = None,
-    *,
-    over: Mapping[str, Numbers] | None = None,
+    trajectory: Trajectories, path: str | Path, title: str | None = None, run: int | None = None, *, over: Over = None
 ) -> Path:
     """Write `trajectory_page` as a file, complete or not there at all; returns the path.
 
@@ -228,9 +221,7 @@ def _one_of(found: Any) -> Any:
     return found
 
 
-def family_content(
-    trajectories: Trajectory | Sequence[Trajectory], over: Mapping[str, Numbers] | None, title: str | None = None
-) -> Content:
+def family_content(trajectories: Trajectories, over: Over, title: str | None = None) -> Content:
     """The data of several trajectories that differ in one number: that of the first, and what differs in the others."""
     if not isinstance(over, dict) or len(over) != 1:
         raise InputError(f"over is {checks.shown(over)}; name the one number that differs: over={{'similarity': values}}.")

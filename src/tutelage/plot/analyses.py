@@ -66,7 +66,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
         for axes in grid:
             panels.shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
         level: Look = {"color": INK, "linewidth": 1.0, "linestyle": DOTTED, "label": f"height {plateau.height:.4g}"}
-        grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
+        grid[0].hlines(plateau.height, plateau.start, plateau.end, **level)
     for i, plateau in enumerate(growing):
         u, (first, last) = plateau.departure, plateau.growth_window
         name, seen = "departure $u$" if i == 0 else None, u > 0
@@ -227,8 +227,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     The name of a permutation lists the teacher that each unit chooses, counted from one.
     """
     times = np.sort(law.times[np.isfinite(law.times)])
-    room = 5.5 / 3.2  # inches per unit of height
-    upper, middle, lower = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
+    upper, middle, lower = column([2.1, 1.7, 1.7], title, width=ESCAPE_WIDTH, sharex=False)
     middle.sharex(upper)
     upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
     upper.set_ylabel("density of\nescape times")
@@ -344,11 +343,9 @@ def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = No
     """Draw the error of a task against the time since it began, after other tasks and from scratch."""
     times, curves = np.asarray(result.theory.times), np.asarray(result.theory.error)[:, result.task]
     later = times >= result.begin
-    pairs = (
-        ("after the other tasks", times[later] - result.begin, curves[later], result.after),
-        ("from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch),
-    )
-    return _draw_race(result, pairs, title, result.theory, ax)
+    after = "after the other tasks", times[later] - result.begin, curves[later], result.after
+    scratch = "from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch
+    return _draw_race(result, (after, scratch), title, result.theory, ax)
 
 
 @figure_of("what savings returned", "first", "again", "begins", "trajectory")
@@ -356,11 +353,9 @@ def plot_savings(result: Any, *, ax: Axes | None = None, title: str | None = Non
     """Draw the error of a task against the time since it began, at first and when it returns."""
     times, error, (first, last) = result.times, result.error[:, result.task], result.begins
     early, late = (times >= first) & (times <= first + times[-1] - last), times >= last
-    pairs = (
-        ("when it returns", times[late] - last, error[late], result.again),
-        ("at first", times[early] - first, error[early], result.first),
-    )
-    return _draw_race(result, pairs, title, result.trajectory, ax)
+    returns = "when it returns", times[late] - last, error[late], result.again
+    begins = "at first", times[early] - first, error[early], result.first
+    return _draw_race(result, (returns, begins), title, result.trajectory, ax)
 
 
 def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: Axes | None) -> Figure:

@@ -126,14 +126,12 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
     trained = " and a trained readout" if student.train_readout else ""
     trained += " and trained biases" if student.train_bias else ""
     verb = "learns" if student.hidden == 1 else "learn"
-    several = isinstance(teacher, Tasks)
-    what = _tasks(teacher) if several else "to tell classes apart" if teacher is None else f"from {_units(teacher)}"
-    how = [
-        *(tasks_in_words(teacher) if several else []),
-        *_algorithm(problem.sgd),
-        *_learning(problem),
-        _inputs(problem.inputs),
-    ]
+    what, how = "to tell classes apart", []
+    if isinstance(teacher, Tasks):
+        what, how = _tasks(teacher)
+    elif teacher is not None:
+        what = f"from {_units(teacher)}"
+    how += [*_algorithm(problem.sgd), *_learning(problem), _inputs(problem.inputs)]
     shown = ", ".join(part for part in ", ".join(how).split(", ") if not part.startswith(without))
     return capital(f"{_units(student)}{trained} {verb} {what}"), shown
 
@@ -158,16 +156,10 @@ def _units(network: Network) -> str:
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
 
 
-def _tasks(tasks: Tasks) -> str:
-    """How many tasks, and the teachers that they have."""
+def _tasks(tasks: Tasks) -> tuple[str, list[str]]:
+    """How many tasks and with which teachers; schedule, similarity, heads and drift."""
     kinds = [_units(teacher) for teacher in tasks.teachers]
-    if tasks.count == 1:
-        return f"from {kinds[0]}"
-    return f"{tasks.count} tasks ({f'{kinds[0]} each' if len(set(kinds)) == 1 else ', '.join(kinds)})"
-
-
-def tasks_in_words(tasks: Tasks) -> list[str]:
-    """Schedule, similarity, heads and drift of tasks."""
+    each = f"{kinds[0]} each" if len(set(kinds)) == 1 else ", ".join(kinds)
     schedule, several, words = tasks.schedule, tasks.count > 1, []
     if several and hasattr(schedule, "shares"):
         shares = [] if schedule.schedules() else np.asarray(schedule.probabilities(0.0, tasks.count)).tolist()
@@ -182,7 +174,8 @@ def tasks_in_words(tasks: Tasks) -> list[str]:
     if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
         words.append(f"similarity {_number(tasks.similarity)}")
     words += ["one head for all tasks"] if several and tasks.heads == "shared" else []
-    return words + ([f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else [])
+    words += [f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else []
+    return f"{tasks.count} tasks ({each})" if several else f"from {kinds[0]}", words
 
 
 def _number(value: Any) -> str:

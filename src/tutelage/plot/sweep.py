@@ -175,11 +175,10 @@ def _draw_heat_map(
         handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
     for i, line in enumerate(lines):
         color, under = ((ALARM, "#FFFFFF"), ("#FFFFFF", INK), (COLORS[3], "#FFFFFF"))[i % 3]
-        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
-        panel.plot(line.x, line.y, color=under, linewidth=3.0)
-        panel.plot(line.x, line.y, **look)
         outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
-        handles.append(Line2D([], [], **look, label=line.label, path_effects=outline))
+        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8, "path_effects": outline}
+        panel.plot(line.x, line.y, **look)
+        handles.append(Line2D([], [], **look, label=line.label))
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
     if handles:

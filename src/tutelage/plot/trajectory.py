@@ -74,9 +74,8 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     _draw_errors(grid[0], times[shown], trajectory, shown)
     for axes, (label, lines) in zip(grid[1:], quantities.items(), strict=True):
         draw_lines(axes, times[shown], lines, label)
-    outcome = ""
-    if not trajectory.finished:
-        outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
+    what = "run" if trajectory.kind == "simulation" else "solve"
+    outcome = "" if trajectory.finished else f"The {what} {trajectory.status}"
     for axes in grid:
         mark_switches(axes, trajectory)
         for end in np.unique(trajectory.end_time) if outcome else ():
@@ -163,23 +162,19 @@ def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> l
     return [line(index, index[0], index[-1], f"unit {index[0] + 1}") for index in np.ndindex(values.shape[2:])]
 
 
-def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str, marks: bool = True) -> None:
+def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str) -> None:
     """All lines (the mean over runs, where there are several; as many last times as there are), their name and scale."""
-    for i, (line, look, name) in enumerate(with_looks(lines, marks)):
+    for i, (line, look, name) in enumerate(with_looks(lines)):
         every: Look = {"markevery": panels.spread_marks(times, i, len(lines))} if "marker" in look else {}
         axes.plot(times, np.mean(line.values, axis=0)[-times.size :], label=name, **look, **every)
     panels.scale_overlaps(axes, np.stack([line.values for line in lines]), label)
 
 
-def with_looks(lines: list[Line], marks: bool = True) -> Iterator[tuple[Line, Look, str]]:
-    """Each line with its properties and its label; "_" hides a label whose group is named already.
-
-    marks: also those of its marker, where lines are few.
-    """
+def with_looks(lines: list[Line]) -> Iterator[tuple[Line, Look, str]]:
+    """Each line with its properties and its label; "_" hides a label whose group is named already."""
     groups, seen = list(dict.fromkeys(line.group for line in lines)), set()
     for line in lines:
         look, label = stroke(line.unit, line.partner), line.label
-        look = look if marks else {name: value for name, value in look.items() if not name.startswith("mark")}
         if len(lines) > NAMED:
             few = len(groups) <= len(COLORS)
             look = {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
@@ -328,14 +323,14 @@ def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, sho
     gap, problem = comparison.gaps[name], comparison.theory.problem
     theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None, shown], gap.runs[:, shown]))
     few = len(theory) <= NAMED
-    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
+    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory), runs, strict=True)):
         mean, count = cloud.values.mean(axis=0), len(cloud.values)
         if few and count > 1:
             panels.fill_band(axes, t, mean, 2 * cloud.values.std(axis=0, ddof=1) / np.sqrt(count), look["color"])
         marks: Look = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
         marks |= {"markersize": 3.8, "markevery": panels.spread_marks(t, i, len(theory), MARKS), "zorder": 3}
         axes.plot(t, mean, color=look["color"], linestyle="none", **marks)
-        axes.plot(t, line.values[0], label=label, **look)
+        axes.plot(t, line.values[0], label=label, **look)[0].set_marker("")
     panels.scale_overlaps(axes, gap.theory, text.quantity_label(name, problem))
 
 
@@ -367,7 +362,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     panels.scale_error(grid[0], error, text.error_label(theory))
     for axes, name in zip(grid[1:], names, strict=False):
         lines, widths = (lines_of(name, values[None, shown]) for values in (np.asarray(theory[name]), result.sd(name)))
-        draw_lines(axes, t, lines, text.quantity_label(name), marks=False)
+        draw_lines(axes, t, lines, text.quantity_label(name))
         pale = 0.22 if len(lines) <= len(COLORS) // 2 else 0.12  # bands of few curves, and of many that overlap
         for line, width, curve in zip(lines, widths, axes.lines, strict=True):
             panels.fill_band(axes, t, line.values[0], 2 * width.values[0], str(curve.get_color()), alpha=pale)
@@ -443,9 +438,8 @@ def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     below.plot(times, gap, color=INK, linewidth=2.0, label="gap, their sum")
     below.axhline(0.0, color=FAINT, linewidth=0.8)
     below.set_ylabel("part of the gap")
-    panels.scale_error(
-        above, np.concatenate([theory, result.error["samples"].mean(axis=0)]), text.error_label(result.theory)
-    )
+    errors = np.concatenate([theory, result.error["samples"].mean(axis=0)])
+    panels.scale_error(above, errors, text.error_label(result.theory))
     panels.scale_time(below, times)
     outcome = f"Gap at the end: {gap[-1]:.3g} ± {gap_error[-1]:.1g}, or {gap[-1] / theory[-1]:.0%} of the theory"
     return finish([above, below], text.TIME, title, *text.problem_in_words(result.theory.problem), outcome)
