@@ -140,7 +140,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
     yield {
         "part": "protocol",
         "what": what,
-        "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
+        "schedule": {"times": numbers(at), "values": numbers([rate_at(course, t) for t in at])},
         "times": content["times"],
         "errors": [task["error"] for task in content.get("tasks", [content])],
         "words": f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value.",

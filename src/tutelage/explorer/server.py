@@ -38,9 +38,6 @@ TOO_LONG = f"This took longer than {LIMIT:.0f} seconds and was stopped. Make the
 LOST = "The process that computes has ended unexpectedly (out of memory?); a new one was started. Make the problem smaller."
 
 
-# The processes.
-
-
 @dataclass(eq=False)
 class Job:
     """A request under way, and the messages of its answer; None is after the last."""
@@ -121,9 +118,6 @@ class Pool:
         elif job.future is not None and not job.future.cancelled():
             job.messages.put_nowait(job.future.result())
         job.messages.put_nowait(None)
-
-
-# The pages.
 
 
 def only_from_here(app: ASGIApp, port: int) -> ASGIApp:

@@ -22,6 +22,7 @@ A number that is not finite is null. Everything is rounded to six digits.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -56,7 +57,6 @@ Content = dict[str, Any]  # of this schema
 Trajectories = Trajectory | Sequence[Trajectory]
 Over = Mapping[str, Numbers] | None  # the name of the number in which trajectories differ, and its values
 Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
-Nested = list["float | Nested | None"]
 
 
 class Page(str):
@@ -278,15 +278,10 @@ def _frames(count: int, entries: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def numbers(values: np.ndarray) -> Nested:
+def numbers(values: ArrayLike) -> list[Any]:
     """Nested lists of six digits; null where there is no number."""
-    values = np.asarray(values, dtype=float)
-    finite = np.isfinite(values)
-    size = np.abs(np.where(finite & (values != 0), values, 1.0))
-    power = 10.0 ** np.clip(5 - np.floor(np.log10(size)), -300, 300)
-    rounded = (np.round(np.where(finite, values, 0.0) * power) / power).astype(object)
-    rounded[~finite] = None
-    return rounded.tolist()
+    six_digits = np.vectorize(lambda x: float(f"{x:.6g}") if math.isfinite(x) else None, otypes=[object])
+    return six_digits(np.asarray(values, dtype=float)).tolist()
 
 
 # The explorer: its controls move a theory that is solved in the browser (theory.js)

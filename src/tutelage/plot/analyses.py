@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,9 +18,6 @@ from tutelage.plot import panels
 from tutelage.plot.panels import Figure, column, figure_of, finish
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, color_at, line_look, stroke
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_lines, draw_overlaps, heat_map, mark_switches, panels_of
-
-if TYPE_CHECKING:
-    from tutelage.problem import Problem
 
 CURVE_HEIGHT = 2.5
 ESCAPE_WIDTH = 7.2
@@ -521,9 +518,7 @@ def plot_noise_floor(result: Any, *, ax: Axes | None = None, title: str | None =
     return _finish_rates(axes, result.problem, result.critical, point, title, "What label noise leaves of the error")
 
 
-def _finish_rates(
-    axes: Axes, problem: Problem, critical: float | None, point: Any, title: str | None, default: str
-) -> Figure:
+def _finish_rates(axes: Axes, problem: Any, critical: float | None, point: Any, title: str | None, default: str) -> Figure:
     """Mark the critical rate and a point (rate, value, name), if there are any, and write the head."""
     if critical is not None:
         label = rf"critical rate $\eta_c$: {critical:.5g}"

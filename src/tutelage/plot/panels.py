@@ -156,9 +156,6 @@ def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: An
         axes.legend(handles=handles, ncols=columns, **look)
 
 
-# Scales and ticks
-
-
 def shown_times(times: np.ndarray) -> np.ndarray:
     """Which of the times are drawn, as a mask: all on a linear axis, those beyond zero on a logarithmic one."""
     return times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
@@ -193,9 +190,6 @@ def few_powers(axis: Axis, threshold: float) -> None:
     locator = SymmetricalLogLocator(base=10.0, linthresh=threshold)
     locator.set_params(numticks=6)
     axis.set_major_locator(locator)
-
-
-# Curves and marks
 
 
 def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> Look:

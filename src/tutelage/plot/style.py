@@ -95,9 +95,6 @@ def wants_log(values: np.ndarray) -> bool:
     return bool(np.log10(positive.max() / positive.min()) > DECADES)
 
 
-# Files
-
-
 def check_figure_path(path: str | Path) -> Path:
     """The path, if a figure can be written there; else an InputError that says why not."""
     path = Path(path)

@@ -113,9 +113,6 @@ def mark_switches(axes: Axes, trajectory: Any) -> None:
             panels.mark_time(axes, float(time))
 
 
-# Lines
-
-
 def panels_of(curve: Any) -> dict[str, list[Line]]:
     """The lines of each panel by its name: R and Q, readouts and biases that learn; the variables of custom equations."""
     lead = np.ndim(curve.error) - (1 if getattr(curve, "tasks", None) is None else 2)
@@ -184,23 +181,16 @@ def with_looks(lines: list[Line]) -> Iterator[tuple[Line, Look, str]]:
         yield line, look, label
 
 
-# Heat maps
-
-
 @figure_of("a Trajectory", "times", "variables", "error")
 def plot_overlaps(trajectory: Trajectory, time: float | None = None, *, run: int = 0, title: str | None = None) -> Figure:
     """Draw R and Q at one time as heat maps; the columns of R are teacher units, units of tasks, or means of a mixture.
 
     Parameters
     ----------
-    trajectory
-        What `solve` or `simulate` returned for a `Problem`.
     time
         The nearest recorded time is drawn. Default: the last.
     run
         The run of a simulation, counted from 0.
-    title
-        Replaces the problem in words; "" leaves the head out.
     """
     if "R" not in trajectory.variables:
         raise InputError("this trajectory has no overlaps R and Q; plot_overlaps needs one of a Problem.")
