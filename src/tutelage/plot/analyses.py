@@ -44,8 +44,6 @@ def _begin(curve: Any, more: int, title: str | None, ax: Axes | None = None, ove
 
 def _finish(grid: list[Axes], curve: Any, title: str | None, outcome: str) -> Figure:
     panels.scale_time(grid[0], curve.times)
-    if grid[0].get_xscale() == "log":
-        grid[0].set_xlim(left=curve.times[curve.times > 0][0])
     return finish(grid, text.time_label(curve), title, *text.title_and_conditions(curve), text.capital(outcome))
 
 

@@ -162,9 +162,10 @@ def shown_times(times: np.ndarray) -> np.ndarray:
 
 
 def scale_time(axes: Axes, times: np.ndarray) -> None:
-    """A logarithmic axis for times that are so spaced."""
+    """A logarithmic axis, from the first positive time on, for times that are so spaced."""
     if is_log_spaced(times):
         axes.set_xscale("log")
+        axes.set_xlim(left=times[times > 0][0], auto=True)
 
 
 def scale_error(axes: Axes, errors: np.ndarray, label: str | None = None) -> None:

@@ -68,12 +68,11 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     times = np.atleast_2d(trajectory.times)[0]
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
-    shown = panels.shown_times(times)
     quantities = panels_of(trajectory) if ax is None else {}
     grid = column([2.3] + [1.75] * len(quantities), title, width=7.0, ax=ax)
-    _draw_errors(grid[0], times[shown], trajectory, shown)
+    _draw_errors(grid[0], times, trajectory)
     for axes, (label, lines) in zip(grid[1:], quantities.items(), strict=True):
-        draw_lines(axes, times[shown], lines, label)
+        draw_lines(axes, times, lines, label)
     what = "run" if trajectory.kind == "simulation" else "solve"
     outcome = "" if trajectory.finished else f"The {what} {trajectory.status}"
     for axes in grid:
@@ -88,11 +87,11 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     return finish(grid, text.time_label(trajectory), title, who, small, outcome, alarm=True)
 
 
-def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
+def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory) -> None:
     """One curve, or one for each task; of several runs the mean, and single runs thin behind it."""
     errors = np.asarray(trajectory.error, dtype=float)
     errors = errors[..., None] if getattr(trajectory, "tasks", None) is None else errors
-    errors = np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)[:, :, shown]  # (task, run, time)
+    errors = np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)  # (task, run, time)
     others = 1 if axes.lines else 0  # the user's axes may hold another trajectory, which has the first color
     if errors.shape[1] > 1:
         axes.plot(t, np.concatenate(errors[:, :SINGLE_RUNS]).T, color=FAINT, linewidth=0.6, alpha=0.6)
@@ -160,10 +159,10 @@ def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> l
 
 
 def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str) -> None:
-    """All lines (the mean over runs, where there are several; as many last times as there are), their name and scale."""
+    """All lines (the mean over runs, where there are several), their name and scale."""
     for i, (line, look, name) in enumerate(with_looks(lines)):
         every: Look = {"markevery": panels.spread_marks(times, i, len(lines))} if "marker" in look else {}
-        axes.plot(times, np.mean(line.values, axis=0)[-times.size :], label=name, **look, **every)
+        axes.plot(times, np.mean(line.values, axis=0), label=name, **look, **every)
     panels.scale_overlaps(axes, np.stack([line.values for line in lines]), label)
 
 
@@ -260,16 +259,14 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     after the first departure are shaded. ax: draw only the learning curve into these axes.
     """
     theory, times, runs = comparison.theory, comparison.times, f"{comparison.count} run{'s' * (comparison.count > 1)}"
-    shown = panels.shown_times(times)
-    t = times[shown]
     names: list[str] = [name for name in comparison.gaps if name != "error" and ax is None]
     scores = comparison.count > 1 and ax is None
     grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, ax=ax)
-    _compare_errors(grid[0], t, comparison, shown)
+    _compare_errors(grid[0], times, comparison)
     for axes, name in zip(grid[1:], names, strict=False):
-        _compare_overlaps(axes, t, name, comparison, shown)
+        _compare_overlaps(axes, times, name, comparison)
     if scores:
-        _draw_scores(grid[-1], t, comparison, shown)
+        _draw_scores(grid[-1], times, comparison)
     for axes in grid[: 1 + len(names)]:
         mark_switches(axes, theory)
     panels.scale_time(grid[0], times)
@@ -280,15 +277,15 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     return finish(grid, text.time_label(theory), title, who, small, f"Theory and {runs}: {outcome}", alarm=alarm)
 
 
-def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any) -> None:
     """Theory as a line, the mean over runs as band and marks: one curve, or one for each task in its color."""
     gap, many = comparison.gaps["error"], comparison.count > 1
     several = gap.theory.ndim > 1
-    curves = [np.atleast_2d(x[shown].T) for x in (gap.theory, gap.mean, gap.standard_error)]  # (task, time)
+    curves = [np.atleast_2d(x.T) for x in (gap.theory, gap.mean, gap.standard_error)]  # (task, time)
     if not several and comparison.scatter is not None:
-        half, label = 2 * comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
+        half, label = 2 * comparison.scatter.predicted, "± 2 std. dev. of\nsingle runs, theory"
         panels.fill_band(axes, t, curves[0][0], half, COLORS[0], alpha=0.2, label=label, positive=True)
-    for i, run in enumerate(gap.runs[:SINGLE_RUNS, shown] if many and not several else ()):
+    for i, run in enumerate(gap.runs[:SINGLE_RUNS] if many and not several else ()):
         axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
     for task, (theory, mean, error) in enumerate(zip(*curves, strict=True)):
         named = f"task {task + 1}, theory", f"task {task + 1}, runs"
@@ -299,7 +296,7 @@ def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarra
         axes.plot(t, theory, color=color_at(task), linewidth=1.8, label=line)
         every = panels.spread_marks(t, task, len(curves[0]), 2 * MARKS)
         axes.plot(t, mean, **panels.plain_dots(place, 4.2), markevery=every, zorder=3, label=marks)
-    panels.scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown], text.error_label(comparison.theory))
+    panels.scale_error(axes, np.concatenate([gap.theory[None], gap.runs]), text.error_label(comparison.theory))
     escape = comparison.escape
     if escape is not None and escape.by_noise:
         at = np.full(escape.escaped.size, escape.threshold)
@@ -308,10 +305,10 @@ def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarra
             axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
-def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, shown: np.ndarray) -> None:
+def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any) -> None:
     """The entries of one variable: theory as lines, the mean over runs as marks, and as bands where entries are few."""
     gap, problem = comparison.gaps[name], comparison.theory.problem
-    theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None, shown], gap.runs[:, shown]))
+    theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None], gap.runs))
     few = len(theory) <= NAMED
     for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory), runs, strict=True)):
         mean, count = cloud.values.mean(axis=0), len(cloud.values)
@@ -324,11 +321,11 @@ def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, sho
     panels.scale_overlaps(axes, gap.theory, text.quantity_label(name, problem))
 
 
-def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any) -> None:
     """The largest |z| among the entries of each quantity, and which times are not counted."""
     largest = 0.0
     for i, (name, gap) in enumerate(comparison.gaps.items()):
-        worst, count = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown], len(gap.labels())
+        worst, count = np.max(np.abs(gap.entries(gap.z)), axis=1), len(gap.labels())
         largest = max(largest, float(np.max(worst, initial=0.0)))
         axes.plot(t, worst, label=f"{name}, worst of {count}" if count > 1 else name, **line_look(i, 1.2))
     axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
@@ -342,16 +339,15 @@ def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) 
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
 def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g."""
-    times, theory = np.asarray(result.times), result.theory
-    shown = panels.shown_times(times)
-    t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
+    theory, t = result.theory, np.asarray(result.times)
+    error, sd = np.asarray(theory.error), result.sd("error")
     names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
     grid = column([2.4, *[1.9] * len(names), 1.4], title)
     panels.fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=0.22, label="± 2 std. deviations", positive=True)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     panels.scale_error(grid[0], error, text.error_label(theory))
     for axes, name in zip(grid[1:], names, strict=False):
-        lines, widths = (lines_of(name, values[None, shown]) for values in (np.asarray(theory[name]), result.sd(name)))
+        lines, widths = (lines_of(name, values[None]) for values in (np.asarray(theory[name]), result.sd(name)))
         draw_lines(axes, t, lines, text.quantity_label(name))
         pale = 0.22 if len(lines) <= len(COLORS) // 2 else 0.12  # bands of few curves, and of many that overlap
         for line, width, curve in zip(lines, widths, axes.lines, strict=True):
@@ -359,7 +355,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
-    panels.scale_time(grid[0], times)
+    panels.scale_time(grid[0], t)
     who, how = text.problem_in_words(theory.problem)
     small, doubts = f"{how}; scatter of single networks with $N={result.dim}$", map(text.capital, result.doubts())
     return finish(grid, text.time_label(theory), title, who, small, list(doubts), alarm=True)
