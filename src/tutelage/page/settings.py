@@ -4,7 +4,6 @@ The table is the single source: the page builds its controls from it, the server
 page holds the values that differ from the defaults. A page without a server has the part of the table that theory.js covers.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -107,6 +106,7 @@ CONTROLS = (
     Control("log_time", "logarithmic times", "flag", False, group="Time"),
 )
 BY_NAME = {control.name: control for control in CONTROLS}
+READERS = {"choice": str, "flag": lambda text: {"true": True, "false": False}.get(text, text), "count": int, "number": float}
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,9 @@ class Settings:
     def from_query(cls, query: Mapping[str, str]) -> "Settings":
         """Settings from the words of an address."""
         values: dict[str, Any] = dict(query)
-        for name, text in query.items():
-            if name in BY_NAME and BY_NAME[name].kind != "choice":
-                with suppress(ValueError, RecursionError):  # `read` says what is wrong
-                    values[name] = json.loads(text)
+        for name in set(query) & set(BY_NAME):
+            with suppress(ValueError):
+                values[name] = READERS[BY_NAME[name].kind](query[name])
         return cls.read(values)
 
     def as_data(self) -> Values:
