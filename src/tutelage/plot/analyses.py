@@ -61,7 +61,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
         for axes in grid:
             panels.shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
         level: Look = {"color": INK, "linewidth": 1.0, "linestyle": DOTTED, "label": f"height {plateau.height:.4g}"}
-        grid[0].hlines(plateau.height, plateau.start, plateau.end, **level)
+        grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
     for i, plateau in enumerate(growing):
         u, (first, last) = plateau.departure, plateau.growth_window
         name, seen = "departure $u$" if i == 0 else None, u > 0
