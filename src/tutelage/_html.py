@@ -1,8 +1,6 @@
 """What a notebook shows for a problem, an initial condition or a result: HTML cards of tables and small curves.
 
-A card has no script, no style sheet and no color of its own: it takes the colors of the page, in the light and in the dark.
-Every text is cut to a length, so that a card stays small however large the result is. `ResultCard` is the representation
-of any result: its words, then a table of its fields with their values and meanings.
+A card has no script, no style sheet and no color: it takes the colors of the page. Every text is cut to a length.
 """
 
 import re

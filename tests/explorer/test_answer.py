@@ -62,17 +62,16 @@ def test_every_detail_is_announced(told):
     assert of(told, "doing")[2]["words"] == "simulating network 2 of 2"
 
 
-def test_a_solve_in_stretches_is_the_whole_solve(monkeypatch):
-    chosen = Settings.read(BASE | {"spectrum": "power law", "levels": 4, "dim": 100})
-    whole = answer.theory_of(chosen)
+@pytest.mark.parametrize("more", [{}, {"tasks": "two", "switch": 3.0}], ids=["power law", "two tasks"])
+def test_a_solve_in_stretches_ends_with_the_whole_solve(monkeypatch, more):
+    chosen = Settings.read(BASE | {"spectrum": "power law", "levels": 4, "dim": 100} | more)
+    (whole,) = answer.curve(chosen)
     monkeypatch.setattr(answer, "is_long", lambda settings: True)
-    problem = chosen.problem()
-    grown = list(answer._solved(chosen, problem, chosen.first(problem), chosen.times()))
-    assert len(grown) == answer.STRETCHES
-    assert np.all(np.diff([part.times.size for part in grown]) > 0)
-    np.testing.assert_array_equal(grown[-1].times.round(9), whole.times.round(9))
-    np.testing.assert_allclose(grown[-1].error, whole.error, rtol=1e-6)
-    np.testing.assert_allclose(grown[-1].R, whole.R, atol=1e-7)
+    *grown, last = answer.curve(chosen)
+    assert [part["share"] for part in (*grown, last)] == list(answer.STRETCHES)
+    assert last == whole
+    for name in ("times", "error"):  # a fifth of the time at 201 times, of which every fifth is one of the whole solve
+        np.testing.assert_allclose(grown[-1]["content"][name][::5], whole["content"][name][:41], rtol=2e-5)
 
 
 @pytest.mark.parametrize("end", [200.0, 1e6])

@@ -39,8 +39,12 @@ def process_of(pool):
 
 def is_under_way(pool):
     """Whether its only request has begun."""
-    (job,) = pool._jobs
-    return job.future is not None and job.future.running()
+    return any(job.future is not None and job.future.running() for job in pool._jobs)
+
+
+async def messages_of(pool):
+    """All messages of the answer to a request."""
+    return [message async for message in pool.answer("curve", {})]
 
 
 def test_the_work_of_a_closed_or_changed_page_is_ended(monkeypatch):
@@ -49,11 +53,9 @@ def test_the_work_of_a_closed_or_changed_page_is_ended(monkeypatch):
 
     async def close_a_page():
         pool = Pool(1, grace=0.05)
-        pool.open()
-        before = process_of(pool)
-        pool.ask("page", "curve", {}, lambda last, message: None)
+        before, asked = process_of(pool), asyncio.create_task(messages_of(pool))
         await until(lambda: is_under_way(pool))
-        pool.forget("page")
+        asked.cancel()
         await until(lambda: not before.is_alive())
         pool.close()
 
@@ -67,11 +69,9 @@ def test_a_superseded_request_may_end_its_part(monkeypatch):
 
     async def forget():
         pool = Pool(1, grace=60.0)
-        pool.open()
-        before = process_of(pool)
-        pool.ask("page", "curve", {}, lambda last, message: None)
+        before, asked = process_of(pool), asyncio.create_task(messages_of(pool))
         await until(lambda: is_under_way(pool))
-        pool.forget("page")
+        asked.cancel()
         await asyncio.sleep(0.5)
         alive = before.is_alive()
         pool.close()
@@ -80,18 +80,18 @@ def test_a_superseded_request_may_end_its_part(monkeypatch):
     assert run(forget)
 
 
-class Silent(Pool):
+class Silent:
     """A pool that takes requests and never answers."""
 
     def __init__(self):
-        super().__init__(1, grace=1.0)
         self.asked, self.left = [], []
 
-    def ask(self, page, kind, values, deliver):
-        self.asked.append(page)
-
-    def forget(self, page):
-        self.left.append(page)
+    async def answer(self, kind, values):
+        self.asked.append(kind)
+        try:
+            yield await asyncio.Event().wait()
+        finally:
+            self.left.append(kind)
 
 
 def download(method, messages):
@@ -110,14 +110,15 @@ def download(method, messages):
         async with asyncio.timeout(10):
             await explorer.file(Request(scope, receive))
 
+        await until(lambda: explorer.details.left == explorer.details.asked)
+
     run(ask)
     return explorer.details
 
 
 def test_an_abandoned_download_is_not_computed():
     pool = download("GET", ["http.request", "http.disconnect"])
-    assert len(pool.asked) == 1
-    assert pool.left == pool.asked
+    assert pool.left == pool.asked == ["curve.nc"]
 
 
 def test_headers_alone_cost_nothing():
@@ -134,18 +135,14 @@ def test_a_lost_process_is_said_and_replaced(monkeypatch):
     monkeypatch.setattr(server, "prepare", None)
 
     async def lose():
-        pool, messages = Pool(1, grace=1.0), []
-        pool.open()
-        for _ in range(2):
-            pool.ask("page", "curve", {}, lambda last, message: messages.append((last, message)))
-            count = len(messages)
-            await until(lambda count=count: len(messages) > count)
+        pool = Pool(1, grace=1.0)
+        messages = [message for _ in range(2) for message in await messages_of(pool)]
         alive = process_of(pool).is_alive()
         pool.close()
         return messages, alive
 
     messages, alive = run(lose)
-    assert [(last, json.loads(message)["sentence"]) for last, message in messages] == [(True, server.LOST)] * 2
+    assert [json.loads(message)["sentence"] for message in messages] == [server.LOST] * 2
     assert alive
 
 
@@ -155,11 +152,9 @@ def test_a_request_that_takes_too_long_is_ended(monkeypatch):
     monkeypatch.setattr(server, "LIMIT", 0.2)
 
     async def wait():
-        pool, messages = Pool(1, grace=1.0), []
-        pool.open()
-        pool.ask("page", "curve", {}, lambda last, message: messages.append((last, message)))
-        await until(lambda: messages)
+        pool = Pool(1, grace=1.0)
+        messages = await messages_of(pool)
         pool.close()
         return messages
 
-    assert [(last, json.loads(message)["sentence"]) for last, message in run(wait)] == [(True, server.TOO_LONG)]
+    assert [json.loads(message)["sentence"] for message in run(wait)] == [server.TOO_LONG]

@@ -117,7 +117,7 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     lines = {"floor": "noise_floor", "critical": "critical_learning_rate", "own": lambda problem: 1.0 + float(problem.noise)}
     figure = swept.phase_diagram(boundary=lines, level=0.01)
     assert texts(figure) == ["computed: 0.01", "floor", "critical", "own"]
-    floor, eta_c, own = figure.axes[0].lines[::2]
+    floor, eta_c, own = figure.axes[0].lines
     assert eta_c.get_xdata()[[0, -1]].tolist() == NOISES[[0, -1]].tolist()
     assert eta_c.get_ydata() == pytest.approx(np.full(eta_c.get_xdata().size, critical))
     assert own.get_ydata() == pytest.approx(1 + own.get_xdata())

@@ -1,11 +1,7 @@
 """`tutelage explore` and `tu.explore`: a local page on which every move of a control solves the theory again.
 
-    page.settings -> answer               -> server                  -> page/explorer.js
-    what the         curve, rates, escape,   processes that can be      controls; the same charts as on
-    controls say     band, runs, files       stopped, websocket, files  a page that was saved
-
-A page holds one websocket. It sends its settings; the answer comes in parts, the curve first. A newer request of the same
-page cancels the older one, and a process that does not stop in time is replaced.
+`answer.py` computes what the page shows, in a process; `server.py` has the pages and the processes. A page sends its settings
+over a websocket; the answer comes in parts, the curve first. A newer request of the same page cancels the older one.
 """
 
 import json
@@ -74,14 +70,12 @@ def serve(port: int | None = None, browser: bool = True, as_json: bool = False, 
     except ImportError as error:
         missing = f"tutelage explore needs {error.name}, which is not installed"
         raise InputError(f'{missing}; install it by: pip install "tutelage[explore]".') from None
-    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        here.bind((HOST, port or 0))
-        here.listen()  # from now on a request waits rather than fails
-    except (OSError, OverflowError) as error:
-        here.close()
-        reason = getattr(error, "strerror", None) or "there is no such port"
+        if not 0 <= (port or 0) < 2**16:
+            raise OSError(None, "there is no such port")
+        here = socket.create_server((HOST, port or 0))  # from now on a request waits rather than fails
+    except OSError as error:
+        reason = str(error.strerror).split(" (while")[0]
         fix = "leave it out for a free one, or give another from 1024 to 65535"
         raise InputError(f"--port {port} cannot be used ({reason}); {fix}.") from None
     free = int(here.getsockname()[1])

@@ -1,12 +1,4 @@
-"""From settings to what the page shows, in parts: the curve, and then the details, which take longer.
-
-    doing    what is computed next, in words, and the share of the details that is done
-    curve    the data of tutelage.page (document.py), and how much of the time is solved
-    runs     one simulated network, as its errors; once for each
-    rates    the critical and the best constant learning rate, for the marks on the slider
-    band     two standard deviations of single networks around the theory
-    escape   when the theory leaves its plateau, predicted from the start alone
-    protocol the best course in time of the learning rate or of the tasks, on request
+"""From settings to what the page shows, in parts: the curve, then details that take longer, each with the name of its part.
 
 A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
 to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
@@ -16,7 +8,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from multiprocessing.connection import Connection
@@ -29,15 +20,14 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, standalone, trajectory_content
-from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings, Values
+from tutelage.page.settings import DECAYING, Settings, Values
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
-STRETCHES = 10  # in which a long solve comes
+STRETCHES = (0.03, 0.2, 1.0)  # of a long solve: it comes in curves up to these shares of the time
 SLOW = {"tanh", "gelu"}  # averaged by quadrature
-QUICK = {"linear", "quadratic"}  # polynomials, whose averages over clusters are closed forms
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
-MAX_SOLVER_STEPS = 100_000
+MAX_SOLVER_STEPS = 1_000_000
 TOO_FEW = 20  # recorded times that make no curve
 SEGMENTS, ITERATIONS = 8, 30  # of the search for a schedule, straight between the ends of segments
 DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
@@ -46,97 +36,56 @@ Part = dict[str, Any]
 
 
 def curve(settings: Settings) -> Iterator[Part]:
-    """The learning curve; a long solve comes in stretches, each with more of it."""
-    problem = settings.problem()
-    start, times = settings.first(problem), settings.times()
-    for theory in _solved(settings, problem, start, times, rtol=DRAWN):
-        found = _up_to_divergence(problem, start, theory)
-        content = trajectory_content(found)
+    """The learning curve and how much of the time it covers; a long solve comes in stretches, each with more of it."""
+    for share in STRETCHES if is_long(settings) else (1.0,):
+        theory = theory_of(settings, share, rtol=DRAWN)
+        content = trajectory_content(theory)
         content["code"] = [{"name": "TOML", "text": settings.as_toml(), "file": "problem.toml"}]
-        yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
-
-
-def details(settings: Settings) -> Iterator[Part]:
-    """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
-    total = settings["runs"] + settings["band"] + 3
-    yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
-    theory = theory_of(settings)
-    for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
-        yield {"part": "doing", "words": words, "share": done / total}
-        try:
-            yield {"part": name, **work()}
-        except InputError as error:
-            yield {"part": name, "note": str(error)}
-
-
-def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, Callable[[], Part]]]:
-    """The details one by one: the name of the part, what is done in words, and how."""
-    problem, frames = settings.problem(), trajectory_content(theory)["frames"]
-    start, runs = settings.first(problem), settings["runs"]
-    for index in range(runs):
-        yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
-    yield "rates", "critical and best learning rate", lambda: _rates(plain.to_toml())
-    if theory.finished and settings.closed_form:  # else they take minutes
-        if settings["band"]:
-            yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
-        yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
-
-
-def is_long(settings: Settings) -> bool:
-    """Whether a solve may take more than a second or so."""
-    if settings["tasks"] == "two" or settings.toml:  # a stretch would begin its schedule anew
-        return False
-    size, inputs, activation = settings["students"] * settings["teachers"], settings["spectrum"], settings["activation"]
-    return (
-        size > 25
-        or (inputs == XOR and activation not in QUICK)
-        or (not settings.closed_form and size > 4 and inputs not in (CLUSTERS, XOR))
-        or (inputs == DECAYING and (settings["levels"] > 32 or size > 9))
-        or (activation in SLOW and size > 4)
-        or settings["lr"] * settings["end"] > 5000
-    )
-
-
-def _solved(
-    settings: Settings, problem: tu.Problem, start: tu.Start, times: np.ndarray, rtol: float = KEPT
-) -> Iterator[Trajectory]:
-    """The theory: whole, or growing stretch by stretch."""
-    if not is_long(settings):
-        yield tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
-        return
-    whole, begin = None, start
-    size = -(-(times.size - 1) // STRETCHES)
-    for first in range(0, times.size - 1, size):
-        stretch = times[first : first + size + 1]
-        part = tu.solve(problem, begin, stretch - stretch[0], rtol=rtol, keep="blocks", max_steps=MAX_SOLVER_STEPS)
-        whole = part if whole is None else _joined(whole, part, stretch[0])
-        yield whole
-        if not whole.finished:
+        yield {"part": "curve", "content": content, "share": share if theory.finished else 1.0}
+        if not theory.finished:
             return
-        R, Q = (whole["r"], whole["q"]) if "r" in whole.variables else (whole.R, whole.Q)
-        begin = tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=whole.readout[-1], dim=start.dim)
 
 
-def _up_to_divergence(problem: tu.Problem, start: tu.Start, theory: Trajectory) -> Trajectory:
-    """A solve that ended after few recorded times, again with times that fill what there is."""
+def theory_of(settings: Settings, share: float = 1.0, rtol: float = KEPT) -> Trajectory:
+    """The trajectory up to a share of the time. One that ends after few recorded times is solved again at more of them."""
+    problem, times = settings.problem(), share * settings.times()
+    start = settings.first(problem)
+    theory = tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
     if theory.finished or theory.times.size > TOO_FEW:
         return theory
     within = tu.solve(problem, start, tu.linear_times(0.999 * float(theory.end_time)), max_steps=MAX_SOLVER_STEPS)
     return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
 
 
-def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
-    """Two stretches as one trajectory; the first time of the second is the last of the first."""
-    return replace(
-        whole,
-        times=np.concatenate([whole.times, part.times[1:] + time]),
-        variables={name: np.concatenate([value, part.variables[name][1:]]) for name, value in whole.variables.items()},
-        error=np.concatenate([whole.error, part.error[1:]]),
-        status_code=part.status_code,
-        end_time=part.end_time + time,
-        steps=whole.steps + part.steps,
-    )
+def is_long(settings: Settings) -> bool:
+    """Whether a solve may take more than a second or so."""
+    size = settings["students"] * settings["teachers"]
+    slow = not settings.closed_form or settings["activation"] in SLOW  # averages over points
+    levels = settings["levels"] if settings["spectrum"] == DECAYING else 1
+    return size > (4 if slow else 25) or size * levels > 150 or settings["lr"] * settings["end"] > 5000
+
+
+def details(settings: Settings) -> Iterator[Part]:
+    """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
+    yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
+    theory, problem, runs = theory_of(settings), settings.problem(), settings["runs"]
+    start, frames = settings.first(problem), trajectory_content(theory)["frames"]
+    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
+    parts: list[tuple[str, str, Callable[[], Part]]] = [
+        ("runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames))
+        for index in range(runs)
+    ]
+    parts.append(("rates", "critical and best learning rate", lambda: _rates(plain.to_toml())))
+    if theory.finished and settings.closed_form:  # else they take minutes
+        if settings["band"]:
+            parts.append(("band", "band of single networks", lambda: _band(theory, settings["dim"], frames)))
+        parts.append(("escape", "time of escape", lambda: {"escape": tu.analysis.escape_time(problem, start).time}))
+    for done, (name, words, work) in enumerate(parts, 1):
+        yield {"part": "doing", "words": words, "share": done / (len(parts) + 1)}
+        try:
+            yield {"part": name, **work()}
+        except InputError as error:
+            yield {"part": name, "note": str(error)}
 
 
 @lru_cache(maxsize=256)
@@ -191,19 +140,12 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
     yield {
         "part": "protocol",
         "what": what,
-        "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
+        "schedule": {"times": numbers(at), "values": numbers([rate_at(course, t) for t in at])},
         "times": content["times"],
         "errors": [task["error"] for task in content.get("tasks", [content])],
         "words": f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value.",
         "toml": found.problem.to_toml(),
     }
-
-
-def theory_of(settings: Settings) -> Trajectory:
-    """The trajectory that the page shows."""
-    problem = settings.problem()
-    start = settings.first(problem)
-    return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
 
 
 def netcdf(settings: Settings) -> Iterator[bytes]:

@@ -1,23 +1,17 @@
 """The local server: one page, one websocket for each page, three files to keep. It answers to this machine only.
 
-Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
-read.
-
-All pages share the processes of two pools. A newer request of a page stops the older one, as does closing the page. What was
-stopped has a moment of grace to end its part (perhaps a compilation that the next request needs). Then its process is
-replaced, as is one that works beyond the limit: there is no other way to end a compilation or a long solve. The command keeps
-compiled programs on disk, so that a new process does not begin from nothing.
+What was stopped has a moment of grace to end its part (perhaps a compilation that the next request needs). Then its process
+is replaced, as is one that works beyond the limit: there is no other way to end a compilation or a long solve.
 """
 
 import asyncio
 import json
 import multiprocessing
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import BrokenExecutor, Future
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import aclosing, asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -43,67 +37,51 @@ LIMIT = 180.0  # seconds for one request
 TOO_LONG = f"This took longer than {LIMIT:.0f} seconds and was stopped. Make the problem smaller, or use `tutelage solve`."
 LOST = "The process that computes has ended unexpectedly (out of memory?); a new one was started. Make the problem smaller."
 
-Deliver = Callable[[bool, Any], None]
-
-
-# The processes.
-
 
 @dataclass(eq=False)
 class Job:
-    """A request of a page. deliver(is_last, message) is called in the event loop, never after a newer request."""
+    """A request under way, and the messages of its answer; None is after the last."""
 
-    page: Hashable
     kind: str
     values: Values
-    deliver: Deliver
+    messages: asyncio.Queue[str | bytes | None] = field(default_factory=asyncio.Queue)
     stopped: bool = False
     future: Future | None = None
     pipe: Connection | None = None
 
-    def send(self, last: bool, message: str | bytes) -> None:
-        if not self.stopped:
-            self.deliver(last, message)
-
-    def stop(self) -> None:
-        self.stopped = True
-        if self.pipe is not None:
-            with suppress(OSError):  # its process has just ended
-                self.pipe.send(None)
-
 
 class Pool:
-    """Use inside a running event loop: `open`, `ask`, `forget`, `close`."""
+    """Processes that answer requests. Make it inside a running event loop, and close it. grace: seconds left when stopped."""
 
     def __init__(self, count: int, grace: float):
-        """grace: seconds that a stopped request has left."""
-        self._count, self._grace = count, grace
+        self._grace = grace
         self._jobs: dict[Job, asyncio.Task[None]] = {}  # those that wait or are under way
-
-    def open(self) -> None:
-        self._workers = {_pool.Worker(prepare=prepare) for _ in range(self._count)}
+        self._workers = {_pool.Worker(prepare=prepare) for _ in range(count)}
         self._free: asyncio.Queue[_pool.Worker] = asyncio.Queue()
         for worker in self._workers:
             self._free.put_nowait(worker)
 
     def close(self) -> None:
+        """End all processes."""
         workers, self._workers = self._workers, set()
         _pool.end_all(list(workers))
         for job in self._jobs:
             if job.future is not None:
                 job.future.cancel()  # which closes its pipe
 
-    def ask(self, page: Hashable, kind: str, values: Values, deliver: Deliver) -> None:
-        """Answer this request, and no older one of the same page."""
-        self.forget(page)
-        job = Job(page, kind, values, deliver)
-        self._jobs[job] = asyncio.create_task(self._answer(job))
-
-    def forget(self, page: Hashable) -> None:
-        """Stop what this page has asked for."""
-        for job in self._jobs:
-            if job.page == page and not job.stopped:
-                job.stop()
+    async def answer(self, kind: str, values: Values) -> AsyncGenerator[str | bytes]:
+        """The messages of an answer, as they come. To close the generator is to stop the work."""
+        job = Job(kind, values)
+        self._jobs[job] = asyncio.create_task(self._work(job))
+        try:
+            while (message := await job.messages.get()) is not None:
+                yield message
+        finally:
+            job.stopped = True
+            if job in self._jobs:
+                with suppress(OSError):  # its process has just ended
+                    if job.pipe is not None:
+                        job.pipe.send(None)
                 asyncio.get_running_loop().call_later(self._grace, self._cancel, job)
 
     def _cancel(self, job: Job) -> None:
@@ -113,8 +91,8 @@ class Pool:
         elif job in self._jobs:
             asyncio.get_running_loop().call_later(max(self._grace, 0.1), self._cancel, job)
 
-    async def _answer(self, job: Job) -> None:
-        """Give the request to a worker, and its page what the worker sends and how it ends."""
+    async def _work(self, job: Job) -> None:
+        """Give the request to a worker, and keep what the worker sends and how it ends."""
         worker, error = await self._free.get(), None
         for _ in range(2):  # the first process may have ended while it had nothing to do
             if job.stopped:
@@ -124,7 +102,7 @@ class Pool:
             future.add_done_callback(lambda _, pipe=theirs: pipe.close())
             with suppress(EOFError, OSError), job.pipe as pipe:  # closed at the other end when the future is done
                 while True:
-                    job.send(False, await asyncio.to_thread(pipe.recv))
+                    job.messages.put_nowait(await asyncio.to_thread(pipe.recv))
             error = None if future.cancelled() else future.exception()
             if _pool.is_lost(future) and worker in self._workers:
                 self._workers.remove(worker)
@@ -136,19 +114,17 @@ class Pool:
         del self._jobs[job]
         self._free.put_nowait(worker)
         if error is not None:
-            job.send(True, error_part(TOO_LONG if isinstance(error, TimeoutError) else LOST))
+            job.messages.put_nowait(error_part(TOO_LONG if isinstance(error, TimeoutError) else LOST))
         elif job.future is not None and not job.future.cancelled():
-            job.send(True, job.future.result())
-
-
-# The pages.
+            job.messages.put_nowait(job.future.result())
+        job.messages.put_nowait(None)
 
 
 def only_from_here(app: ASGIApp, port: int) -> ASGIApp:
-    """The application without requests for another host, or from another origin or site.
+    """The application without requests for another host (a rebound domain), or from another origin or site.
 
-    A browser says with every request which site asks (Sec-Fetch-Site). Another site may open the page by a link, as a
-    document of its own. It cannot ask for files, which take long to compute, nor show the page inside its own.
+    Another site (Sec-Fetch-Site) may open the page by a link. It cannot ask for files, which take long to compute, nor show
+    the page inside its own.
     """
     ours = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
@@ -181,11 +157,8 @@ def build_app(port: int, initial: Settings | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        explorer.curves.open()
-        explorer.details.open()
-        yield
-        explorer.curves.close()
-        explorer.details.close()
+        with closing(Pool(2, grace=1.5)) as explorer.curves, closing(Pool(1, grace=20.0)) as explorer.details:
+            yield
 
     routes = [Route("/", explorer.page), Route("/file/{name}", explorer.file), WebSocketRoute("/live", explorer.live)]
     return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(only_from_here, port=port)])
@@ -197,10 +170,11 @@ class Explorer:
     Curves have processes of their own, so that a slider never waits for details that are still compiled or computed.
     """
 
+    curves: Pool
+    details: Pool
+
     def __init__(self, initial: Settings | None = None) -> None:
         self.initial = initial or Settings.read({})
-        self.curves = Pool(2, grace=1.5)
-        self.details = Pool(1, grace=20.0)
         self.pages = 0
 
     async def page(self, request: Request) -> Response:
@@ -226,89 +200,66 @@ class Explorer:
 
     async def _computed(self, request: Request, name: str, settings: Settings) -> bytes | str:
         """The file, or a message as JSON; empty as soon as nobody waits for it any more."""
-        answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
 
         async def closed() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
-        page, gone = object(), asyncio.create_task(closed())
-        self.details.ask(page, name, settings.as_data(), lambda last, message: answer.set_result(message))
-        try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return answer.result() if answer.done() else b""
-        finally:
-            gone.cancel()
-            self.details.forget(page)
+        async def computed() -> bytes | str:
+            parts = [part async for part in self.details.answer(name, settings.as_data())]
+            return parts[-1] if parts else b""
+
+        gone, answer = asyncio.create_task(closed()), asyncio.create_task(computed())
+        await asyncio.wait({gone, answer}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        return b"" if answer.cancel() else answer.result()
 
     async def live(self, socket: WebSocket) -> None:
-        """One page: requests in, parts of answers out, until it closes."""
+        """One page: requests in, parts of answers out, until it closes. A newer request stops the older one."""
         await socket.accept()  # also to refuse: a browser hides why a connection was never opened
         if self.pages >= MOST_PAGES:
             return await socket.close(1013, f"{MOST_PAGES} pages are open already. Close one, then reload this page.")
         self.pages += 1
-        page = OpenPage(self.curves, self.details)
-        sender = asyncio.create_task(page.send_all(socket))
+        answering = asyncio.create_task(asyncio.sleep(0))
         try:
             with suppress(WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
                 while True:
-                    page.take(await socket.receive_text())
+                    number, text = None, await socket.receive_text()
+                    try:
+                        number, given, optimized = _understand(text)
+                        values = Settings.read(given).as_data()
+                    except InputError as error:
+                        await _send(socket, number, error_part(str(error)))
+                        continue
+                    answering.cancel()
+                    answering = asyncio.create_task(self._answer(socket, number, values, optimized))
         finally:
             self.pages -= 1
-            page.stop()
-            sender.cancel()
+            answering.cancel()
+
+    async def _answer(self, socket: WebSocket, number: int, values: Values, optimized: str | None) -> None:
+        """Send the curve, and the details once the page is left alone; or the best schedule of what is optimized."""
+
+        async def send_all(pool: Pool, kind: str) -> str | bytes:
+            part = ""
+            async with aclosing(pool.answer(kind, values)) as parts:
+                async for part in parts:
+                    await _send(socket, number, part)
+            return part
+
+        with suppress(WebSocketDisconnect):
+            if optimized is not None:
+                await send_all(self.details, f"optimize {optimized}")
+            elif await send_all(self.curves, "curve") == json.dumps({"part": "curve done"}):
+                await asyncio.sleep(QUIET)
+                await _send(
+                    socket, number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0})
+                )
+                await send_all(self.details, "details")
 
 
-class OpenPage:
-    """One open page: its newest request, and the parts of the answer that have not left yet."""
-
-    def __init__(self, curves: Pool, details: Pool):
-        self.curves, self.details = curves, details
-        self.out: asyncio.Queue[str] = asyncio.Queue()
-        self.later: asyncio.TimerHandle | None = None
-
-    def take(self, text: str) -> None:
-        """A request, or what claims to be one. Nothing of an older one is sent any more."""
-        number = None
-        try:
-            number, given, optimized = _understand(text)
-            values = Settings.read(given).as_data()
-        except InputError as error:
-            return self._put(number, error_part(str(error)))
-
-        def put(last: bool, part: str) -> None:
-            self._put(number, part)
-
-        def put_curve(last: bool, part: str) -> None:
-            self._put(number, part)
-            if last and json.loads(part)["part"] != "error":
-                self.later = asyncio.get_running_loop().call_later(QUIET, ask_details)
-
-        def ask_details() -> None:
-            self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
-            self.details.ask(self, "details", values, put)
-
-        if optimized is not None:
-            return self.details.ask(self, f"optimize {optimized}", values, put)
-        self.stop()
-        return self.curves.ask(self, "curve", values, put_curve)
-
-    def stop(self) -> None:
-        """Nobody waits any more for what was asked."""
-        self.curves.forget(self)
-        self.details.forget(self)
-        if self.later is not None:
-            self.later.cancel()
-        while not self.out.empty():
-            self.out.get_nowait()
-
-    def _put(self, number: int | None, part: str) -> None:
-        self.out.put_nowait(f'{{"id":{json.dumps(number)},"answer":{part}}}')
-
-    async def send_all(self, socket: WebSocket) -> None:
-        """Send what there is, as it comes."""
-        while True:
-            await socket.send_text(await self.out.get())
+async def _send(socket: WebSocket, number: int | None, part: str | bytes) -> None:
+    await socket.send_text(f'{{"id":{json.dumps(number)},"answer":{part}}}')
 
 
 def _understand(text: str) -> tuple[int, object, str | None]:

@@ -3,8 +3,7 @@
 The data are the one schema between Python and the script:
 
     title, conditions    sentences: who learns from whom, and how
-    note                 a sentence about the rows, or "" (the order of the students)
-    warning              a sentence, or "": the solve did not finish
+    note, warning        sentences, or "": about the order of the students; the solve did not finish
     time_name            what time is: "α = steps / N"
     log_time, log_error  booleans: which axes are logarithmic at first
     times, error         (frame,): numbers
@@ -16,16 +15,14 @@ The data are the one schema between Python and the script:
     band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
     escape               the time at which the curve is predicted to leave its plateau; or null
     code                 {name, text, file}: the problem as text to copy or keep
-Several tasks add
-    tasks                {name, error, color}: the curve of each task; `error` is that of the first
-Several trajectories add
-    variants             {name, labels, list}: a second slider; list: the parts of the data that differ, one for each label
+    tasks                of several tasks: {name, error, color}, the curve of each; `error` is that of the first
+    variants             of several trajectories: {name, labels, list}, a second slider and what differs for each label
 
-A number that is not finite is null. Everything is rounded to six digits: the page is for looking, `Trajectory.save` for
-computing.
+A number that is not finite is null. Everything is rounded to six digits.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -57,8 +54,9 @@ BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textCont
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
 MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
 Content = dict[str, Any]  # of this schema
+Trajectories = Trajectory | Sequence[Trajectory]
+Over = Mapping[str, Numbers] | None  # the name of the number in which trajectories differ, and its values
 Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
-Nested = list["float | Nested | None"]
 
 
 class Page(str):
@@ -69,11 +67,7 @@ class Page(str):
 
 
 def trajectory_page(
-    trajectory: Trajectory | Sequence[Trajectory],
-    title: str | None = None,
-    run: int | None = None,
-    *,
-    over: Mapping[str, Numbers] | None = None,
+    trajectory: Trajectories, title: str | None = None, run: int | None = None, *, over: Over = None
 ) -> Page:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
@@ -99,22 +93,12 @@ def trajectory_page(
 
 
 def save_page(
-    trajectory: Trajectory | Sequence[Trajectory],
-    path: str | Path,
-    title: str | None = None,
-    run: int | None = None,
-    *,
-    over: Mapping[str, Numbers] | None = None,
+    trajectory: Trajectories, path: str | Path, title: str | None = None, run: int | None = None, *, over: Over = None
 ) -> Path:
     """Write `trajectory_page` as a file, complete or not there at all; returns the path.
 
     >>> import tutelage as tu
-    >>> import tempfile, pathlib
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tu.page.save_page(theory, pathlib.Path(folder) / "curve.html").name
-    'curve.html'
+    >>> tu.page.save_page(theory, "theory.html")               # doctest: +SKIP
     """
     return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
@@ -170,9 +154,8 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
     maps, log_time = _maps(curve.variables, order, trajectory.problem), is_log_spaced(curve.times)
     shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
     frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
-    tasks = [
-        {"name": f"task {s + 1}", "error": numbers(each), "color": color_at(s)} for s, each in enumerate(error[frames].T)
-    ]
+    errors = enumerate(error[frames].T)
+    tasks = [{"name": f"task {s + 1}", "error": numbers(each), "color": color_at(s)} for s, each in errors]
     ended = f"The {'run' if trajectory.kind == 'simulation' else 'solve'} {trajectory.status}"
     return {
         "title": title or who,
@@ -185,7 +168,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         "times": numbers(curve.times[frames]),
         "error": tasks[0]["error"],
         **({} if trajectory.tasks is None else {"tasks": tasks}),
-        "phases": [{"name": name, "start": start, "end": end, "color": color} for name, start, end, color in colored],
+        "phases": [dict(zip(("name", "start", "end", "color"), phase, strict=True)) for phase in colored],
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "frames": frames.tolist(),
         "runs": [],
@@ -219,11 +202,10 @@ def _scheduled(trajectory: Trajectory, run: int | None) -> Shown:
     variables = trajectory.variables | {"errors": error}
     together = replace(trajectory, error=error.mean(axis=-1), variables=variables, problem=None)
     curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))
-    end = float(curve.times[-1])
+    end, colored = float(curve.times[-1]), []
     known = tasks.switches(end)
-    times = np.unique([0.0] if known is None else np.append(np.asarray(known, dtype=float), 0.0)).tolist()
-    colored = []
-    for begin, stop in pairwise([*(time for time in times if time < end), end]):
+    times = np.unique([0.0, end, *(np.ravel(known) if known is not None else ())])
+    for begin, stop in pairwise(times[times <= end].tolist()):
         p = np.asarray(tasks.probabilities((begin + stop) / 2))
         main = int(np.argmax(p))
         mixture = " + ".join(f"{x:.0%} task {s + 1}" for s, x in enumerate(p) if x > 0)
@@ -239,9 +221,7 @@ def _one_of(found: Any) -> Any:
     return found
 
 
-def family_content(
-    trajectories: Trajectory | Sequence[Trajectory], over: Mapping[str, Numbers] | None, title: str | None = None
-) -> Content:
+def family_content(trajectories: Trajectories, over: Over, title: str | None = None) -> Content:
     """The data of several trajectories that differ in one number: that of the first, and what differs in the others."""
     if not isinstance(over, dict) or len(over) != 1:
         raise InputError(f"over is {checks.shown(over)}; name the one number that differs: over={{'similarity': values}}.")
@@ -257,9 +237,8 @@ def family_content(
     parts = ("conditions", "warning", "note", "error", "tasks", "phases", "maps")
     variants = [{part: c[part] for part in parts if part in c} for c in contents]
     for same in zip(*(c["maps"] for c in contents), strict=True):  # one range of colors for all variants
-        bound = max(m["bound"] for m in same)
         for m in same:
-            m["bound"] = bound
+            m["bound"] = max(other["bound"] for other in same)
     return first | {"variants": {"name": str(name), "labels": labels, "list": variants}}
 
 
@@ -286,10 +265,8 @@ def _maps(variables: dict[str, np.ndarray], order: np.ndarray, problem: Problem 
 
 def _map(name: str, words: str, rows: Axis, columns: Axis, values: np.ndarray) -> Content:
     bound = float(f"{np.max(np.abs(values)):.3g}") or 1.0
-    axes = {
-        side: {"name": n, "labels": list(map(str, labels))} for side, (n, labels) in (("rows", rows), ("columns", columns))
-    }
-    return {"name": name, "title": f"{name}: {words}", **axes, "values": values, "bound": bound}
+    down, across = ({"name": axis, "labels": list(map(str, labels))} for axis, labels in (rows, columns))
+    return {"name": name, "title": f"{name}: {words}", "rows": down, "columns": across, "values": values, "bound": bound}
 
 
 def _frames(count: int, entries: int) -> np.ndarray:
@@ -301,15 +278,10 @@ def _frames(count: int, entries: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def numbers(values: np.ndarray) -> Nested:
+def numbers(values: ArrayLike) -> list[Any]:
     """Nested lists of six digits; null where there is no number."""
-    values = np.asarray(values, dtype=float)
-    finite = np.isfinite(values)
-    size = np.abs(np.where(finite & (values != 0), values, 1.0))
-    power = 10.0 ** np.clip(5 - np.floor(np.log10(size)), -300, 300)
-    rounded = (np.round(np.where(finite, values, 0.0) * power) / power).astype(object)
-    rounded[~finite] = None
-    return rounded.tolist()
+    six_digits = np.vectorize(lambda x: float(f"{x:.6g}") if math.isfinite(x) else None, otypes=[object])
+    return six_digits(np.asarray(values, dtype=float)).tolist()
 
 
 # The explorer: its controls move a theory that is solved in the browser (theory.js)
@@ -384,9 +356,6 @@ def save_standalone(
     """Write `standalone` as a file, complete or not there at all; returns the path.
 
     >>> import tutelage as tu
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tu.page.save_standalone(pathlib.Path(folder) / "explorer.html", lr=0.3).name
-    'explorer.html'
+    >>> tu.page.save_standalone("explorer.html", lr=0.3)       # doctest: +SKIP
     """
     return write_text(path, standalone(problem, start, times, **settings))

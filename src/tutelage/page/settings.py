@@ -129,11 +129,7 @@ class Settings:
             if name not in BY_NAME and name != "toml":
                 raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
         values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
-        settings = cls(values, checks.as_text("the problem file", given.get("toml", "")))
-        levels, dim = settings["levels"], settings["dim"]
-        if levels > dim and settings["spectrum"] == DECAYING:
-            raise InputError(f"levels is {levels} and N is {dim}; every level needs an input. Raise N.")
-        return settings
+        return cls(values, checks.as_text("the problem file", given.get("toml", "")))
 
     @classmethod
     def of(
@@ -189,16 +185,15 @@ class Settings:
         """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
         if self.toml:
             return self.toml
-        problem, (_, start, times) = self.problem(), self._tables()
-        if not self.starts_at_random:
-            first = self.first(problem)
-            start = {"dim": self["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
-        return _problem_file(problem, start, times)
+        _, start, times = self._tables()
+        return _problem_file(self.problem(), start, times)
 
     def _tables(self) -> tuple[Values, Values, Values]:
         """Problem, start and times as tables of the problem file. What is not there follows the controls."""
         data = parsed(self.toml) if self.toml else {}
-        start = data.pop("start", {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]})
+        weights = {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]}
+        random = self["start"] == "random weights" and self["tasks"] == "one"  # two tasks start from the asymmetric overlaps
+        start = data.pop("start", weights if random else {"kind": "asymmetric", "dim": self["dim"]})
         times = data.pop("times", {"end": self["end"], "points": POINTS, "log": self["log_time"]})
         for name, table in (("start", start), ("times", times)):
             if not isinstance(table, dict):
@@ -251,15 +246,8 @@ class Settings:
             return self.problem().closed_form
         return (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
 
-    @property
-    def starts_at_random(self) -> bool:
-        """Are the weights drawn at random? Two tasks start from the asymmetric overlaps."""
-        return self["start"] == "random weights" and self["tasks"] == "one"
-
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        if not self.toml and not self.starts_at_random:
-            return tu.asymmetric_start(problem, dim=self["dim"])
         return start_from_table(problem, {"dim": problem.inputs.usual_dim} | self._tables()[1])
 
     def times(self) -> np.ndarray:
@@ -391,19 +379,10 @@ PRESETS = (
     Preset("notes-3: ReLU", TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500}),
     Preset("notes-6: stop early with noisy labels", TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0}),
     Preset("bign-1: a million inputs", APART | {"dim": 1_000_000, "end": 20.0, "runs": 1}),
-    Preset(
-        "power-1: a power-law spectrum",
-        TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
-    ),
-    Preset(
-        "real data: the spectrum of digits",
-        TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1},
-    ),
+    Preset("power-1: a power law", TWO | POWER_LAW | {"lr": 0.1, "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0}),
+    Preset("real data: digits", TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1}),
     Preset("two clusters: logistic loss", {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1}),
-    Preset(
-        "a classifier: logistic loss, signs as labels",
-        TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1},
-    ),
+    Preset("a classifier", TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1}),
 )
 
 

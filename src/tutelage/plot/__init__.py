@@ -3,13 +3,12 @@
     from tutelage.plot import plot_trajectory, save_figure
     save_figure(plot_trajectory(theory), "theory.png")
 
-Figures live outside pyplot: nothing is left open, and no display is needed. Matplotlib is imported when the first one is
-drawn. Nothing here imports the analyses that it draws: a result is read by its fields. Every function takes `title`, which
-replaces its own ("" leaves the whole head out). One with a single panel also takes `ax`, the user's axes, and returns them.
+Figures live outside pyplot: nothing is left open, and no display is needed. Nothing here imports the analyses that it draws:
+a result is read by its fields. Every function takes `title`, which replaces its own ("" leaves the whole head out). One with a
+single panel also takes `ax`, the user's axes, and returns them.
 
-Shared by all figures, also new ones: style (palette, scales, files of figures and pages), labels (texts), axes (panels,
-legends). trajectory draws what solve, simulate, compare and from_data return, analyses the results of tutelage.analysis,
-sweep those of sweeps.
+style has palette, scales and files, labels the texts, panels layout and legends. trajectory draws what solve, simulate,
+compare and from_data return, analyses the results of tutelage.analysis, sweep those of sweeps.
 """
 
 from tutelage._namespace import attach

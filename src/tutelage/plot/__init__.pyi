@@ -20,7 +20,8 @@ from .analyses import (
     plot_spectral_exponent,
     plot_transfer,
 )
-from .axes import (
+from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
+from .panels import (
     column,
     draw_phases,
     figure_of,
@@ -35,7 +36,6 @@ from .axes import (
     shown_times,
     spread_marks,
 )
-from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
 from .style import (
     ALARM,
     COLORS,

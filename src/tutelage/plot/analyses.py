@@ -6,36 +6,18 @@ A curve is anything with times, error, variables, kind and problem; every result
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from tutelage.plot import labels as text
-from tutelage.plot.axes import (
-    Figure,
-    column,
-    draw_phases,
-    few_powers,
-    figure_of,
-    fill_band,
-    finish,
-    label_panel,
-    legend_below,
-    mark_time,
-    panel_grid,
-    plain_dots,
-    scale_error,
-    scale_time,
-    shade,
-    spread_marks,
-)
+from tutelage.plot import panels
+from tutelage.plot.panels import Figure, column, figure_of, finish
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, color_at, line_look, stroke
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_lines, draw_overlaps, heat_map, mark_switches, panels_of
-
-if TYPE_CHECKING:
-    from tutelage.problem import Problem
 
 CURVE_HEIGHT = 2.5
 ESCAPE_WIDTH = 7.2
@@ -49,21 +31,19 @@ WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^")) 
 # Plateaus, phases, specialization, early stopping
 
 
-def _begin(curve: Any, panels: int, title: str | None, ax: Axes | None = None, overlaps: bool = False) -> list[Axes]:
+def _begin(curve: Any, more: int, title: str | None, ax: Axes | None = None, overlaps: bool = False) -> list[Axes]:
     """The learning curve, empty panels below it, and the overlaps R in a last one, where there are any."""
     drawn = list(panels_of(curve).items())[:1] if overlaps else []
-    grid = column([CURVE_HEIGHT, *[1.8] * (panels + len(drawn))], title, ax=ax)
+    grid = column([CURVE_HEIGHT, *[1.8] * (more + len(drawn))], title, ax=ax)
     for label, lines in drawn:
         draw_lines(grid[-1], curve.times, lines, label)
     grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
-    scale_error(grid[0], curve.error, text.error_label(curve))
+    panels.scale_error(grid[0], curve.error, text.error_label(curve))
     return grid
 
 
 def _finish(grid: list[Axes], curve: Any, title: str | None, outcome: str) -> Figure:
-    scale_time(grid[0], curve.times)
-    if grid[0].get_xscale() == "log":
-        grid[0].set_xlim(left=curve.times[curve.times > 0][0])
+    panels.scale_time(grid[0], curve.times)
     return finish(grid, text.time_label(curve), title, *text.title_and_conditions(curve), text.capital(outcome))
 
 
@@ -79,7 +59,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
     for i, plateau in enumerate(result.found):
         label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
         for axes in grid:
-            shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
+            panels.shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
         level: Look = {"color": INK, "linewidth": 1.0, "linestyle": DOTTED, "label": f"height {plateau.height:.4g}"}
         grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
     for i, plateau in enumerate(growing):
@@ -98,7 +78,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
 def plot_phases(result: Any, *, title: str | None = None) -> Figure:
     """Draw learning curve and overlaps, shaded by phase, with the names in the legend."""
     grid = _begin(result.curve, 0, title, overlaps=True)
-    draw_phases(grid, result.intervals)
+    panels.draw_phases(grid, result.intervals)
     return _finish(grid, result.curve, title, ", ".join(phase.name for phase in result.intervals))
 
 
@@ -112,14 +92,14 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
     grid[1].set(ylim=(-0.03, 1.03), ylabel="specialization\nindex")
     pairs = [(k, m) for k, m in enumerate(result.permutation) if m >= 0]
     for i, (k, m) in enumerate(pairs):
-        look: Look = stroke(k, i) | {"markevery": spread_marks(times, i, len(pairs))}
+        look: Look = stroke(k, i) | {"markevery": panels.spread_marks(times, i, len(pairs))}
         look = look if len(pairs) <= NAMED else {"color": color_at(k), "linewidth": 1.0}
         sign = "−" if result.signs[k] < 0 else ""
         grid[2].plot(times, result.own[:, i], label=f"student {k + 1}, teacher {sign}{m + 1}", **look)
     grid[2].set_ylabel("cosine with\nits own teacher")
     if when is not None:
         for axes in grid:
-            mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
+            panels.mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
     return _finish(grid, result.curve, title, str(result).split("\n")[0])
 
 
@@ -132,8 +112,8 @@ def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | Non
         name = f"at the end, {result.end_value:.4g}"
         axes.plot([result.end_time], [result.end_value], "s", color=ALARM, markersize=6, label=name)
         axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=DOTTED)
-        mark_time(axes, result.time, f"stop at {result.time:.4g}")
-        shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
+        panels.mark_time(axes, result.time, f"stop at {result.time:.4g}")
+        panels.shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
     return _finish([axes], result.curve, title, str(result))
 
 
@@ -150,9 +130,9 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
         found.append(f"{name} at {t.mean():.4g}" + (f" ± {t.std(ddof=1):.2g}" if t.size > 1 else ""))
         marks = [(t, np.interp(t, c.times, c.error)) for t, c in zip(times, curves, strict=False) if np.isfinite(t)]
         if marks:
-            look = plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
+            look = panels.plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
             axes.plot(*zip(*marks, strict=True), **look, zorder=3, label=name)
-    scale_error(axes, np.concatenate([curve.error for curve in curves]), text.error_label(curves[0]))
+    panels.scale_error(axes, np.concatenate([curve.error for curve in curves]), text.error_label(curves[0]))
     return _finish([axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
 
 
@@ -162,16 +142,15 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
 @figure_of("what fit_exponent returned", "slope", "local_slope", "window")
 def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
     """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
-    seen = (result.x > 0) & (result.y > 0)
-    x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
-    level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
-    local = result.local_slope, "local slope"
-    top, bottom = _draw_power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
+    slope, error, local = result.slope, result.error, result.local_slope
+    names = "data", rf"$x^{{{slope:.3f}}}$", "local slope", f"{slope:.4g} ± {error:.1g}"
+    top, bottom = _draw_power_law(result, local, slope, error if result.constant else 0.0, names, title)
     if result.y_error is not None:
-        top.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
-    top.set_ylabel("$y$")
-    low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
+        seen = (result.x > 0) & (result.y > 0)
+        top.errorbar(result.x[seen], result.y[seen], result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
+    low, high = min(slope, np.min(local)), max(slope, np.max(local))
     room = max(0.08 * (high - low), 0.02 * abs(slope))
+    top.set_ylabel("$y$")
     bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
     lines = str(result).split("\n")
     default, doubt = ("A power law", "") if result.constant else ("No power law in this window", lines[-1])
@@ -182,11 +161,10 @@ def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
     """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
     fit, beta, error = result.fit, result.beta, result.error
-    names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
-    level = beta, error, f"{beta:.3g} ± {error:.2g}"
-    top, bottom = _draw_power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
-    top.set_ylabel(r"eigenvalue $\lambda_k$")
+    names = "spectrum", rf"$k^{{{fit.slope:.2f}}}$", r"local $\beta$", f"{beta:.3g} ± {error:.2g}"
+    top, bottom = _draw_power_law(fit, -1 - fit.local_slope, beta, error, names, title)
     room = 3 * error + 0.1
+    top.set_ylabel(r"eigenvalue $\lambda_k$")
     bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
     first, *doubts = str(result).split("\n")
     default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
@@ -194,26 +172,20 @@ def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
 
 
 def _draw_power_law(
-    fit: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    names: tuple[str, str],
-    local: tuple[np.ndarray, str],
-    level: tuple[float, float, str],
-    title: str | None,
+    fit: Any, local: np.ndarray, level: float, error: float, names: Sequence[str], title: str | None
 ) -> list[Axes]:
-    """Data and fitted line (their names) above, local slopes and the level that they should have below, the window shaded."""
+    """Data and fitted line above, local slopes and the level that they should have below, the window shaded."""
     top, bottom = column([2.7, 1.8], title)
-    edges, (value, error, label) = np.array(fit.window), level
-    shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
-    shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
+    edges, seen = np.array(fit.window), (fit.x > 0) & (fit.y > 0)
+    panels.shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
+    panels.shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
     top.set(xscale="log", yscale="log")
-    top.plot(x, y, label=names[0], **plain_dots(0, 3.4))
+    top.plot(fit.x[seen], fit.y[seen], label=names[0], **panels.plain_dots(0, 3.4))
     top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
-    bottom.plot(x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
-    bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
+    bottom.plot(fit.x[seen], local, color=COLORS[0], linewidth=1.4, label=names[2])
+    bottom.plot(edges, [level] * 2, color=COLORS[1], linewidth=2.0, label=names[3])
     if error > 0:
-        fill_band(bottom, edges, np.full(2, value), np.full(2, error), COLORS[1])
+        panels.fill_band(bottom, edges, np.full(2, level), np.full(2, error), COLORS[1])
     return [top, bottom]
 
 
@@ -229,7 +201,7 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     upper.plot(times, errors, color=COLORS[0], linewidth=2.0, label="predicted")
     upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
     upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
-    scale_error(upper, errors, text.ERROR_IN_TWO_LINES)
+    panels.scale_error(upper, errors, text.ERROR_IN_TWO_LINES)
     line = escape.amplitude * np.exp(escape.rate * times)  # what the asymmetry becomes on the plateau
     label = f"amplitude\n× exp({escape.rate:.3g} α)"
     lower.plot(times, line, color=INK, linewidth=1.0, linestyle=DASHES[1], label=label)
@@ -250,8 +222,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     The name of a permutation lists the teacher that each unit chooses, counted from one.
     """
     times = np.sort(law.times[np.isfinite(law.times)])
-    room = 5.5 / 3.2  # inches per unit of height
-    upper, middle, lower = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
+    upper, middle, lower = column([2.1, 1.7, 1.7], title, width=ESCAPE_WIDTH, sharex=False)
     middle.sharex(upper)
     upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
     upper.set_ylabel("density of\nescape times")
@@ -286,9 +257,9 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
     A band around a control shows how far one segment may move alone before the objective grows by 1%. The error is the mean
     over tasks; thin lines are single tasks.
     """
-    panels, times = column([*[1.7] * len(found.schedules), 2.5], title), np.linspace(0.0, found.trajectory.times[-1], 401)
+    grid, times = column([*[1.7] * len(found.schedules), 2.5], title), np.linspace(0.0, found.trajectory.times[-1], 401)
     looks: list[Look] = [{"color": color, "linewidth": 1.3, "linestyle": DASHES[1]} for color in COLORS[1:]]
-    for axes, (name, schedule) in zip(panels, found.schedules.items(), strict=False):
+    for axes, (name, schedule) in zip(grid, found.schedules.items(), strict=False):
         values = _over_time(schedule, times)
         if values.ndim == 1:
             _draw_band(axes, found, name, times)
@@ -300,7 +271,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
                 axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
         axes.set_ylabel(text.parameter_label(name))
         axes.set_ylim(bottom=min(0.0, values.min()))
-    below, seen = panels[-1], []
+    below, seen = grid[-1], []
     curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}
     for (name, curve), look in zip(curves.items(), [{"color": COLORS[0], "linewidth": 2.0}, *looks], strict=False):
         error = np.asarray(curve.error)
@@ -308,10 +279,10 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
             below.plot(curve.times, error, color=COLORS[0], linewidth=0.7)
         seen.append(error if error.ndim == 1 else error.mean(axis=1))
         below.plot(curve.times, seen[-1], label=name, **look)
-    scale_error(below, np.concatenate(seen), text.ERROR_IN_TWO_LINES)
+    panels.scale_error(below, np.concatenate(seen), text.ERROR_IN_TWO_LINES)
     outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
     who, small = text.problem_in_words(found.problem)[0], str(found).splitlines()[0]
-    return finish(panels, text.TIME, title, who, small, text.capital(outcome))
+    return finish(grid, text.TIME, title, who, small, text.capital(outcome))
 
 
 def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
@@ -367,11 +338,9 @@ def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = No
     """Draw the error of a task against the time since it began, after other tasks and from scratch."""
     times, curves = np.asarray(result.theory.times), np.asarray(result.theory.error)[:, result.task]
     later = times >= result.begin
-    pairs = (
-        ("after the other tasks", times[later] - result.begin, curves[later], result.after),
-        ("from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch),
-    )
-    return _draw_race(result, pairs, title, result.theory, ax)
+    after = "after the other tasks", times[later] - result.begin, curves[later], result.after
+    scratch = "from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch
+    return _draw_race(result, (after, scratch), title, result.theory, ax)
 
 
 @figure_of("what savings returned", "first", "again", "begins", "trajectory")
@@ -379,11 +348,9 @@ def plot_savings(result: Any, *, ax: Axes | None = None, title: str | None = Non
     """Draw the error of a task against the time since it began, at first and when it returns."""
     times, error, (first, last) = result.times, result.error[:, result.task], result.begins
     early, late = (times >= first) & (times <= first + times[-1] - last), times >= last
-    pairs = (
-        ("when it returns", times[late] - last, error[late], result.again),
-        ("at first", times[early] - first, error[early], result.first),
-    )
-    return _draw_race(result, pairs, title, result.trajectory, ax)
+    returns = "when it returns", times[late] - last, error[late], result.again
+    begins = "at first", times[early] - first, error[early], result.first
+    return _draw_race(result, (returns, begins), title, result.trajectory, ax)
 
 
 def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: Axes | None) -> Figure:
@@ -397,7 +364,7 @@ def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: 
             axes.plot([time], [result.target], MARKERS[i], color=COLORS[i], markersize=6)
     axes.axhline(result.target, color=FAINT, linewidth=0.9, linestyle=DASHES[2], label=f"target {result.target:.3g}")
     axes.set_xlim(0.0, min(end, 3 * last) if last > 0 else end)
-    scale_error(axes, np.concatenate([y for _, _, y, _ in pairs]), text.ERROR_IN_TWO_LINES)
+    panels.scale_error(axes, np.concatenate([y for _, _, y, _ in pairs]), text.ERROR_IN_TWO_LINES)
     time = r"time $\alpha$ since the task began"
     return finish([axes], time, title, *text.title_and_conditions(trajectory), text.capital(str(result)))
 
@@ -415,7 +382,7 @@ def plot_interference(result: Any, *, title: str | None = None) -> Figure:
             above.plot([V], [amount], MARKERS[task % len(MARKERS)], color=look["color"], markersize=6)
     above.set_ylabel(r"forgetting, $\Delta\epsilon_g$")
     above.axhline(0.0, color=FAINT, linewidth=0.8)
-    scale_error(below, result.final, "final error")
+    panels.scale_error(below, result.final, "final error")
     lines = [text.capital(line) for line in str(result).splitlines()[1:]]
     head = text.problem_in_words(result.problem, without=("similarity",))
     return finish([above, below], "similarity $V$ of the tasks", title, *head, lines)
@@ -429,7 +396,7 @@ def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None =
         axes.plot(result.fractions, result.final[:, task], label=f"task {task + 1}", **line_look(task))
     axes.plot(result.fractions, result.values, color=INK, linewidth=1.4, linestyle=DASHES[3], label="mean")
     axes.plot([result.fraction], [result.value], "o", color=INK, markersize=6, label="best")
-    scale_error(axes, np.concatenate([result.final.ravel(), result.values]), "final error")
+    panels.scale_error(axes, np.concatenate([result.final.ravel(), result.values]), "final error")
     who, how = text.problem_in_words(result.problem)
     given = f" with replay {float(result.problem.teacher.schedule.fraction):g}"
     return finish([axes], "replay fraction", title, who, how.replace(given, ""), text.capital(str(result)))
@@ -444,11 +411,11 @@ def plot_node_reuse(result: Any, *, title: str | None = None) -> Figure:
     share = "Share of a unit: the rise of the task's error if the unit is cut off."
     heading = "Which units serve which task" if title is None else title
     small = f"{share} Re-use: 1 for the same units, 0 for others."
-    figure, ((left, right),) = panel_grid(1, 2, heading, small, height=0.8 + 0.55 * tasks, width=8.4)
+    figure, ((left, right),) = panels.panel_grid(1, 2, heading, small, height=0.8 + 0.55 * tasks, width=8.4)
     heat_map(left, result.shares, moments, [f"unit {k + 1}" for k in range(units)])
     heat_map(right, result.reuse, names, names)
-    label_panel(left, "shares of the units")
-    label_panel(right, "re-use")
+    panels.label_panel(left, "shares of the units")
+    panels.label_panel(right, "re-use")
     return figure
 
 
@@ -495,7 +462,7 @@ def _draw_modes(axes: Axes, modes: list[Any]) -> None:
     axes.plot(growth, places, linestyle="none", marker="o", markersize=4, color=INK)
     axes.axvline(0.0, color=INK, linewidth=0.9)
     axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)
-    few_powers(axes.xaxis, smallest)
+    panels.few_powers(axes.xaxis, smallest)
     axes.margins(x=0.04)
     axes.set_ylim(len(modes) - 0.4, -0.6)
     axes.grid(False, axis="y")
@@ -549,9 +516,7 @@ def plot_noise_floor(result: Any, *, ax: Axes | None = None, title: str | None =
     return _finish_rates(axes, result.problem, result.critical, point, title, "What label noise leaves of the error")
 
 
-def _finish_rates(
-    axes: Axes, problem: Problem, critical: float | None, point: Any, title: str | None, default: str
-) -> Figure:
+def _finish_rates(axes: Axes, problem: Any, critical: float | None, point: Any, title: str | None, default: str) -> Figure:
     """Mark the critical rate and a point (rate, value, name), if there are any, and write the head."""
     if critical is not None:
         label = rf"critical rate $\eta_c$: {critical:.5g}"
@@ -599,7 +564,7 @@ def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None 
         xlabel = "directions, lowest curvature first"
     marks = [(f"{name}: {count}", color, marker) for (name, color, marker), count in counts.items() if count]
     handles = [Line2D([], [], color=c, marker=marker, linestyle="none", label=name) for name, c, marker in marks]
-    legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
+    panels.legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
     who, _ = text.problem_in_words(landscape.problem)
     small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"

@@ -18,11 +18,11 @@ ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panel
 LOSSES = {"Squared": "", "Huber": "Huber loss", "CrossEntropy": "cross-entropy"}
 LOSSES |= {name.capitalize(): f"{name} loss" for name in ("absolute", "logistic", "hinge")}
 LABELS = {name: f"{name.lower()} labels" for name in ("Sign", "Logistic", "Argmax")}
-RATES = {  # fields of the schedule, and the first and last of its values
+RATES = {  # fields of the schedule, and number, first and last of its values
     "PowerDecay": "falling from {initial:g} as a power {exponent:g} of time",
     "Cosine": "on a cosine from {initial:g} to {final:g}",
-    "Piecewise": "in {values.size} steps from {first:g} to {last:g}",
-    "Interpolated": "through {values.size} values from {first:.3g} to {last:.3g}",
+    "Piecewise": "in {count} steps from {first:g} to {last:g}",
+    "Interpolated": "through {count} values from {first:.3g} to {last:.3g}",
 }
 PARAMETERS = {
     "lr": r"learning rate $\eta$",
@@ -126,10 +126,12 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
     trained = " and a trained readout" if student.train_readout else ""
     trained += " and trained biases" if student.train_bias else ""
     verb = "learns" if student.hidden == 1 else "learn"
-    several = isinstance(teacher, Tasks)
-    what = _tasks(teacher) if several else "to tell classes apart" if teacher is None else f"from {_units(teacher)}"
-    how = [*(tasks_in_words(teacher) if several else []), _rate(problem.sgd.lr), *_learning(problem)]
-    how += [_inputs(problem.inputs), *_algorithm(problem.sgd)]
+    what, how = "to tell classes apart", []
+    if isinstance(teacher, Tasks):
+        what, how = _tasks(teacher)
+    elif teacher is not None:
+        what = f"from {_units(teacher)}"
+    how += [*_algorithm(problem.sgd), *_learning(problem), _inputs(problem.inputs)]
     shown = ", ".join(part for part in ", ".join(how).split(", ") if not part.startswith(without))
     return capital(f"{_units(student)}{trained} {verb} {what}"), shown
 
@@ -154,20 +156,14 @@ def _units(network: Network) -> str:
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
 
 
-def _tasks(tasks: Tasks) -> str:
-    """How many tasks, and the teachers that they have."""
+def _tasks(tasks: Tasks) -> tuple[str, list[str]]:
+    """How many tasks and with which teachers; schedule, similarity, heads and drift."""
     kinds = [_units(teacher) for teacher in tasks.teachers]
-    if tasks.count == 1:
-        return f"from {kinds[0]}"
-    return f"{tasks.count} tasks ({f'{kinds[0]} each' if len(set(kinds)) == 1 else ', '.join(kinds)})"
-
-
-def tasks_in_words(tasks: Tasks) -> list[str]:
-    """Schedule, similarity, heads and drift of tasks."""
+    each = f"{kinds[0]} each" if len(set(kinds)) == 1 else ", ".join(kinds)
     schedule, several, words = tasks.schedule, tasks.count > 1, []
     if several and hasattr(schedule, "shares"):
         shares = [] if schedule.schedules() else np.asarray(schedule.probabilities(0.0, tasks.count)).tolist()
-        words.append(f"interleaved {':'.join(f'{share:.3g}' for share in shares) or 'by a schedule'}")
+        words.append(f"interleaved {':'.join(f'{share:.3g}' for share in shares) or 'on a schedule'}")
     elif hasattr(schedule, "after"):
         words.append(f"switch at {_number(schedule.after)} with replay {_number(schedule.fraction)}")
     elif hasattr(schedule, "times"):
@@ -178,25 +174,13 @@ def tasks_in_words(tasks: Tasks) -> list[str]:
     if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
         words.append(f"similarity {_number(tasks.similarity)}")
     words += ["one head for all tasks"] if several and tasks.heads == "shared" else []
-    return words + ([f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else [])
+    words += [f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else []
+    return f"{tasks.count} tasks ({each})" if several else f"from {kinds[0]}", words
 
 
 def _number(value: Any) -> str:
     """A number, several, or that it is a schedule."""
-    return "by a schedule" if callable(value) else " and ".join(f"{float(number):g}" for number in np.ravel(value))
-
-
-def _rate(lr: Any) -> str:
-    from tutelage.problem import schedules
-
-    kind = type(lr).__name__
-    if not callable(lr):
-        return f"learning rate {_number(lr)}"
-    if kind not in RATES or not isinstance(lr, getattr(schedules, kind)):
-        return "learning rate on a schedule"
-    fields = {name: np.asarray(value) for name, value in vars(lr).items()}
-    ends = np.ravel(fields.get("values", 0.0))[[0, -1]]
-    return f"learning rate {RATES[kind].format(**fields, first=ends[0], last=ends[1])}"
+    return "on a schedule" if callable(value) else " and ".join(f"{float(number):g}" for number in np.ravel(value))
 
 
 def _learning(problem: Problem) -> list[str]:
@@ -227,10 +211,14 @@ def _inputs(inputs: Inputs) -> str:
 
 
 def _algorithm(sgd: SGD) -> list[str]:
-    """What differs from plain SGD with one sample per step."""
-    decay, momentum = _number(sgd.weight_decay), sgd.momentum
-    slow = hasattr(momentum, "gamma")
+    """The learning rate, and what differs from plain SGD with one sample per step."""
+    lr, decay, momentum = sgd.lr, _number(sgd.weight_decay), sgd.momentum
+    rate, slow = _number(lr), hasattr(momentum, "gamma")
+    if type(lr).__module__ == "tutelage.problem.schedules" and (words := RATES.get(type(lr).__name__)):
+        values = np.ravel(getattr(lr, "values", 0.0))
+        rate = words.format(**vars(lr), count=values.size, first=values[0], last=values[-1])
     told = {
+        f"learning rate {rate}": True,
         f"batches of {int(sgd.batch)}": int(sgd.batch) != 1,
         f"weight decay {decay}": decay != "0",
         "slow momentum" if slow else f"momentum {_number(momentum)}": slow or float(momentum) > 0,

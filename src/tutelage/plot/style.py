@@ -1,8 +1,7 @@
 """The look of every figure: colors that the color-blind can tell apart, lines that survive a gray printer, and scales.
 
-The colors are those of Okabe and Ito without the yellow, which is faint on white. A curve has one index for its color, width
-and marker (the student unit) and one for its dashes (what it is compared with). Figures are drawn and saved with the settings
-of tutelage.mplstyle, pages with pages.css. Nothing here needs Matplotlib before the first figure.
+The colors are those of Okabe and Ito without the yellow, which is faint on white. Nothing here needs Matplotlib before the
+first figure.
 """
 
 import re
@@ -96,9 +95,6 @@ def wants_log(values: np.ndarray) -> bool:
     return bool(np.log10(positive.max() / positive.min()) > DECADES)
 
 
-# Files
-
-
 def check_figure_path(path: str | Path) -> Path:
     """The path, if a figure can be written there; else an InputError that says why not."""
     path = Path(path)
@@ -114,11 +110,11 @@ def save_figure(figure: "Figure", path: str | Path) -> Path:
     return write_bytes(path, drawn(figure, path.suffix.lower()))
 
 
-def drawn(figure: "Figure", suffix: str) -> bytes:
-    """The content of the file of a figure; suffix: one of `FORMATS`."""
+def drawn(figure: "Figure", suffix: str, **options: Any) -> bytes:
+    """The content of the file of a figure; suffix: one of `FORMATS`. options: for Figure.savefig."""
     file = BytesIO()
     with style():
-        figure.savefig(file, format=suffix[1:], metadata=FORMATS[suffix])
+        figure.savefig(file, format=suffix[1:], metadata=FORMATS[suffix], **options)
     return file.getvalue()
 
 

@@ -19,8 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
-from tutelage.plot.axes import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
+from tutelage.plot.panels import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, line_look, wants_log
 
 if TYPE_CHECKING:
@@ -175,11 +175,10 @@ def _draw_heat_map(
         handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
     for i, line in enumerate(lines):
         color, under = ((ALARM, "#FFFFFF"), ("#FFFFFF", INK), (COLORS[3], "#FFFFFF"))[i % 3]
-        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
-        panel.plot(line.x, line.y, color=under, linewidth=3.0)
-        panel.plot(line.x, line.y, **look)
         outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
-        handles.append(Line2D([], [], **look, label=line.label, path_effects=outline))
+        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8, "path_effects": outline}
+        panel.plot(line.x, line.y, **look)
+        handles.append(Line2D([], [], **look, label=line.label))
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
     if handles:

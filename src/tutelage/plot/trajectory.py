@@ -7,6 +7,7 @@ named one by one; more share a look by student unit; many share one color.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,30 +16,14 @@ from matplotlib.image import AxesImage
 
 from tutelage.errors import InputError
 from tutelage.plot import labels as text
-from tutelage.plot.axes import (
-    Figure,
-    column,
-    figure_of,
-    fill_band,
-    finish,
-    label_panel,
-    mark_time,
-    panel_grid,
-    plain_dots,
-    scale_error,
-    scale_overlaps,
-    scale_time,
-    shade,
-    shown_times,
-    spread_marks,
-)
+from tutelage.plot import panels
+from tutelage.plot.panels import Figure, column, figure_of, finish
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, color_at, line_look, stroke
 
 if TYPE_CHECKING:
     from tutelage.problem import Problem
     from tutelage.trajectory import Trajectory
 
-HEAD = 1.1  # inches
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED = 9  # lines of a panel that are named one by one
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -80,24 +65,21 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     -------
     A Matplotlib figure (see `save_figure`), or `ax` if it was given.
     """
-    times = np.asarray(trajectory.times, dtype=float)
-    times = times.reshape(-1, times.shape[-1])[0]
+    times = np.atleast_2d(trajectory.times)[0]
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
-    shown = shown_times(times)
-    panels = panels_of(trajectory) if ax is None else {}
-    grid = column([2.3] + [1.75] * len(panels), title, width=7.0, ax=ax)
-    _draw_errors(grid[0], times[shown], trajectory, shown)
-    for axes, (label, lines) in zip(grid[1:], panels.items(), strict=True):
-        draw_lines(axes, times[shown], lines, label)
-    outcome = ""
-    if not trajectory.finished:
-        outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
+    quantities = panels_of(trajectory) if ax is None else {}
+    grid = column([2.3] + [1.75] * len(quantities), title, width=7.0, ax=ax)
+    _draw_errors(grid[0], times, trajectory)
+    for axes, (label, lines) in zip(grid[1:], quantities.items(), strict=True):
+        draw_lines(axes, times, lines, label)
+    what = "run" if trajectory.kind == "simulation" else "solve"
+    outcome = "" if trajectory.finished else f"The {what} {trajectory.status}"
     for axes in grid:
         mark_switches(axes, trajectory)
         for end in np.unique(trajectory.end_time) if outcome else ():
             axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
-    scale_time(grid[0], times)
+    panels.scale_time(grid[0], times)
     who, how = text.title_and_conditions(trajectory)
     if trajectory.problem is None:
         how = f"variables {', '.join(trajectory.variables)}"
@@ -105,18 +87,18 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     return finish(grid, text.time_label(trajectory), title, who, small, outcome, alarm=True)
 
 
-def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
+def _draw_errors(axes: Axes, t: np.ndarray, trajectory: Trajectory) -> None:
     """One curve, or one for each task; of several runs the mean, and single runs thin behind it."""
     errors = np.asarray(trajectory.error, dtype=float)
     errors = errors[..., None] if getattr(trajectory, "tasks", None) is None else errors
-    errors = np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)[:, :, shown]  # (task, run, time)
+    errors = np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)  # (task, run, time)
     others = 1 if axes.lines else 0  # the user's axes may hold another trajectory, which has the first color
     if errors.shape[1] > 1:
         axes.plot(t, np.concatenate(errors[:, :SINGLE_RUNS]).T, color=FAINT, linewidth=0.6, alpha=0.6)
     for task, mean in enumerate(errors.mean(axis=1)):
         look = {"color": color_at(task + others), "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
         axes.plot(t, mean, label=f"task {task + 1}" if len(errors) > 1 else None, **look)
-    scale_error(axes, errors, text.error_label(trajectory))
+    panels.scale_error(axes, errors, text.error_label(trajectory))
 
 
 def mark_switches(axes: Axes, trajectory: Any) -> None:
@@ -127,10 +109,7 @@ def mark_switches(axes: Axes, trajectory: Any) -> None:
     times = teacher.switches(end) if isinstance(teacher, Tasks) and not callable(teacher.schedule) else None
     for time in [] if times is None else np.unique(np.asarray(times)):
         if time < end:
-            mark_time(axes, float(time))
-
-
-# Lines
+            panels.mark_time(axes, float(time))
 
 
 def panels_of(curve: Any) -> dict[str, list[Line]]:
@@ -179,23 +158,19 @@ def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> l
     return [line(index, index[0], index[-1], f"unit {index[0] + 1}") for index in np.ndindex(values.shape[2:])]
 
 
-def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str, marks: bool = True) -> None:
-    """All lines (the mean over runs, where there are several; as many last times as there are), their name and scale."""
-    for i, (line, look, name) in enumerate(with_looks(lines, marks)):
-        every: Look = {"markevery": spread_marks(times, i, len(lines))} if "marker" in look else {}
-        axes.plot(times, np.mean(line.values, axis=0)[-times.size :], label=name, **look, **every)
-    scale_overlaps(axes, np.stack([line.values for line in lines]), label)
+def draw_lines(axes: Axes, times: np.ndarray, lines: list[Line], label: str) -> None:
+    """All lines (the mean over runs, where there are several), their name and scale."""
+    for i, (line, look, name) in enumerate(with_looks(lines)):
+        every: Look = {"markevery": panels.spread_marks(times, i, len(lines))} if "marker" in look else {}
+        axes.plot(times, np.mean(line.values, axis=0), label=name, **look, **every)
+    panels.scale_overlaps(axes, np.stack([line.values for line in lines]), label)
 
 
-def with_looks(lines: list[Line], marks: bool = True) -> Iterator[tuple[Line, Look, str]]:
-    """Each line with its properties and its label; "_" hides a label whose group is named already.
-
-    marks: also those of its marker, where lines are few.
-    """
+def with_looks(lines: list[Line]) -> Iterator[tuple[Line, Look, str]]:
+    """Each line with its properties and its label; "_" hides a label whose group is named already."""
     groups, seen = list(dict.fromkeys(line.group for line in lines)), set()
     for line in lines:
         look, label = stroke(line.unit, line.partner), line.label
-        look = look if marks else {name: value for name, value in look.items() if not name.startswith("mark")}
         if len(lines) > NAMED:
             few = len(groups) <= len(COLORS)
             look = {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
@@ -205,23 +180,16 @@ def with_looks(lines: list[Line], marks: bool = True) -> Iterator[tuple[Line, Lo
         yield line, look, label
 
 
-# Heat maps
-
-
 @figure_of("a Trajectory", "times", "variables", "error")
 def plot_overlaps(trajectory: Trajectory, time: float | None = None, *, run: int = 0, title: str | None = None) -> Figure:
     """Draw R and Q at one time as heat maps; the columns of R are teacher units, units of tasks, or means of a mixture.
 
     Parameters
     ----------
-    trajectory
-        What `solve` or `simulate` returned for a `Problem`.
     time
         The nearest recorded time is drawn. Default: the last.
     run
         The run of a simulation, counted from 0.
-    title
-        Replaces the problem in words; "" leaves the head out.
     """
     if "R" not in trajectory.variables:
         raise InputError("this trajectory has no overlaps R and Q; plot_overlaps needs one of a Problem.")
@@ -236,27 +204,26 @@ def plot_overlaps(trajectory: Trajectory, time: float | None = None, *, run: int
     K, M = R.shape[1:]
     small = "" if title == "" else ", ".join(part for part in (how, rf"at $\alpha={times[place]:g}$") if part)
     heading = who if title is None else title
-    figure, (panels,) = panel_grid(1, 2, heading, small, height=1.0 + 0.45 * K, width_ratios=[M, K])
-    image = draw_overlaps(panels, R[place], Q[place], trajectory.problem)
-    figure.colorbar(image, ax=list(panels), shrink=0.8)
+    figure, (pair,) = panels.panel_grid(1, 2, heading, small, height=1.0 + 0.45 * K, width_ratios=[M, K])
+    image = draw_overlaps(pair, R[place], Q[place], trajectory.problem)
+    figure.colorbar(image, ax=list(pair), shrink=0.8)
     return figure
 
 
-def draw_overlaps(panels: Sequence[Axes], R: np.ndarray, Q: np.ndarray, problem: Problem | None) -> AxesImage:
+def draw_overlaps(pair: Sequence[Axes], R: np.ndarray, Q: np.ndarray, problem: Problem | None) -> AxesImage:
     """Heat maps of R and Q in two panels, with one range of colors and a line between the units of two tasks."""
     bound = max(float(np.max(np.abs(R))), float(np.max(np.abs(Q))), 1e-12)
     kind, columns = text.columns_of_R(problem, R.shape[1])
     students = [str(k + 1) for k in range(len(Q))]
-    heat_map(panels[0], R, students, columns, -bound)
-    image = heat_map(panels[1], Q, students, students, -bound)
-    for axes, name in zip(panels, "RQ", strict=True):
-        label_panel(axes, text.quantity_label(name, problem).replace("\n", " "))
-    panels[0].set(xlabel="teacher unit" if kind == "teacher" else kind, ylabel="student unit")
-    panels[1].set_xlabel("student unit")
-    own = [label.split(".")[0] for label in columns] if kind.startswith("task") else []
-    for edge in range(1, len(own)):
-        if own[edge - 1] != own[edge]:
-            panels[0].axvline(edge - 0.5, color=INK, linewidth=1.6)
+    heat_map(pair[0], R, students, columns, -bound)
+    image = heat_map(pair[1], Q, students, students, -bound)
+    for axes, name in zip(pair, "RQ", strict=True):
+        panels.label_panel(axes, text.quantity_label(name, problem).replace("\n", " "))
+    pair[0].set(xlabel="teacher unit" if kind == "teacher" else kind, ylabel="student unit")
+    pair[1].set_xlabel("student unit")
+    for edge, (before, after) in enumerate(pairwise(columns), 1) if kind.startswith("task") else ():
+        if before.split(".")[0] != after.split(".")[0]:
+            pair[0].axvline(edge - 0.5, color=INK, linewidth=1.6)
     return image
 
 
@@ -292,19 +259,17 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     after the first departure are shaded. ax: draw only the learning curve into these axes.
     """
     theory, times, runs = comparison.theory, comparison.times, f"{comparison.count} run{'s' * (comparison.count > 1)}"
-    shown = shown_times(times)
-    t = times[shown]
     names: list[str] = [name for name in comparison.gaps if name != "error" and ax is None]
     scores = comparison.count > 1 and ax is None
-    grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD, ax=ax)
-    _compare_errors(grid[0], t, comparison, shown)
+    grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, ax=ax)
+    _compare_errors(grid[0], times, comparison)
     for axes, name in zip(grid[1:], names, strict=False):
-        _compare_overlaps(axes, t, name, comparison, shown)
+        _compare_overlaps(axes, times, name, comparison)
     if scores:
-        _draw_scores(grid[-1], t, comparison, shown)
+        _draw_scores(grid[-1], times, comparison)
     for axes in grid[: 1 + len(names)]:
         mark_switches(axes, theory)
-    scale_time(grid[0], times)
+    panels.scale_time(grid[0], times)
     who, how = text.title_and_conditions(theory)
     size = f"{runs} of N = {comparison.dim}" if comparison.dim is not None else runs
     small, outcome = ", ".join(part for part in (how, size) if part), comparison.verdict.outcome
@@ -312,26 +277,26 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     return finish(grid, text.time_label(theory), title, who, small, f"Theory and {runs}: {outcome}", alarm=alarm)
 
 
-def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any) -> None:
     """Theory as a line, the mean over runs as band and marks: one curve, or one for each task in its color."""
     gap, many = comparison.gaps["error"], comparison.count > 1
     several = gap.theory.ndim > 1
-    curves = [np.atleast_2d(x[shown].T) for x in (gap.theory, gap.mean, gap.standard_error)]  # (task, time)
+    curves = [np.atleast_2d(x.T) for x in (gap.theory, gap.mean, gap.standard_error)]  # (task, time)
     if not several and comparison.scatter is not None:
-        half, label = 2 * comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
-        fill_band(axes, t, curves[0][0], half, COLORS[0], alpha=0.2, label=label, positive=True)
-    for i, run in enumerate(gap.runs[:SINGLE_RUNS, shown] if many and not several else ()):
+        half, label = 2 * comparison.scatter.predicted, "± 2 std. dev. of\nsingle runs, theory"
+        panels.fill_band(axes, t, curves[0][0], half, COLORS[0], alpha=0.2, label=label, positive=True)
+    for i, run in enumerate(gap.runs[:SINGLE_RUNS] if many and not several else ()):
         axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
     for task, (theory, mean, error) in enumerate(zip(*curves, strict=True)):
         named = f"task {task + 1}, theory", f"task {task + 1}, runs"
         line, marks = named if several else ("theory", "mean of runs" if many else "run")
         place, label = task if several else 1, "± 2 std. errors" if many and not several else None
         axes.plot(t, mean, color=color_at(place), linewidth=0.9, alpha=0.9)
-        fill_band(axes, t, mean, 2 * error, color_at(place), alpha=0.35, label=label, positive=True)
+        panels.fill_band(axes, t, mean, 2 * error, color_at(place), alpha=0.35, label=label, positive=True)
         axes.plot(t, theory, color=color_at(task), linewidth=1.8, label=line)
-        every = spread_marks(t, task, len(curves[0]), 2 * MARKS)
-        axes.plot(t, mean, **plain_dots(place, 4.2), markevery=every, zorder=3, label=marks)
-    scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown], text.error_label(comparison.theory))
+        every = panels.spread_marks(t, task, len(curves[0]), 2 * MARKS)
+        axes.plot(t, mean, **panels.plain_dots(place, 4.2), markevery=every, zorder=3, label=marks)
+    panels.scale_error(axes, np.concatenate([gap.theory[None], gap.runs]), text.error_label(comparison.theory))
     escape = comparison.escape
     if escape is not None and escape.by_noise:
         at = np.full(escape.escaped.size, escape.threshold)
@@ -340,33 +305,33 @@ def _compare_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarra
             axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
-def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, shown: np.ndarray) -> None:
+def _compare_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any) -> None:
     """The entries of one variable: theory as lines, the mean over runs as marks, and as bands where entries are few."""
     gap, problem = comparison.gaps[name], comparison.theory.problem
-    theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None, shown], gap.runs[:, shown]))
+    theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None], gap.runs))
     few = len(theory) <= NAMED
-    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
+    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory), runs, strict=True)):
         mean, count = cloud.values.mean(axis=0), len(cloud.values)
         if few and count > 1:
-            fill_band(axes, t, mean, 2 * cloud.values.std(axis=0, ddof=1) / np.sqrt(count), look["color"])
+            panels.fill_band(axes, t, mean, 2 * cloud.values.std(axis=0, ddof=1) / np.sqrt(count), look["color"])
         marks: Look = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
-        marks |= {"markersize": 3.8, "markevery": spread_marks(t, i, len(theory), MARKS), "zorder": 3}
+        marks |= {"markersize": 3.8, "markevery": panels.spread_marks(t, i, len(theory), MARKS), "zorder": 3}
         axes.plot(t, mean, color=look["color"], linestyle="none", **marks)
-        axes.plot(t, line.values[0], label=label, **look)
-    scale_overlaps(axes, gap.theory, text.quantity_label(name, problem))
+        axes.plot(t, line.values[0], label=label, **look)[0].set_marker("")
+    panels.scale_overlaps(axes, gap.theory, text.quantity_label(name, problem))
 
 
-def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any) -> None:
     """The largest |z| among the entries of each quantity, and which times are not counted."""
     largest = 0.0
     for i, (name, gap) in enumerate(comparison.gaps.items()):
-        worst, count = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown], len(gap.labels())
+        worst, count = np.max(np.abs(gap.entries(gap.z)), axis=1), len(gap.labels())
         largest = max(largest, float(np.max(worst, initial=0.0)))
         axes.plot(t, worst, label=f"{name}, worst of {count}" if count > 1 else name, **line_look(i, 1.2))
     axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
     left_out = comparison.times[~comparison.verdict.counted]
     if left_out.size:
-        shade(axes, float(left_out[0]), float(left_out[-1]), FAINT, "not counted", 0.18)
+        panels.shade(axes, float(left_out[0]), float(left_out[-1]), FAINT, "not counted", 0.18)
     axes.set(ylabel="z-score\nof the gap, |z|", yscale="log" if largest > MANY else "linear")
     axes.set_ylim((0.1, 60.0) if largest > MANY else (0.0, max(5.0, 1.15 * largest)))
 
@@ -374,24 +339,23 @@ def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) 
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
 def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g."""
-    times, theory = np.asarray(result.times), result.theory
-    shown = shown_times(times)
-    t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
+    theory, t = result.theory, np.asarray(result.times)
+    error, sd = np.asarray(theory.error), result.sd("error")
     names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
-    grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
-    fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=0.22, label="± 2 std. deviations", positive=True)
+    grid = column([2.4, *[1.9] * len(names), 1.4], title)
+    panels.fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=0.22, label="± 2 std. deviations", positive=True)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
-    scale_error(grid[0], error, text.error_label(theory))
+    panels.scale_error(grid[0], error, text.error_label(theory))
     for axes, name in zip(grid[1:], names, strict=False):
-        lines, widths = (lines_of(name, values[None, shown]) for values in (np.asarray(theory[name]), result.sd(name)))
-        draw_lines(axes, t, lines, text.quantity_label(name), marks=False)
+        lines, widths = (lines_of(name, values[None]) for values in (np.asarray(theory[name]), result.sd(name)))
+        draw_lines(axes, t, lines, text.quantity_label(name))
         pale = 0.22 if len(lines) <= len(COLORS) // 2 else 0.12  # bands of few curves, and of many that overlap
         for line, width, curve in zip(lines, widths, axes.lines, strict=True):
-            fill_band(axes, t, line.values[0], 2 * width.values[0], str(curve.get_color()), alpha=pale)
+            panels.fill_band(axes, t, line.values[0], 2 * width.values[0], str(curve.get_color()), alpha=pale)
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
-    scale_time(grid[0], times)
+    panels.scale_time(grid[0], t)
     who, how = text.problem_in_words(theory.problem)
     small, doubts = f"{how}; scatter of single networks with $N={result.dim}$", map(text.capital, result.doubts())
     return finish(grid, text.time_label(theory), title, who, small, list(doubts), alarm=True)
@@ -403,7 +367,7 @@ def plot_step_moments(result: Any, *, title: str | None = None) -> Figure:
     who, how = text.problem_in_words(result.problem)
     step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"
     heading = title or f"{who}: network and theory {'agree' if result.agrees else 'differ'}"
-    figure, ((left, right),) = panel_grid(1, 2, heading, f"{how}; {step}; bars: 2 std. errors", height=3.8)
+    figure, ((left, right),) = panels.panel_grid(1, 2, heading, f"{how}; {step}; bars: 2 std. errors", height=3.8)
     letters = np.array([name[0].upper() for name in result.names])
     bars: Look = {"fmt": "o", "markersize": 4.2, "markerfacecolor": "white", "capsize": 2.0, "linewidth": 1.0}
     for i, letter in enumerate(dict.fromkeys(letters.tolist())):
@@ -428,19 +392,19 @@ def plot_data(result: Any, *, title: str | None = None) -> Figure:
     """Draw the variances that the theory uses along each direction, and where the class means or the teacher lie."""
     classes, mean = result.classes, result.probabilities @ result.variances
     along = result.teacher_weights if classes is None else result.means
-    panels = column([2.6] if along is None else [2.6, 1.8], title)
+    grid = column([2.6] if along is None else [2.6, 1.8], title)
     ranks, look = np.arange(1, result.dim + 1), {"linewidth": 1.2, "drawstyle": "steps-mid"}
     for i, name in enumerate(classes if classes is not None and len(classes) <= DRAWN_CLASSES else ()):
-        panels[0].plot(ranks, result.variances[i], color=color_at(i), label=f"class {name}", **look)
-    panels[0].plot(ranks, mean, color=INK, label="covariance" if classes is None else "mean over classes", **look)
-    panels[0].set(xscale="log", yscale="log", ylabel=r"variance $\lambda$")
+        grid[0].plot(ranks, result.variances[i], color=color_at(i), label=f"class {name}", **look)
+    grid[0].plot(ranks, mean, color=INK, label="covariance" if classes is None else "mean over classes", **look)
+    grid[0].set(xscale="log", yscale="log", ylabel=r"variance $\lambda$")
     if along is not None:
         share = np.cumsum(np.sum(along**2, axis=0)) / np.sum(along**2)
-        panels[1].plot(ranks, share, color=COLORS[1], label="class means" if classes is not None else "teacher")
-        panels[1].plot(ranks, np.cumsum(mean) / result.dim, color=COLORS[0], linestyle=DASHES[1], label="variance")
-        panels[1].set(xscale="log", ylabel="share up to this direction", ylim=(0.0, 1.05))
+        grid[1].plot(ranks, share, color=COLORS[1], label="class means" if classes is not None else "teacher")
+        grid[1].plot(ranks, np.cumsum(mean) / result.dim, color=COLORS[0], linestyle=DASHES[1], label="variance")
+        grid[1].set(xscale="log", ylabel="share up to this direction", ylim=(0.0, 1.05))
     size, outcome = str(result).splitlines()[:2]
-    return finish(panels, "direction, by variance", title, "What the theory uses of these data", size, text.capital(outcome))
+    return finish(grid, "direction, by variance", title, "What the theory uses of these data", size, text.capital(outcome))
 
 
 @figure_of("what Data.compare returned", "theory", "error", "causes", "data")
@@ -454,13 +418,14 @@ def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     above.plot(result.theory.times, theory, color=INK, linewidth=2.0, label="theory")
     for (law, values), (cause, (part, spread)) in zip(result.error.items(), result.causes().items(), strict=True):
         mean, color = values.mean(axis=0), COLORS[LAWS[law]]
-        fill_band(above, times, mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(len(values)), color)
-        above.plot(times, mean, label=f"SGD: {law}", **plain_dots(LAWS[law], 3.8))
+        panels.fill_band(above, times, mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(len(values)), color)
+        above.plot(times, mean, label=f"SGD: {law}", **panels.plain_dots(LAWS[law], 3.8))
         below.errorbar(times, part, 2 * spread, color=color, linewidth=1.2, label=cause)
     below.plot(times, gap, color=INK, linewidth=2.0, label="gap, their sum")
     below.axhline(0.0, color=FAINT, linewidth=0.8)
     below.set_ylabel("part of the gap")
-    scale_error(above, np.concatenate([theory, result.error["samples"].mean(axis=0)]), text.error_label(result.theory))
-    scale_time(below, times)
+    errors = np.concatenate([theory, result.error["samples"].mean(axis=0)])
+    panels.scale_error(above, errors, text.error_label(result.theory))
+    panels.scale_time(below, times)
     outcome = f"Gap at the end: {gap[-1]:.3g} ± {gap_error[-1]:.1g}, or {gap[-1] / theory[-1]:.0%} of the theory"
     return finish([above, below], text.TIME, title, *text.problem_in_words(result.theory.problem), outcome)

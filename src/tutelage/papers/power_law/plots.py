@@ -116,7 +116,7 @@ def plot_linear_network(network: Any, times: Any = None, *, title: str | None = 
     """
     times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))
     times = times[shown_times(times)]
-    curve, modes = column([2.8, 2.4], title, width=7.2, head=1.0, sharex=False)
+    curve, modes = column([2.8, 2.4], title, width=7.2, sharex=False)
     _draw_closed_form(curve, network, times)
     _draw_modes(modes, network.modes)
     who, how = problem_in_words(network.problem)

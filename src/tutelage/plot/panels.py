@@ -7,7 +7,6 @@ and returns `finish`, which adds names, legends and title.
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from io import BytesIO
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import SymmetricalLogLocator
 
 from tutelage.errors import InputError, kind_of, require_fields
-from tutelage.plot.style import ALARM, FAINT, INK, PHASE_COLORS, Look, color_at, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, FAINT, INK, PHASE_COLORS, Look, color_at, drawn, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
 GRID_HEAD = 0.6
@@ -33,13 +32,7 @@ class Figure(figure.Figure):
 
     def _repr_png_(self) -> bytes:
         """The picture, by the display protocol of IPython; `%matplotlib inline` replaces it by its own."""
-        file = BytesIO()
-        with style():
-            self.savefig(file, format="png", dpi="figure")
-        return file.getvalue()
-
-
-# Figures and their panels
+        return drawn(self, ".png", dpi="figure")
 
 
 def figure_of(source: str, *fields: str) -> Callable[[Drawing], Drawing]:
@@ -67,24 +60,18 @@ def figure_of(source: str, *fields: str) -> Callable[[Drawing], Drawing]:
 
 
 def column(
-    heights: Sequence[float],
-    title: str | None = None,
-    *,
-    width: float = WIDTH,
-    head: float = HEAD,
-    sharex: bool = True,
-    ax: Axes | None = None,
+    heights: Sequence[float], title: str | None = None, *, width: float = WIDTH, sharex: bool = True, ax: Axes | None = None
 ) -> list[Axes]:
     """The axes of a new figure of panels one below another, from top to bottom.
 
-    heights: of the panels, head: of the room above them, in inches. title: as for `finish`; "" leaves no room. ax: the
-    user's axes, in place of a new figure of one panel.
+    heights: of the panels, in inches. title: as for `finish`; "" leaves no room for it. ax: the user's axes, in place of a new
+    figure of one panel.
     """
     if ax is not None:
         if not isinstance(ax, Axes):
             raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
         return [ax]
-    ours = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
+    ours = Figure(figsize=(width, (NO_HEAD if title == "" else HEAD) + sum(heights)), layout="constrained")
     return list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
 
 
@@ -169,18 +156,16 @@ def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: An
         axes.legend(handles=handles, ncols=columns, **look)
 
 
-# Scales and ticks
-
-
 def shown_times(times: np.ndarray) -> np.ndarray:
     """Which of the times are drawn, as a mask: all on a linear axis, those beyond zero on a logarithmic one."""
     return times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
 
 
 def scale_time(axes: Axes, times: np.ndarray) -> None:
-    """A logarithmic axis for times that are so spaced."""
+    """A logarithmic axis, from the first positive time on, for times that are so spaced."""
     if is_log_spaced(times):
         axes.set_xscale("log")
+        axes.set_xlim(left=times[times > 0][0], auto=True)
 
 
 def scale_error(axes: Axes, errors: np.ndarray, label: str | None = None) -> None:
@@ -208,13 +193,10 @@ def few_powers(axis: Axis, threshold: float) -> None:
     axis.set_major_locator(locator)
 
 
-# Curves and marks
-
-
 def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> Look:
     """Line properties of open marks without a line, in the color of this place."""
-    look = {"marker": marker, "markersize": size, "markerfacecolor": "white"}
-    return look | {"linestyle": "none", "color": color_at(place)}
+    color = color_at(place)
+    return {"marker": marker, "markersize": size, "markerfacecolor": "white", "linestyle": "none", "color": color}
 
 
 def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> list[int] | None:
