@@ -20,7 +20,7 @@ from tests.sweeps.clusters import ROOT, dask_cluster, descendants, is_running, k
 from tests.sweeps.toys import run
 from tutelage import InputError, _pool
 from tutelage.errors import TutelageWarning
-from tutelage.sweeps.store import Store, is_whole, only_writer
+from tutelage.sweeps.store import Store, name_end, only_writer
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def torn(folder):
     if not (folder / "spec.json").exists():
         return []
     key, files = Store(folder).key, (folder / "chunks").glob("*.nc")
-    return [path.name for path in files if not is_whole(path.name, path.read_bytes(), key)]
+    return [path.name for path in files if not path.name.endswith(name_end(path.read_bytes(), key))]
 
 
 @pytest.mark.full
@@ -252,13 +252,13 @@ def test_workers_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):
     assert toys.files(tmp_path / "s") == {}
 
 
-FULL = "no space is left on the disk of {folder}; 3 of 6 chunks are kept. Make room and run it again to go on.\n"
+FULL = "{folder} cannot be written to ({why}); 3 of 6 chunks are kept. Fix that and run it again to go on.\n"
 
 
 def test_a_full_disk_is_one_sentence_and_an_intact_store(tmp_path):
     """The system refuses to write more than a limit into a file, in the middle of the fourth chunk."""
     program = Program(tmp_path, count=6, executor="serial", limit=100_000, payload={"heavy": [3]})
-    assert program.run() == (1, FULL.format(folder=program.folder))
+    assert program.run() == (1, FULL.format(folder=program.folder, why="File too large"))
     _resumes_after_a_full_disk(program, tmp_path)
 
 
@@ -284,7 +284,7 @@ def test_a_full_file_system_too(tmp_path):
     if subprocess.run([*unshare, f"mount -t tmpfs none {place}"], capture_output=True).returncode:
         pytest.skip("no file system may be mounted here")
     done = subprocess.run([*unshare, script], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, FULL.format(folder=program.folder))
+    assert (done.returncode, done.stderr) == (1, FULL.format(folder=program.folder, why="No space left on device"))
     program.folder = tmp_path / "s"
     _resumes_after_a_full_disk(program, tmp_path)
 
