@@ -6,10 +6,7 @@ An executor is this process, processes next to it, or a Dask cluster. All have o
 
 compute: a function of a module, from a task to its chunk. notice: called with a sentence for the user. A task that is lost
 with its worker is given out again, TRIES times in all; an error of the computation itself is not tried again. Either way, a
-task that fails gives a chunk without numbers, whose `failure` says why. What was announced is on the disk.
-
-On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself;
-when it gives up we try once more, for it blames all tasks that waited for that worker.
+task that fails gives a chunk without numbers, whose `failure` says why.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -41,10 +38,10 @@ if TYPE_CHECKING:
     from distributed import Client
     from distributed.deploy import Cluster
 
-    from tutelage._types import Table
-
 NAMES = ("serial", "processes", "dask", "slurm")
-TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
+# Workers that a task may lose before it counts as failed. A scheduler that is there already tries several times itself; when it
+# gives up we try once more, for it blames all tasks that waited for that worker.
+TRIES, TRIES_ELSEWHERE = 3, 2
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 SECONDS_BETWEEN_TICKS = 1.0
@@ -52,6 +49,7 @@ MOST_SHOWN = 5  # different errors; all are kept with their points
 
 Compute = Callable[[Task], Chunk]
 Notice = Callable[[str], None]
+Keep = Callable[[Task, Chunk], None]
 Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
 Execute = Callable[[Compute, Iterable[Task], Notice], Results]
 Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
@@ -68,23 +66,22 @@ class Progress:
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
         """Inside, the run and its clock go on, also while a program is compiled. kept: points of earlier runs."""
-        clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
-        layout = f"sweeping: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}"
-        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False}
+        counts = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points"
+        layout = f"sweeping: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
+        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False, "initial": kept}
         ended = threading.Event()
-        with tqdm(total=points, initial=kept, disable=None if self.shown else True, **how) as self._bar:
 
-            def tick() -> None:
-                while not ended.wait(SECONDS_BETWEEN_TICKS):
-                    self._bar.refresh()
+        def tick() -> None:
+            while not ended.wait(SECONDS_BETWEEN_TICKS):
+                self._bar.refresh()
 
-            ticking = threading.Thread(target=tick, daemon=True)
-            ticking.start()
+        disable = None if self.shown else True  # None: unless it is a terminal
+        with tqdm(total=points, disable=disable, **how) as self._bar, ThreadPoolExecutor(1) as clock:
+            clock.submit(tick)
             try:
                 yield
             finally:
                 ended.set()
-                ticking.join()
 
     def done(self, task: Task, chunk: Chunk) -> None:
         """This chunk is on the disk."""
@@ -121,16 +118,9 @@ class Report:
 
 
 def run(
-    store: Store,
-    tasks: Sequence[Task],
-    compute: Compute,
-    execute: Execute,
-    *,
-    retry: bool = False,
-    progress: Progress | None = None,
+    store: Store, compute: Compute, tasks: Sequence[Task], execute: Execute, progress: Progress, retry: bool = False
 ) -> Report:
     """Compute the tasks that the store lacks (retry: or in which points failed), and keep them there, whatever ends it."""
-    progress = progress or Progress()
     with store.writing():
         if store.version != __version__:
             progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
@@ -138,30 +128,26 @@ def run(
             progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
-        with progress.over(store.points, store.points - sum(len(task.points) for task in pending)):
-            try:
-                execute_all(execute, pending, compute, store.put, progress)
-            except KeyboardInterrupt:
-                kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
-                raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
+        try:
+            execute_all(execute, compute, pending, store.put, progress, store.points)
+        except KeyboardInterrupt:
+            kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
+            raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
     return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
 
 
 def execute_all(
-    execute: Execute, tasks: Sequence[Task], compute: Compute, keep: Callable[[Task, Chunk], None], progress: Progress
+    execute: Execute, compute: Compute, tasks: Sequence[Task], keep: Keep, progress: Progress, points: int
 ) -> None:
-    """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
+    """Compute these tasks of a sweep of so many points, keep each chunk as it comes, and announce it when it is kept."""
     if not tasks:
         return
-
-    def announce(task: Task, chunk: Chunk) -> None:
-        keep(task, chunk)
-        progress.done(task, chunk)
-
-    # Ctrl-C does not reach another thread: it comes when a finished chunk is kept
-    with closing(execute(compute, tasks, progress.notice)) as found, ThreadPoolExecutor(1) as saver:
+    before = points - sum(len(task.points) for task in tasks)
+    found = execute(compute, tasks, progress.notice)
+    with progress.over(points, before), closing(found), ThreadPoolExecutor(1) as saver:
         for task, chunk in found:
-            saver.submit(announce, task, chunk).result()
+            saver.submit(keep, task, chunk).result()  # Ctrl-C does not reach another thread: it comes when this is kept
+            progress.done(task, chunk)
 
 
 # The executors.
@@ -177,10 +163,8 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     if name in ("serial", "processes"):
         return serial if name == "serial" else partial(processes, workers)
     if name not in NAMES and "://" not in name and not name.endswith(".json"):
-        raise InputError(
-            f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
-            "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
-        )
+        allowed = f"one of {', '.join(map(repr, NAMES))}, or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'"
+        raise InputError(f"executor is {name!r}; it must be {allowed}.")
     _dask("dask_jobqueue" if name == "slurm" else "distributed", name)
     if name == "slurm" and workers is None:
         raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
@@ -206,30 +190,26 @@ def processes(workers: int | None, compute: Compute, tasks: Iterable[Task], noti
 
 
 def dask(
-    where: str, workers: int | None, options: Table, compute: Compute, tasks: Iterable[Task], notice: Notice
+    where: str, workers: int | None, options: dict[str, Any], compute: Compute, tasks: Iterable[Task], notice: Notice
 ) -> Results:
     """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
     waiting, tries = deque(tasks), TRIES if where in NAMES else TRIES_ELSEWHERE
+    lost = "lost with its workers again and again (out of memory?)"
     with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
         try:
             client = _dask("distributed", where).Client(**place, timeout=SECONDS_TO_CONNECT, set_as_default=False)
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, ValueError):
             raise InputError(f"no Dask scheduler responds at {where}; start one, or fix the address.") from None
         with client:
-            if where == "dask":
-                try:
-                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
-                except TimeoutError:
-                    late = f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'."
-                    raise InputError(late) from None
-            elif not client.ncores():
-                notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
-            lost = "lost with its workers again and again (out of memory?)"
             try:
+                if where == "dask":
+                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
+                elif not client.ncores():
+                    notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
                 yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
             except (CancelledError, OSError):
-                ended = "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
-                raise InputError(ended) from None
+                ended = "the Dask scheduler has ended or has no workers; finished work is saved."
+                raise InputError(f"{ended} Start them and run the sweep again to resume.") from None
 
 
 def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
@@ -284,7 +264,7 @@ def _dask(module: str, where: str) -> ModuleType:
 
 
 @contextmanager
-def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[str, str | Cluster]]:
+def _cluster(where: str, workers: int | None, options: dict[str, Any]) -> Iterator[dict[str, str | Cluster]]:
     """What `Client` is to be told. A cluster of ours has its scheduler in this process and ends with this context."""
     if where == "dask":
         with _dask("distributed", where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
@@ -300,11 +280,10 @@ def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[s
                 keeper.join()
     elif where == "slurm":
         exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
-        usual: Table = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
-        prologue = [*exports, *options.get("job_script_prologue", ())]
+        usual = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
+        ours = {"job_script_prologue": [*exports, *options.get("job_script_prologue", ())]}
         try:
-            asked = usual | options | {"job_script_prologue": prologue}
-            cluster = _dask("dask_jobqueue", where).SLURMCluster(**asked)
+            cluster = _dask("dask_jobqueue", where).SLURMCluster(**usual | options | ours)
         except (TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"the cluster options {options} are not valid ({reason}); fix the [cluster] table.") from None
@@ -321,8 +300,7 @@ def _keep_workers(arguments: list[str]) -> None:
 
 
 def _dask_results(client: Client, compute: Compute, waiting: deque[Task]) -> Found:
-    """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
-    that kills it would be blamed, too. If only a result was lost, Dask computes it again."""
+    """As they come. The scheduler gets as many tasks as there are cores: one that waits for a worker is blamed for its loss."""
     from distributed import KilledWorker, as_completed
 
     finished, under_way = as_completed(loop=client.loop), {}

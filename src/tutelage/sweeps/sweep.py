@@ -271,15 +271,14 @@ def sweep(
     execute = executor_of(executor or ("serial" if here else "processes"), count, cluster)
     shown = Progress(shown=progress)
     if out is None:
-        kept: list[tuple[tuple[int, ...], Chunk]] = []
-        with shown.over(spec.count, 0):
-            execute_all(execute, tasks, compute, lambda task, chunk: kept.append((task.points, chunk)), shown)
-        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0])))
+        kept: dict[tuple[int, ...], Chunk] = {}
+        execute_all(execute, compute, tasks, lambda task, chunk: kept.update({task.points: chunk}), shown, spec.count)
+        return Sweep(spec, combine_chunks(spec, sorted(kept.items())))
     table, folder = spec.to_dict(), Path(out)
     if new and (folder / "spec.json").exists() and Store(folder).key != spec_key(table):
         folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
     store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
-    result = _collected(spec, store, run(store, tasks, compute, execute, retry=retry, progress=shown))
+    result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
     try:
         result.save(folder / WHOLE)
     except OSError as error:
