@@ -1,7 +1,7 @@
 """`sweep` and `open_sweep`: measures at many problems, as one labeled Dataset (docs/schema.md) with words and figures.
 
-A phase diagram has lines that theory draws on it. They come from the linear dynamics around perfect learning (the analyses
-critical_learning_rate and noise_floor), so that they check independently what a sweep has computed.
+The lines on a phase diagram come from the linear dynamics around perfect learning (the analyses critical_learning_rate and
+noise_floor), so that they check independently what a sweep has computed.
 """
 
 import json
@@ -84,11 +84,11 @@ class Sweep:
     @property
     def notes(self) -> dict[int, str]:
         """What to read next to the numbers, by point: why an analysis has no result, what `solve` warns of."""
-        return self._sentences("note") if "note" in self.dataset else {}
+        return self._sentences("note")
 
     def _sentences(self, name: str) -> dict[int, str]:
-        words = self.dataset[name].values.ravel()
-        return {int(i): str(words[i]) for i in np.flatnonzero(words != "")}
+        words = self.dataset[name].values.ravel() if name in self.dataset else ()
+        return {number: str(sentence) for number, sentence in enumerate(words) if sentence}
 
     @property
     def diverged(self) -> int:
@@ -146,18 +146,16 @@ class Sweep:
         if not self.variables:
             raise InputError("no point of this sweep has numbers yet; see .failures.")
         values = self[variable or self.variables[0]]
-        status = self.dataset.get("status", None)
+        data = self.dataset[[name for name in (values.name, "status") if name in self.dataset]]
         for name, where in (at or {}).items():
-            checks.known("a name in at", name, dict.fromkeys(str(dim) for dim in values.dims))
+            checks.known("a name in at", name, map(str, values.dims))
             method = "nearest" if np.issubdtype(values[name].dtype, np.number) else None
-            values = values.sel({name: where}, method=method)
-            if status is not None and name in status.dims:
-                status = status.sel({name: where}, method=method)
-        return values, status, self.spec.problem_at(_held(self.spec, values))
+            data = data.sel({name: where}, method=method)
+        values = data[values.name]
+        return values, data.get("status"), self.spec.problem_at(_held(self.spec, values))
 
     def _repr_html_(self) -> str:
-        meanings = [str(self.dataset[name].attrs.get("long_name", "")) for name in self.variables]
-        rows = [(name, in_one_line(self[name].values), words) for name, words in zip(self.variables, meanings, strict=True)]
+        rows = [(n, in_one_line(self[n].values), str(self[n].attrs.get("long_name", ""))) for n in self.variables]
         kept = [] if self.folder is None else [("folder", str(self.folder), "where the sweep is kept")]
         return card("Sweep", properties([*rows, *kept]), words=str(self))
 
@@ -264,11 +262,13 @@ def sweep(
     spec = build_spec(problem, over=over, points=points, measure=names, **options)
     tasks = list(tasks_of(spec, functions))
     if functions and executor not in (None, "serial"):
-        what = f"other processes cannot import the function {next(iter(functions))[1:]}"
-        raise InputError(f"{what}; put it into a module, or use executor='serial'.")
+        own = next(iter(functions))[1:]
+        raise InputError(
+            f"other processes cannot import the function {own}; put it into a module, or use executor='serial'."
+        )
     here = functions or (len(tasks) <= IN_THIS_PROCESS and out is None)
-    count = None if workers is None else checks.as_count("workers", workers)
-    execute = executor_of(executor or ("serial" if here else "processes"), count, cluster)
+    workers = None if workers is None else checks.as_count("workers", workers)
+    execute = executor_of(executor or ("serial" if here else "processes"), workers, cluster)
     shown = Progress(shown=progress)
     if out is None:
         kept: dict[tuple[int, ...], Chunk] = {}
@@ -327,8 +327,9 @@ def _named(measure: str | Callable | Sequence[str | Callable], stored: bool) -> 
         if name is None:
             short = getattr(one, "__qualname__", "")
             if stored:
-                what = f"the function {short or repr(one)} cannot be imported, so a folder cannot know it"
-                raise InputError(f"{what}; put it into a module, or leave out=... away.")
+                raise InputError(
+                    f"{short or repr(one)} cannot be imported for a folder; put it into a module, or leave out= away."
+                )
             name = f":{short.rpartition('.')[2].strip('<>')}"
             functions[name] = one
         resolve(name, functions)
@@ -342,7 +343,7 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and the chunk."""
     import xarray as xr
 
-    count, shape = spec.count, spec.shape
+    count = spec.count
     nothing: Chunk = {"failure": ((), np.full(count, NOT_YET, dtype=object))}
     chunks = [(np.arange(count), nothing), *((np.asarray(points), chunk) for points, chunk in kept)]
     axes, coords = _axes(spec)
@@ -359,7 +360,7 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
         for points, _, values in found:
             whole[(points, *map(slice, values.shape[1:]))] = values
         label = (OUTCOME | LABELS).get(name) or name.replace("_", " ").replace(".", ", ")
-        data[name] = ((*axes, *dims), whole.reshape(*shape, *largest), {"long_name": label.replace(usual, error_name)})
+        data[name] = ((*axes, *dims), whole.reshape(*spec.shape, *largest), {"long_name": label.replace(usual, error_name)})
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
@@ -393,9 +394,6 @@ def _coordinate(values: list[Plain]) -> np.ndarray:
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
 
 
-# Lines that theory draws.
-
-
 class Line(NamedTuple):
     """A boundary as it is drawn: x and y are values of the first and second axis of the figure."""
 
@@ -424,36 +422,26 @@ def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, l
     dims, lines = _figure_dims(values), []
     several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
-        if isinstance(one, str):
-            axis, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
-            if one == "noise_floor" and level is not None:
-                words = f"{words}: $\\epsilon_g={level:g}$"
+        if callable(one):
+            across, value, words = dims[1], one, one.__name__
+        elif one in BOUNDARIES:
+            axis, words = BOUNDARIES[one]
+            words += f": $\\epsilon_g={level:g}$" if one == "noise_floor" and level is not None else ""
             across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
             if across is None:
                 where = f"this figure has the axes {' and '.join(dims)}"
                 raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
             value = partial(_boundary_at, one, level)
-        elif callable(one):
-            across, value, words = dims[1], one, one.__name__
         else:
             raise InputError(f"boundary is {checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
         lines.append(_line(spec, values, across, value, key if isinstance(key, str) else words))
     return lines
 
 
-def _figure_dims(values: "DataArray") -> list[str]:
-    return [str(dim) for dim in values.dims if dim != "start"]
-
-
-def _held(spec: SweepSpec, values: "DataArray") -> Table:
-    """The axes of the sweep at which these values are held."""
-    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.over}
-
-
 def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:
     """Compute it along the other axis; where the analysis has no result there is a gap."""
     dims, held = _figure_dims(values), _held(spec, values)
-    along = next(dim for dim in dims if dim != across)
+    along = dims[dims[0] == across]
     places = values[along].values
     if places.dtype.kind == "f":  # counts and words only as they are
         places = np.interp(np.linspace(0, places.size - 1, MOST_PLACES), np.arange(places.size), places)
@@ -466,3 +454,12 @@ def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, la
     if not np.any(np.isfinite(found)):
         raise InputError(f"the boundary {label!r} has no value along {along}: {refusal}")
     return Line(label, places, found) if along == dims[0] else Line(label, found, places)
+
+
+def _figure_dims(values: "DataArray") -> list[str]:
+    return [str(dim) for dim in values.dims if dim != "start"]
+
+
+def _held(spec: SweepSpec, values: "DataArray") -> Table:
+    """The axes of the sweep at which these values are held."""
+    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.over}
