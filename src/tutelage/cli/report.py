@@ -1,7 +1,6 @@
-"""Results of a command: tables for people, JSON for programs, and files.
+"""Results of a command: tables for people, JSON for programs, and files, whose places are checked before the computation.
 
-Files that could not be written are found before the computation. What the disk refuses later is an OSError that names the
-file; app.py turns it into one message. Nothing here imports NumPy or JAX before there is a result.
+Nothing here imports NumPy or JAX before there is a result.
 """
 
 import json
@@ -151,9 +150,8 @@ def check_outputs(flags: OutputFlags) -> None:
         from tutelage.plot import check_figure_path
 
         check_figure_path(flags.plot)
-    for path in (flags.out, flags.plot):
-        if path is not None:
-            _require_writable(require_place(path).parent, path)
+    for path in filter(None, (flags.out, flags.plot)):
+        _require_writable(require_place(path).parent, path)
 
 
 def check_folder(folder: Path) -> None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from tutelage._pool import Child, WorkerLost, cores, one_core, results
+from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
 from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
@@ -270,8 +270,7 @@ def _cluster(where: str, workers: int | None, options: dict[str, Any]) -> Iterat
         with _dask("distributed", where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
             count = str(workers or cores())
             arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
-            environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
-            keeper = Child(target=_keep_workers, args=(arguments,), environment=environment)
+            keeper = Child(target=_keep_workers, args=(arguments,))
             keeper.start()
             try:
                 yield {"address": cluster}
@@ -296,6 +295,7 @@ def _cluster(where: str, workers: int | None, options: dict[str, Any]) -> Iterat
 
 def _keep_workers(arguments: list[str]) -> None:
     """Dask's program that looks after workers; by itself it would wait for the scheduler forever, but it is our child."""
+    begin(one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"})
     import_module("distributed.cli.dask_worker").main(arguments)
 
 
