@@ -1,7 +1,4 @@
-"""The commands on one problem: `tutelage solve`, `simulate` and `compare`; and `tutelage explore`.
-
-The library is imported when a command runs: first the cache of compiled programs is set up, then JAX is loaded.
-"""
+"""`tutelage solve`, `simulate`, `compare` and `explore`. The library is imported when a command runs, after JAX is set up."""
 
 import sys
 from contextlib import nullcontext

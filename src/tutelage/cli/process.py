@@ -13,14 +13,14 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from tutelage._files import is_private
+from tutelage.errors import TutelageWarning
 
 WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=65536"
 OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
@@ -93,8 +93,6 @@ def leave_on_interrupt() -> Iterator[None]:
 @contextmanager
 def notes(*silent: type[Warning]) -> Iterator[None]:
     """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
-    from tutelage.errors import TutelageWarning
-
     with warnings.catch_warnings():
         warnings.simplefilter("always", TutelageWarning)
         for kind in silent:
@@ -111,25 +109,10 @@ def notes(*silent: type[Warning]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """On a terminal, a moving bar with the elapsed time once this has taken two seconds; a percentage would prevent caching."""
+def working(what: str) -> AbstractContextManager[object]:
+    """On a terminal, a spinner until this is done. A percentage takes calls from the compiled program, which prevent caching."""
     if not sys.stderr.isatty():
-        yield
-        return
+        return nullcontext()
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from tutelage.progress import SILENT_SECONDS
-
-    bar = Progress(TextColumn(what), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    bar.add_task(what, total=None)
-    timer = threading.Timer(SILENT_SECONDS, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
+    return Console(stderr=True).status(what)

@@ -76,13 +76,8 @@ def print_curve(trajectory: "Trajectory") -> None:
 
 def print_field(name: str, lines: list[str]) -> None:
     """Print a name, and next to it one or several lines."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=8)
     for i, line in enumerate(lines):
-        table.add_row("" if i else name, line)
-    plain_console().print(table)
+        print(f"{'' if i else name:<8}  {line}")
 
 
 def plain_console() -> "Console":

@@ -13,13 +13,12 @@ from functools import partial
 import jax
 import numpy as np
 
-from tutelage._solve import assemble, limit_warning, side_by_side, symmetry_warning
+from tutelage._solve import assemble, prepare, side_by_side
 from tutelage._types import ArrayLike, Table
-from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import Options, choose, tolerances
 from tutelage.moments import moments_for
-from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
@@ -119,15 +118,13 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
     """Give the cases their trajectories, as `solve` does, and note how they ended and what it warns of."""
     spec, groups = found.spec, {}
     for (place, i), case in cases.items():
-        problem, start = case.problem, case.start
-        assert start is not None
-        with found.errors([place]):
-            require_rates_on(problem, times)
-            warned = symmetry_warning(problem, initial_overlaps(problem, start)[0]), limit_warning(problem, start.dim)
-            for warning in filter(None, warned):
-                found.say("note", place, warning)
-            solver = choose(spec.solver, problem, np.array(spec.times))
-            groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append((place, i))
+        with found.errors([place]), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", TutelageWarning)
+            start, _ = prepare(case.problem, case.start, times)
+            for warning in warned:
+                found.say("note", place, str(warning.message))
+            solver = choose(spec.solver, case.problem, np.array(spec.times))
+            groups.setdefault((solver, shape_of((case.problem, start.without_dim()))), []).append((place, i))
     for (solver, _), members in groups.items():
         with found.errors(place for place, _ in members):
             _solve_group(spec, times, solver, [cases[member] for member in members])

@@ -43,11 +43,7 @@ OUTCOME = {  # variables of every sweep
     "failure": "why a point has no numbers",
     "note": "what to read next to the numbers: why an analysis has no result, what solve would warn of",
 }
-INSIDE = {  # dims next to the axes of a sweep
-    "time": "alpha = steps / N",
-    "start": "number of the random initial condition: its seed minus that of the sweep",
-    "run": "run",
-}
+INSIDE = {"time": "alpha = steps / N", "start": "number of the random initial condition: its seed minus that of the sweep"}
 
 Boundary = str | Callable[[Problem], float]
 Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
@@ -109,9 +105,8 @@ class Sweep:
     ) -> "Figure":
         """Curves for one axis (or for times), a heat map with contours for two, as a Matplotlib figure.
 
-        variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest
-        ones there are. ax: draw into these axes, and return them. The median over random initial conditions is drawn, with the range of
-        their middle half.
+        variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest ones
+        are taken. ax: draw into these axes. Random initial conditions are their median with the range of their middle half.
         """
         from tutelage.plot.sweep import plot_sweep
 
@@ -128,9 +123,9 @@ class Sweep:
     ) -> "Figure":
         """A heat map over two axes with lines that theory draws on it.
 
-        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves an
-        error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with
-        labels as {"label": boundary}. level: this contour of the measured variable is drawn, too.
+        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves
+        an error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with labels as
+        {"label": boundary}. level: this contour of the variable is drawn, too.
         """
         from tutelage.plot.sweep import plot_sweep
 
@@ -164,8 +159,11 @@ class Sweep:
         lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
         for name, (least, most, _) in self.ranges().items():
             lines.append(f"{name}: no number" if least is None else f"{name}: {least:.5g} to {most:.5g}")
-        counts = {"diverged": self.diverged, "with a note (see .notes)": len(self.notes)}
-        counts |= {"failed (see .failures)": len(self.failures)}
+        counts = {
+            "diverged": self.diverged,
+            "with a note (see .notes)": len(self.notes),
+            "failed (see .failures)": len(self.failures),
+        }
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts.items() if count)])
 
     def ranges(self) -> dict[str, tuple[float | None, float | None, int]]:
@@ -216,7 +214,7 @@ def sweep(
         Names (docs/how-to/sweeps.md lists them), or functions of problem, start, trajectory or runs.
     points : list of dict, optional
         A list of points instead of a grid.
-    times : array or float
+    times, gradient_flow, rtol, solver
         As in `solve`.
     start : Start, str or dict, optional
         A `Start`, "asymmetric", or a table (dim, scale). Default: random weights.
@@ -224,8 +222,6 @@ def sweep(
         Number of random initial conditions, a further axis; number i is random_start(..., seed=seed + i) at every point.
     runs, seed : int
         Networks per simulation; the seed of everything random.
-    gradient_flow, rtol, solver
-        As in `solve`.
     points_per_chunk : int, optional
         Points that are computed and saved together.
     out : str or path, optional
@@ -235,10 +231,8 @@ def sweep(
     executor, workers, cluster
         "serial", "processes", "dask", "slurm" (with options `cluster`) or the address of a Dask scheduler; the number of
         workers. They do not change the results.
-    progress : bool
-        Show a progress bar.
-    imports : list of str
-        Modules that may be imported for values such as "module:function".
+    progress, imports
+        Show a progress bar; modules that may be imported for values such as "module:function".
 
     Returns
     -------
@@ -257,9 +251,9 @@ def sweep(
     """
     names, functions = _named(measure, stored=out is not None)
     size = IN_THIS_PROCESS if functions and points_per_chunk is None else points_per_chunk
-    options: Table = {"times": times, "start": start, "starts": starts, "runs": runs, "seed": seed, "rtol": rtol}
-    options |= {"solver": solver, "gradient_flow": gradient_flow, "points_per_chunk": size, "imports": imports}
-    spec = build_spec(problem, over=over, points=points, measure=names, **options)
+    how = {"gradient_flow": gradient_flow, "rtol": rtol, "solver": solver, "points_per_chunk": size, "imports": imports}
+    random = {"start": start, "starts": starts, "runs": runs, "seed": seed}
+    spec = build_spec(problem, over=over, points=points, measure=names, times=times, **random, **how)
     tasks = list(tasks_of(spec, functions))
     if functions and executor not in (None, "serial"):
         own = next(iter(functions))[1:]
@@ -364,18 +358,14 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
-    table = spec.to_dict()
-    del table["points"]
-    attributes = {
-        "schema": SCHEMA,
-        "tutelage_version": __version__,
-        "problem": json.dumps(table.pop("problem"), sort_keys=True),
-        "spec": json.dumps(table, sort_keys=True),
-        "measures": " ".join(spec.measure),
-    }
+    asked = {name: value for name, value in spec.to_dict().items() if name not in ("points", "problem")}
+    attributes = {"schema": SCHEMA, "tutelage_version": __version__, "problem": json.dumps(spec.problem, sort_keys=True)}
+    attributes |= {"spec": json.dumps(asked, sort_keys=True), "measures": " ".join(spec.measure)}
     inside = {"time": np.array(spec.times), "start": np.arange(spec.starts or 1), "run": np.arange(spec.runs)}
     present = {dim for dims, _, _ in data.values() for dim in dims}
-    coords |= {name: (name, values, {"long_name": INSIDE[name]}) for name, values in inside.items() if name in present}
+    coords |= {
+        name: (name, values, {"long_name": INSIDE.get(name, name)}) for name, values in inside.items() if name in present
+    }
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
