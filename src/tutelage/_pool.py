@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tutelage.errors import InputError
 
@@ -80,7 +80,7 @@ class _Context(type(_SPAWN)):
 
     process = Child()
 
-    def Process(self, *args: object, **options: object) -> Child:  # type: ignore[override]
+    def Process(self, *args: Any, **options: Any) -> Child:  # type: ignore[override]
         self.process = Child(*args, **options)
         return self.process
 

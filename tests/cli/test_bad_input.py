@@ -84,7 +84,7 @@ LINES = {
     "solve --plot absent/x.png": "absent",
     "solve --plot taken.png": "folder",
     "solve --out taken.nc": "folder",
-    "solve --out /proc/x.nc": "/proc/x.nc",
+    "solve --out /proc/x.nc": "/proc cannot be written",
 }
 
 

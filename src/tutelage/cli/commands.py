@@ -109,8 +109,7 @@ def compare(
     """Compare the theory with simulated networks and save a figure and an HTML report.
 
     Solves a problem in the limit of large N, simulates finite networks from the same initial condition, and compares them at
-    every time. Without a file, a student of three erf units learns from a teacher of three erf units. Flags override the
-    file. --seed is also the seed of the runs.
+    every time. Problem and flags are those of tutelage solve. --seed is also the seed of the runs.
 
     Parameters
     ----------

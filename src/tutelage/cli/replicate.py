@@ -79,8 +79,8 @@ def replicate(
             continue
         console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
         table = Table("claim", box=None, padding=(0, 2), pad_edge=False)
-        for name, side in (("expected", "right"), ("measured", "right"), ("verdict", "left")):
-            table.add_column(name, justify=side, no_wrap=True)
+        for name in ("expected", "measured", "verdict"):
+            table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
         for claim in result.claims:
             table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
             if claim.evidence:

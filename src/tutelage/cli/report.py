@@ -146,23 +146,18 @@ def check_outputs(flags: OutputFlags) -> None:
 
         check_figure_path(flags.plot)
     for path in filter(None, (flags.out, flags.plot)):
-        _require_writable(require_place(path).parent, path)
+        check_folder(require_place(path).parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Create the folder of a report if it does not exist."""
+    """Create the folder if it does not exist, and see whether it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except FileExistsError:
         raise InputError(f"{folder} is a file; give the name of a folder.") from None
-    _require_writable(folder, folder)
-
-
-def _require_writable(folder: Path, what: Path) -> None:
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        error.filename = str(what)
+        error.filename = str(folder)
         raise
 
 
@@ -185,10 +180,10 @@ def show(trajectory: "Trajectory", flags: OutputFlags) -> list[str]:
     if flags.out is not None:
         trajectory.save(flags.out)
     if flags.plot is not None:
-        from tutelage.plot import plot_trajectory, save_figure
+        from tutelage.plot import save_figure
 
-        save_figure(plot_trajectory(trajectory), flags.plot)
+        save_figure(trajectory.plot(), flags.plot)
     files = [str(path) for path in (flags.out, flags.plot) if path is not None]
-    if flags.talks and files:
+    if flags.talks:
         print_field("wrote", files)
     return files

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 MOST_VALUES = 10**6
-RANGE = ("from", "to", "count", "log")
 sweep = App(name="sweep")
 
 
@@ -177,9 +176,11 @@ def _values(name: str, values: object) -> "object | np.ndarray":
     if not isinstance(values, dict):
         return values
     for key in values:
-        checks.known(f"a name in the range of {name}", key, RANGE)
+        checks.known(f"a name in the range of {name}", key, ("from", "to", "count", "log"))
     log = checks.as_flag(f"log in the range of {name}", values.get("log", False))
     required = (checks.require_positive,) if log else ()
-    ends = [float(checks.as_number(f"{key} in the range of {name}", values.get(key), *required)) for key in ("from", "to")]
+    first, last = (
+        float(checks.as_number(f"{key} in the range of {name}", values.get(key), *required)) for key in ("from", "to")
+    )
     count = checks.as_count(f"count in the range of {name}", values.get("count"), least=2, most=MOST_VALUES)
-    return np.geomspace(*ends, count) if log else np.linspace(*ends, count)
+    return np.geomspace(first, last, count) if log else np.linspace(first, last, count)

@@ -2,11 +2,10 @@
 
 An executor is this process, processes next to it, or a Dask cluster. All have one signature and give the same numbers:
 
-    execute(compute, tasks, notice) -> (task, chunk), as they are finished
+    execute(compute, waiting, notice) -> (task, its chunk or a WorkerLost), as they are finished
 
-compute: a function of a module, from a task to its chunk. notice: called with a sentence for the user. A task that is lost
-with its worker is given out again, TRIES times in all; an error of the computation itself is not tried again. Either way, a
-task that fails gives a chunk without numbers, whose `failure` says why.
+compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. notice: called
+with a sentence for the user. An error of the computation itself is not tried again; it gives a chunk without numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import signal
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
     from distributed.deploy import Cluster
 
 NAMES = ("serial", "processes", "dask", "slurm")
-# Workers that a task may lose before it counts as failed. A scheduler that is there already tries several times itself; when it
-# gives up we try once more, for it blames all tasks that waited for that worker.
-TRIES, TRIES_ELSEWHERE = 3, 2
+TRIES = 3  # workers that a task may lose before it counts as failed
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 SECONDS_BETWEEN_TICKS = 1.0
@@ -50,9 +47,8 @@ MOST_SHOWN = 5  # different errors; all are kept with their points
 Compute = Callable[[Task], Chunk]
 Notice = Callable[[str], None]
 Keep = Callable[[Task, Chunk], None]
-Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
-Execute = Callable[[Compute, Iterable[Task], Notice], Results]
-Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
+Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # closed when nobody waits for the rest
+Execute = Callable[[Compute, deque[Task], Notice], Found]
 
 
 class Progress:
@@ -142,15 +138,23 @@ def execute_all(
     """Compute these tasks of a sweep of so many points, keep each chunk as it comes, and announce it when it is kept."""
     if not tasks:
         return
+    waiting, losses = deque(tasks), Counter[int]()
     before = points - sum(len(task.points) for task in tasks)
-    found = execute(compute, tasks, progress.notice)
+    found = execute(compute, waiting, progress.notice)
     with progress.over(points, before), closing(found), ThreadPoolExecutor(1) as saver:
-        for task, chunk in found:
-            saver.submit(keep, task, chunk).result()  # Ctrl-C does not reach another thread: it comes when this is kept
-            progress.done(task, chunk)
-
-
-# The executors.
+        for task, result in found:
+            if isinstance(result, WorkerLost):
+                losses[task.index] += 1
+                if losses[task.index] < TRIES:
+                    progress.notice(f"a worker {result} during chunk {task.index}, which is given to another.")
+                    waiting.append(task)
+                    continue
+                lost = f"lost with its workers {TRIES} times (the last one {result}; out of memory?)"
+                result = without_numbers(task, lost)
+            elif isinstance(result, BaseException):
+                raise result
+            saver.submit(keep, task, result).result()  # Ctrl-C does not reach another thread: it comes when this is kept
+            progress.done(task, result)
 
 
 def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, object] | None = None) -> Execute:
@@ -175,26 +179,21 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     return partial(dask, name, workers, dict(cluster or {}))
 
 
-def serial(compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+def serial(compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
-    for task in tasks:
+    for task in waiting:
         yield task, attempt(compute, task)
 
 
-def processes(workers: int | None, compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+def processes(workers: int | None, compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
-    waiting = deque(tasks)
-    found = results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
-    lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
-    yield from _with_retries(found, waiting, TRIES, lost, notice)
+    return results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
 
 
 def dask(
-    where: str, workers: int | None, options: dict[str, Any], compute: Compute, tasks: Iterable[Task], notice: Notice
-) -> Results:
+    where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task], notice: Notice
+) -> Found:
     """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
-    waiting, tries = deque(tasks), TRIES if where in NAMES else TRIES_ELSEWHERE
-    lost = "lost with its workers again and again (out of memory?)"
     with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
         try:
             client = _dask("distributed", where).Client(**place, timeout=SECONDS_TO_CONNECT, set_as_default=False)
@@ -206,28 +205,10 @@ def dask(
                     client.wait_for_workers(1, timeout=SECONDS_TO_START)
                 elif not client.ncores():
                     notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
-                yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
+                yield from _dask_results(client, compute, waiting)
             except (CancelledError, OSError):
                 ended = "the Dask scheduler has ended or has no workers; finished work is saved."
                 raise InputError(f"{ended} Start them and run the sweep again to resume.") from None
-
-
-def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
-    """Give the tasks that were lost with their workers back to `waiting`; after so many tries they have failed."""
-    losses: Counter[int] = Counter()
-    with closing(found):
-        for task, result in found:
-            if not isinstance(result, BaseException):
-                yield task, result
-                continue
-            if not isinstance(result, WorkerLost):
-                raise result
-            losses[task.index] += 1
-            if losses[task.index] == tries:
-                yield task, without_numbers(task, lost.format(how=result))
-            else:
-                notice(f"a worker {result} during chunk {task.index}, which is given to another.")
-                waiting.append(task)
 
 
 def attempt(compute: Compute, task: Task, version: str | None = None) -> Chunk:

@@ -251,9 +251,6 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
         raise InputError(f"{what} Fix that and run it again to go on.") from error
 
 
-# One writer per folder.
-
-
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Inside, no other process writes to the folder; if one does, a message says which."""
@@ -269,8 +266,8 @@ def only_writer(folder: Path) -> Iterator[None]:
             raise InputError(refused) from error
         message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
         warnings.warn(message, TutelageWarning, stacklevel=4)
-    writer = {"pid": os.getpid(), "host": socket.gethostname()}
-    writer["since"] = datetime.now().astimezone().isoformat(" ", "seconds")
+    since = datetime.now().astimezone().isoformat(" ", "seconds")
+    writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     try:
         with suppress(OSError):  # a full disk is reported where it matters
             write_bytes(folder / WRITER, json.dumps(writer).encode())
@@ -295,8 +292,8 @@ def writer_of(folder: Path) -> str | None:
 
 
 def _lock(folder: Path) -> FileLock:
-    """It follows no link and leaves the content alone, so that it harms no file that somebody has put there."""
-    return FileLock(folder / LOCK, fallback_to_soft=False)  # a soft one outlives its process and blocks the next run
+    """A lock that follows no link and leaves the content alone. A soft one would outlive its process and block the next run."""
+    return FileLock(folder / LOCK, fallback_to_soft=False)
 
 
 def _writer(folder: Path) -> str:

@@ -414,7 +414,7 @@ def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, l
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
         if callable(one):
             across, value, words = dims[1], one, one.__name__
-        elif one in BOUNDARIES:
+        elif isinstance(one, str) and one in BOUNDARIES:
             axis, words = BOUNDARIES[one]
             words += f": $\\epsilon_g={level:g}$" if one == "noise_floor" and level is not None else ""
             across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
