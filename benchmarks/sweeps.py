@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measure import best_of, record
-from tutelage.sweeps.run import run, serial
-from tutelage.sweeps.store import Chunk, Store, Task, encode, name_of
+from tutelage.sweeps.run import Progress, run, serial
+from tutelage.sweeps.store import Chunk, Store, Task
 
 CHUNKS, POINTS = 2_000, 500  # a million points
 OPENED = 50  # by the baseline, which is extrapolated
@@ -34,19 +34,16 @@ def million_points() -> None:
     """A sweep that lacks one of its chunks; baseline: opening every chunk with xarray."""
     with tempfile.TemporaryDirectory() as folder:
         work, store = tasks(CHUNKS), store_of(folder, CHUNKS)
-        for task in work[1:]:
-            chunk = compute(task)
-            data = encode(task, chunk, store.key)
-            (store.folder / "chunks" / name_of(task, chunk, data, store.key)).write_bytes(data)
+        run(store, compute, work[1:], serial, Progress())
         some = sorted((store.folder / "chunks").iterdir())[:OPENED]
         opening, _ = best_of(lambda: [xr.open_dataset(path).close() for path in some], 1)
         opening *= CHUNKS / OPENED
         name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
-        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
+        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1)
         record(f"{name}: resumed, all hashes checked", resumed, opening, note=f"{report.computed} chunk computed")
         listed, status = best_of(lambda: Store(store.folder).status(), 3)
         record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
-        again, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
+        again, report = best_of(lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1)
         record(f"{name}: nothing left to do, all hashes checked", again, opening, note=f"{report.computed} chunks computed")
 
 
@@ -56,7 +53,7 @@ def keeping() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, work = store_of(folder, chunks), tasks(chunks)
         begin = time.perf_counter()
-        run(store, work, compute, serial)
+        run(store, compute, work, serial, Progress())
         record(f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks)
 
 

@@ -1,8 +1,5 @@
-"""Writing files so that a reader never sees half of one: whatever is written, it is complete or not there.
-
-A file is made in memory and then written in one go (`write_bytes`). On a full disk, libraries that write by themselves leave
-parts behind, and HDF5 ends the process.
-"""
+"""Writing files so that a reader never sees half of one. On a full disk, libraries that write by themselves leave parts behind,
+and HDF5 ends the process; so a file is made in memory and then written in one go (`write_bytes`)."""
 
 import os
 import re
@@ -24,14 +21,11 @@ def require_place(path: Path) -> Path:
 
 
 def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
-    """Put these bytes under this name, all of them or (with an OSError) none.
-
-    durable: it also survives a loss of power: its bytes are on the disk before its name is, and the name before we go on.
-    """
+    """Put these bytes under this name, all of them or (with an OSError) none. durable: they also survive a loss of power."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # `is_unfinished` knows it
     try:
         temporary.write_bytes(data)
-        if durable:
+        if durable:  # the bytes are on the disk before the name is, and the name before we go on
             _to_disk(temporary)
         os.replace(temporary, path)
         if durable and os.name == "posix":  # elsewhere a folder cannot be opened

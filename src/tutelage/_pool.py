@@ -1,11 +1,8 @@
 """Processes that compute for this one: sweeps, the explorer and the figures of papers share them.
 
 A `Worker` is a pool of pebble's with one process. Workers share no channel: a process that is killed in the middle of a
-message (the system is out of memory) takes nothing of the others with it, and it is known which task it had. A worker
-
-- does not run the user's script again, as processes of `multiprocessing` do;
-- never gets the Ctrl-C of the terminal: it is for this process, which ends its workers;
-- ends with this process, however this one ends.
+message (the system is out of memory) takes nothing of the others with it, and it is known which task it had. A worker never
+gets the Ctrl-C of the terminal, and it ends with this process, however this one ends.
 """
 
 import multiprocessing
@@ -46,17 +43,15 @@ def one_core() -> dict[str, str]:
 
 
 class Child(_SPAWN.Process):
-    """A process that ends with this one. environment: set in it before anything is imported."""
+    """A process that does not run the user's script again, as those of `multiprocessing` do, nor gets Ctrl-C."""
 
-    def __init__(self, *args: Any, environment: Mapping[str, str] | None = None, **options: Any):
-        super().__init__(*args, **options)
-        self.environment = dict(environment or {})
+    terminate = _SPAWN.Process.kill  # a compilation hears no request to stop: pebble would wait for three seconds
 
     def start(self) -> None:
         with _STARTING:
             script, masks = sys.modules["__main__"], hasattr(signal, "pthread_sigmask")
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()  # inherited
-            sys.modules["__main__"] = ModuleType("__main__")  # else `multiprocessing` runs the user's script again
+            sys.modules["__main__"] = ModuleType("__main__")
             try:
                 super().start()
             finally:
@@ -64,42 +59,44 @@ class Child(_SPAWN.Process):
                 if masks:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def run(self) -> None:
-        os.environ.update(self.environment)
-        threading.Thread(target=_leave_with_parent, daemon=True).start()
-        super().run()
+
+def begin(environment: Mapping[str, str], prepare: Callable[[], None] | None = None) -> None:
+    """What a child does first: it takes this environment, and from now on ends with its parent."""
+    os.environ.update(environment)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    if prepare is not None:
+        prepare()
 
 
-class _KilledChild(Child):
-    """A compilation hears no request to stop, so that pebble's would cost three seconds each."""
-
-    terminate = Child.kill
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 class _Context(type(_SPAWN)):
     """What pebble starts processes with; it remembers the newest."""
 
-    def __init__(self, environment: Mapping[str, str]):
-        super().__init__()
-        self.environment, self.process = environment, Child()
+    process = Child()
 
-    def Process(self, *args: object, **options: object) -> Child:  # type: ignore[override]
-        self.process = _KilledChild(*args, environment=self.environment, **options)
+    def Process(self, *args: Any, **options: Any) -> Child:  # type: ignore[override]
+        self.process = Child(*args, **options)
         return self.process
 
 
 class Worker:
-    """One process for one task at a time, started now. prepare: called in it before the first task.
+    """One process for one task at a time, started now; `ready` is done when it can begin. prepare: called before the first.
 
-    `ready` is done when it can begin. The future of a task can be canceled at any time, and ends the process if it works on
-    that task already; so does a timeout. Another process follows. If a process ends by itself, discard the worker (`end`).
+    The future of a task can be canceled at any time, and ends the process if it works on that task already; so does a
+    timeout. Another process follows. If a process ends by itself, discard the worker (`end`).
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None, prepare: Callable[[], None] | None = None):
         from pebble import ProcessPool
 
-        self._context = _Context(environment or {})
-        self._pool = ProcessPool(1, initializer=prepare, context=self._context)
+        self._context = _Context()
+        self._pool = ProcessPool(1, initializer=begin, initargs=(environment or {}, prepare), context=self._context)
         self.ready = self.submit(int)  # nothing to do
 
     def submit(self, function: Callable, *args: object, timeout: float | None = None) -> Future:
@@ -174,10 +171,3 @@ def end_all(workers: Sequence[Worker]) -> None:
         worker._pool.stop()
     for worker in workers:
         worker.end()
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

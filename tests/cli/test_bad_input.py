@@ -37,10 +37,8 @@ LINES = {
     "solve .": "Is a directory",
     "solve a.toml b.toml": "b.toml",
     "solve --lrr 1": "Did you mean --lr?",
-    "solve --learning-rate 1": "Did you mean --lr?",
-    "compare --end=3": "Did you mean --times?",
-    "simulate --solver stiff": "tutelage simulate has no option --solver.",
-    "sweep stats x": "unexpected argument 'x'; see 'tutelage sweep --help'.",
+    "simulate --solver stiff": "See 'tutelage simulate --help'.",
+    "sweep stats x": "unexpected argument 'x'. See 'tutelage sweep --help'.",
     "sweep --out": "--out",
     "solve --lr": "--lr",
     "solve --lr fast": "fast",
@@ -86,7 +84,7 @@ LINES = {
     "solve --plot absent/x.png": "absent",
     "solve --plot taken.png": "folder",
     "solve --out taken.nc": "folder",
-    "solve --out /proc/x.nc": "/proc/x.nc",
+    "solve --out /proc/x.nc": "/proc cannot be written",
 }
 
 

@@ -90,7 +90,7 @@ BAD = {
     FILE.replace("from = 0.1", "from = 0.0"): "positive",
     FILE.replace("count = 3", "count = 1"): "count",
     FILE.replace("[0.3, 9.0]", "0.3"): "list of values",
-    FILE.replace("[0.3, 9.0]", "[]"): "no values",
+    FILE.replace("[0.3, 9.0]", "[]"): "at least one",
     FILE.replace('"final_error"', '"finalerror"'): "The nearest is 'final_error'",
     FILE.replace("R = [[0.2]]\n", ""): "lacks R",
     FILE.replace("R = [[0.2]]", "R = [['a']]"): "R",

@@ -1,5 +1,6 @@
 """Small sweeps that several tests share, and a user's own measures."""
 
+import jax.numpy as jnp
 import numpy as np
 
 import tutelage as tu
@@ -49,3 +50,8 @@ def three(problem, start, runs):
 def status(problem):
     """Its name is that of a variable which every sweep has."""
     return 0.0
+
+
+def cauchy(u):
+    """A quantile function of noise without a variance."""
+    return jnp.tan(jnp.pi * (u - 0.5))

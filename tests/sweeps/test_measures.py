@@ -7,7 +7,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tests.sweeps.questions import PROBLEM, START, moody, ratio, spec_of, three
+from tests.sweeps.questions import PROBLEM, START, cauchy, moody, ratio, spec_of, three
 from tutelage.sweeps import compute as compute_module
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import AS_NUMBER, LABELS, TABLE, analyses, resolve, simulation_seed
@@ -211,6 +211,14 @@ def test_warnings_of_solve_are_notes():
     assert "eta lam_max / N" not in swept.notes[0]
     assert "eta lam_max / N is 0.25" in swept.notes[1]
     assert "2 with a note" in str(swept)
+
+
+def test_a_point_that_solve_refuses_fails():
+    """Squared loss has no theory under label noise of infinite variance."""
+    one = tu.Network(1, "linear")
+    problem = tu.Problem(one, one, noise=cauchy)
+    swept = tu.sweep(problem, {"lr": [0.1]}, "final_error", times=1.0, executor="serial")
+    assert "infinite variance" in swept.failures[0]
 
 
 @pytest.mark.full

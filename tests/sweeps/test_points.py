@@ -74,7 +74,7 @@ def test_values_become_plain():
         ({"hidden": [1, 2]}, None, "say which, as 'student.hidden'"),
         ({"lr": [0.1], "sgd.lr": [0.2]}, None, "the same"),
         ({"lr": 0.1}, None, "list of values"),
-        ({"lr": []}, None, "no values"),
+        ({"lr": []}, None, "at least one"),
         ({"lr": [0.1, 0.2, 0.1]}, None, "twice"),
         ({"lr": [0.1, -0.2]}, None, "lr the value -0.2: .*positive"),
         ({"student.activation": ["erf", "eerf"]}, None, "'eerf'"),

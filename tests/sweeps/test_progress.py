@@ -11,6 +11,7 @@ from tutelage.sweeps.run import Progress
 
 
 def sweep(folder, progress=None, **payload):
+    progress = progress or Progress()
     return run(toys.store(folder, 6), toys.tasks(6, **payload), toys.numbers, "serial", progress=progress)
 
 

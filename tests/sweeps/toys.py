@@ -74,7 +74,8 @@ def store(folder: Path, count: int) -> Store:
 
 def run(store: Store, tasks: list[Task], compute, name: str, *, workers=None, cluster=None, **options) -> run_module.Report:
     """On the executor of this name."""
-    return run_module.run(store, tasks, compute, run_module.executor_of(name, workers, cluster), **options)
+    options.setdefault("progress", run_module.Progress())
+    return run_module.run(store, compute, tasks, run_module.executor_of(name, workers, cluster), **options)
 
 
 def begun(log: Path) -> list[int]:

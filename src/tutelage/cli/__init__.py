@@ -1,8 +1,4 @@
-"""The command line: `tutelage solve` and the other commands.
-
-A command reads flags and a problem file (request.py), calls the library, and prints a table or JSON (report.py). Nothing here
-is imported by the library, and JAX is imported only when a command starts to compute.
-"""
+"""The command line: a command reads flags and a problem file (request.py), calls the library, and prints (report.py)."""
 
 from tutelage.cli.app import main
 

@@ -1,7 +1,4 @@
-"""The commands on one problem: `tutelage solve`, `simulate` and `compare`; and `tutelage explore`.
-
-The library is imported when a command runs: first the cache of compiled programs is set up, then JAX is loaded.
-"""
+"""`tutelage solve`, `simulate`, `compare` and `explore`. The library is imported when a command runs, after JAX is set up."""
 
 import sys
 from contextlib import nullcontext
@@ -112,8 +109,7 @@ def compare(
     """Compare the theory with simulated networks and save a figure and an HTML report.
 
     Solves a problem in the limit of large N, simulates finite networks from the same initial condition, and compares them at
-    every time. Without a file, a student of three erf units learns from a teacher of three erf units. Flags override the
-    file. --seed is also the seed of the runs.
+    every time. Problem and flags are those of tutelage solve. --seed is also the seed of the runs.
 
     Parameters
     ----------
@@ -209,16 +205,14 @@ def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
     import numpy as np
 
+    from tutelage.trajectory import Trajectory
+
     asked, whole = dict(runs.settings)["runs"], np.flatnonzero(runs.status_code != Status.INTERRUPTED)
     if whole.size == asked:
         return runs, ""
     if whole.size == 0:
         raise KeyboardInterrupt
-    kept = replace(
-        runs,
-        variables={name: values[whole] for name, values in runs.variables.items()},
-        **{name: getattr(runs, name)[whole] for name in ("error", "loss", "status_code", "end_time", "steps")},
-        T=runs.T if runs.T is None or runs.T.ndim == 2 else runs.T[whole],  # None if the teachers drift
-        settings=tuple((dict(runs.settings) | {"runs": int(whole.size)}).items()),
-    )
+    kept = Trajectory.from_dataset(runs.to_dataset().isel(run=whole))
+    settings = tuple((dict(runs.settings) | {"runs": int(whole.size)}).items())
+    kept = replace(kept, problem=runs.problem, start=runs.start, settings=settings)
     return kept, f"interrupted: {whole.size} of {asked} runs are complete; the others are left out."

@@ -1,30 +1,26 @@
 """What a command does to its process: JAX's settings before it starts, Ctrl-C, notes of the library, a sign of life.
 
-JAX's own cache keeps the compiled programs, so that a second `tutelage solve` of a shape does not compile. It keeps only
-programs without callbacks into Python, such as Equinox's run-time errors, unless these are turned into NaN; `solve` reads the
-solver's result code in either mode. A library should not choose a folder or compiler options for its user: only the command
-line does. TUTELAGE_CACHE=0 turns the cache off.
+JAX's cache keeps the compiled programs, so that a second `tutelage solve` of a shape does not compile; TUTELAGE_CACHE=0 turns
+it off. It keeps only programs without callbacks into Python, so that Equinox's run-time errors are turned into NaN; `solve`
+reads the solver's result code in either mode. A library should not choose a folder or compiler options: only the commands do.
 
 On a CPU, XLA runs a small loop as one kernel; raising that limit makes a solve of few units faster. XLA's newer emitters of
 fused loops compile for 40% longer without a gain here. An option that XLA does not know ends the process, so these are set
 for known versions only, and never where XLA_FLAGS holds others.
-
-Ctrl-C can arrive inside JAX's callbacks: some swallow it and compute on, others are left in a state that crashes the process
-at its exit. While nothing is being written there is nothing to clean up, so we leave.
 """
 
 import os
 import signal
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from tutelage._files import is_private
+from tutelage.errors import TutelageWarning
 
 WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=65536"
 OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
@@ -40,12 +36,10 @@ def keep_compiled_programs() -> None:
     _set_flags(WHOLE_LOOPS, OLDER_EMITTERS)
     if os.environ.get("TUTELAGE_CACHE", "1") == "0" or "jax" in sys.modules:
         return
-    folder = _writable_folder()
-    if folder is None:
-        return
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    os.environ.setdefault("EQX_ON_ERROR", "nan")
+    if folder := _writable_folder():
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("EQX_ON_ERROR", "nan")
 
 
 def compile_quickly() -> None:
@@ -78,10 +72,10 @@ def _writable_folder() -> Path | None:
 
 @contextmanager
 def leave_on_interrupt() -> Iterator[None]:
-    """Inside, Ctrl-C ends the process at once, with one line and exit code 130. Use it where no file is open."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Inside, Ctrl-C ends the process at once, with one line and exit code 130. Use it where no file is open.
+
+    JAX's callbacks may swallow a KeyboardInterrupt and compute on, or crash the process at its exit.
+    """
 
     def leave(*_: object) -> None:
         if sys.stderr.isatty():
@@ -99,8 +93,6 @@ def leave_on_interrupt() -> Iterator[None]:
 @contextmanager
 def notes(*silent: type[Warning]) -> Iterator[None]:
     """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
-    from tutelage.errors import TutelageWarning
-
     with warnings.catch_warnings():
         warnings.simplefilter("always", TutelageWarning)
         for kind in silent:
@@ -117,29 +109,10 @@ def notes(*silent: type[Warning]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """On a terminal, a moving bar with the elapsed time once this has taken two seconds; gone when it is done.
-
-    It shows no percentage: that takes calls from the compiled program, which then could not be cached.
-    """
+def working(what: str) -> AbstractContextManager[object]:
+    """On a terminal, a spinner until this is done. A percentage takes calls from the compiled program, which prevent caching."""
     if not sys.stderr.isatty():
-        yield
-        return
+        return nullcontext()
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from tutelage.progress import SILENT_SECONDS
-
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(what, total=None)
-    timer = threading.Timer(SILENT_SECONDS, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
+    return Console(stderr=True).status(what)

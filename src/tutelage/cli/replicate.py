@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -68,8 +68,7 @@ def replicate(
 
     report.check_folder(out)
     results, console = [], report.plain_console()
-    wanted = {"png": True, "svg": all_ or format_ == "svg", "pdf": format_ == "pdf"}  # the gallery holds SVG
-    formats = tuple(ending for ending, asked in wanted.items() if asked)
+    formats = tuple(dict.fromkeys(filter(None, ("png", "svg" if all_ else None, format_))))  # the gallery holds SVG
     ways = {"around": _computing, "waiting": working, "inside": _with_notes}
     for result in run_all(chosen, out, quick=quick, formats=formats, workers=workers, **ways):
         results.append(result)
@@ -139,7 +138,5 @@ def _computing(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _with_notes(name: str) -> Iterator[None]:
-    with notes():
-        yield
+def _with_notes(_: str) -> AbstractContextManager[None]:
+    return notes()

@@ -1,7 +1,6 @@
-"""Results of a command: tables for people, JSON for programs, and files.
+"""Results of a command: tables for people, JSON for programs, and files, whose places are checked before the computation.
 
-Files that could not be written are found before the computation. What the disk refuses later is an OSError that names the
-file; app.py turns it into one message. Nothing here imports NumPy or JAX before there is a result.
+Nothing here imports NumPy or JAX before there is a result.
 """
 
 import json
@@ -77,13 +76,8 @@ def print_curve(trajectory: "Trajectory") -> None:
 
 def print_field(name: str, lines: list[str]) -> None:
     """Print a name, and next to it one or several lines."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=8)
     for i, line in enumerate(lines):
-        table.add_row("" if i else name, line)
-    plain_console().print(table)
+        print(f"{'' if i else name:<8}  {line}")
 
 
 def plain_console() -> "Console":
@@ -151,25 +145,19 @@ def check_outputs(flags: OutputFlags) -> None:
         from tutelage.plot import check_figure_path
 
         check_figure_path(flags.plot)
-    for path in (flags.out, flags.plot):
-        if path is not None:
-            _require_writable(require_place(path).parent, path)
+    for path in filter(None, (flags.out, flags.plot)):
+        check_folder(require_place(path).parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Create the folder of a report if it does not exist."""
+    """Create the folder if it does not exist, and see whether it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except FileExistsError:
         raise InputError(f"{folder} is a file; give the name of a folder.") from None
-    _require_writable(folder, folder)
-
-
-def _require_writable(folder: Path, what: Path) -> None:
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        error.filename = str(what)
+        error.filename = str(folder)
         raise
 
 
@@ -192,10 +180,10 @@ def show(trajectory: "Trajectory", flags: OutputFlags) -> list[str]:
     if flags.out is not None:
         trajectory.save(flags.out)
     if flags.plot is not None:
-        from tutelage.plot import plot_trajectory, save_figure
+        from tutelage.plot import save_figure
 
-        save_figure(plot_trajectory(trajectory), flags.plot)
+        save_figure(trajectory.plot(), flags.plot)
     files = [str(path) for path in (flags.out, flags.plot) if path is not None]
-    if flags.talks and files:
+    if flags.talks:
         print_field("wrote", files)
     return files

@@ -1,13 +1,8 @@
 """What a command is asked: flags, and a problem file that they override, as arguments of the library.
 
-The file is TOML: what `Problem.to_toml` writes, and two optional tables.
-
-    [start]   dim, scale, seed (random weights)    or R, Q, T, readout, bias (overlaps; dim if they belong to one)
-              kind = "asymmetric", dim
-    [times]   end, points, log
-
-A flag that is None means: as in the file, else the default that the help names. A new flag of a problem is a field of
-`ProblemFlags` and an entry of `ProblemFlags.applied_to`. Whatever is wrong with a file ends in one message.
+The file is what `Problem.to_toml` writes, with two optional tables: [start] (dim, scale, seed; or R, Q, T, readout, bias and
+dim; or kind = "asymmetric" and dim) and [times] (end, points, log). A flag that is None means: as in the file, else the default
+that the help names. A new flag of a problem is a field of `ProblemFlags` and an entry of `ProblemFlags.applied_to`.
 """
 
 from collections.abc import Sequence
@@ -93,9 +88,9 @@ class ProblemFlags:
 
     def applied_to(self, tables: "Table", alone: bool) -> "Table":
         """The tables of a problem with these flags written into them. alone: there is no file."""
-        teacher_activation = self.teacher_activation or (self.activation if alone else None)
         student = given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout)
-        teacher = given(hidden=self.teacher_units, activation=teacher_activation)
+        like_student = self.activation if alone else None
+        teacher = given(hidden=self.teacher_units, activation=self.teacher_activation or like_student)
         changes = {
             "student": student | given(outputs=self.outputs),
             "teacher": teacher | given(outputs=self.outputs),
@@ -214,8 +209,7 @@ def read_request(
 ) -> Request:
     """Read, merge and check the problem file and the flags.
 
-    finite: for simulations. They begin asymmetric unless something else is asked for, N is always known, and a seed next to
-    overlaps is that of the runs.
+    finite: for simulations, which begin asymmetric by default, at a known N; a seed next to overlaps is that of the runs.
     """
     from tutelage import Problem
     from tutelage.problem.start import OVERLAPS, start_from_table

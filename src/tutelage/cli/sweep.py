@@ -2,13 +2,10 @@
 
 A sweep is a TOML file: a problem file, and in addition what changes and what is measured.
 
-    measure = ["final_error", "noise_floor"]          starts, runs, seed, gradient_flow, rtol, solver, points_per_chunk
-    [over]                                            lr = [0.1, 0.2]
+    measure = ["final_error", "noise_floor"]          and what else OPTIONS names
+    [over]                                            lr = [0.1, 0.2]; or [[points]], one by one
     noise = { from = 0.0, to = 1.0, count = 11 }      even values; log = true: evenly spaced in the logarithm
-    [[points]]                                        or points one by one
-    [start]   dim, scale; or R, Q, T, ...; or kind = "asymmetric"
-    [times]   end, points, log
-    [cluster] for --executor slurm: queue, account, walltime, memory, ...
+    [start], [times], [cluster]                       the last for --executor slurm: queue, account, walltime, memory, ...
 """
 
 from collections.abc import Sequence
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 MOST_VALUES = 10**6
-RANGE = ("from", "to", "count", "log")
 sweep = App(name="sweep")
 
 
@@ -94,8 +90,7 @@ def sweep_file(
 
         check_figure_path(output.plot)
     elif output.boundary or output.level is not None:
-        flag = "--boundary" if output.boundary else "--level"
-        raise InputError(f"{flag} is given without --plot; say where to draw it.")
+        raise InputError("--boundary or --level is given without --plot; say where to draw it.")
     folder = output.out or Path("output") / spec.stem
     from tutelage import sweep as compute_sweep
 
@@ -119,10 +114,8 @@ def sweep_file(
 
 def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
-    measured = {
-        name: {"dims": list(result[name].dims), "least": least, "most": most, "missing": missing}
-        for name, (least, most, missing) in result.ranges().items()
-    }
+    ranges = {name: dict(zip(("least", "most", "missing"), found, strict=True)) for name, found in result.ranges().items()}
+    measured = {name: {"dims": list(result[name].dims)} | found for name, found in ranges.items()}
     asked = {"folder": str(result.folder), "points": result.spec.count, "axes": result.spec.over, "measures": measured}
     found = {name: getattr(result, name) for name in ("diverged", "notes", "failures")}
     return asked | found | {name: getattr(result.report, name) for name in ("computed", "kept", "notices")}
@@ -147,10 +140,7 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
 
 
 def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, Table, Table]":
-    """The problem, the arguments of `sweep`, and the options of a cluster, all names of ours checked.
-
-    imports: modules whose functions the file may name.
-    """
+    """The problem, the arguments of `sweep`, and the options of a cluster. imports: modules whose functions it may name."""
     from tutelage import Problem
     from tutelage.problem.serialize import imported, paths_in
     from tutelage.times import times_from_table
@@ -186,14 +176,11 @@ def _values(name: str, values: object) -> "object | np.ndarray":
     if not isinstance(values, dict):
         return values
     for key in values:
-        checks.known(f"a name in the range of {name}", key, RANGE)
-    missing = [key for key in ("from", "to", "count") if key not in values]
-    if missing:
-        raise InputError(f"the range of {name} lacks {missing[0]}; say {{ from = 0.1, to = 1.0, count = 10 }}.")
-    first, last = (float(checks.as_array(f"{key} in the range of {name}", values[key])) for key in ("from", "to"))
-    count = checks.as_count(f"count in the range of {name}", values["count"], least=2, most=MOST_VALUES)
-    if not checks.as_flag(f"log in the range of {name}", values.get("log", False)):
-        return np.linspace(first, last, count)
-    if first <= 0 or last <= 0:
-        raise InputError(f"the range of {name} is from {first:g} to {last:g} with log = true; both must be positive.")
-    return np.geomspace(first, last, count)
+        checks.known(f"a name in the range of {name}", key, ("from", "to", "count", "log"))
+    log = checks.as_flag(f"log in the range of {name}", values.get("log", False))
+    required = (checks.require_positive,) if log else ()
+    first, last = (
+        float(checks.as_number(f"{key} in the range of {name}", values.get(key), *required)) for key in ("from", "to")
+    )
+    count = checks.as_count(f"count in the range of {name}", values.get("count"), least=2, most=MOST_VALUES)
+    return np.geomspace(first, last, count) if log else np.linspace(first, last, count)

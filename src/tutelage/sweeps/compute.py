@@ -1,25 +1,24 @@
 """One chunk: from plain data to numbers, the same wherever it is computed.
 
-The theory of all points is one batched solve for each shape, its numbers as data. The measures then read each point. Where
-an analysis has no result its message is kept in `note`. A point that cannot be computed at all has a `failure`, and the
-others go on. On a CPU, LANES members are solved side by side in one vectorized loop that lasts as long as its slowest
-member; neighbors of a sweep take about equally many steps. On a GPU the whole chunk goes together.
+The theory of all points is one batched solve for each shape. The measures then read each point. Where an analysis has no
+result its message is kept in `note`; a point that cannot be computed has a `failure`, and the others go on. On a CPU, LANES
+members are solved in one vectorized loop that lasts as long as its slowest member; on a GPU, the whole chunk.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import jax
 import numpy as np
 
-from tutelage._solve import assemble, limit_warning, side_by_side, symmetry_warning
+from tutelage._solve import assemble, prepare, side_by_side
 from tutelage._types import ArrayLike, Table
-from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import Options, choose, tolerances
 from tutelage.moments import moments_for
-from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
@@ -58,6 +57,16 @@ class _Found:
         """A failure or a note of a point."""
         self.sentences[name][place][sentence.rstrip(".")] = None
 
+    @contextmanager
+    def errors(self, places: Iterable[int], measure: str = "") -> Iterator[None]:
+        """Inside, an error is the failure of these points, not that of the sweep; of a measure without a result, a note."""
+        try:
+            yield
+        except Exception as error:
+            kind = "note" if measure and isinstance(error, InputError) else "failure"
+            for place in places:
+                self.say(kind, place, f"{measure}: {message_of(error)}" if measure else message_of(error))
+
     def ask(self, measure: Measure, cases: Cases) -> None:
         """One measure at every point; of the problem alone, once for all starts."""
         found: dict[str, dict[Member, np.ndarray]] = {name: {} for name in measure.dims}
@@ -65,13 +74,9 @@ class _Found:
         for (place, i), case in cases.items():
             if i and not per_start:
                 continue
-            try:
+            with self.errors([place], measure.name):
                 for name, value in measure.values(case).items():
                     found.setdefault(name, {})[place, i] = np.asarray(value, dtype=float)
-            except InputError as refusal:
-                self.say("note", place, f"{measure.name}: {message_of(refusal)}")
-            except Exception as error:  # such as one of a user's function: it is this point's failure, not the sweep's
-                self.say("failure", place, f"{measure.name}: {message_of(error)}")
         for name, values in found.items():
             self.put(name, values, measure.dims.get(name, ()), per_start)
 
@@ -93,18 +98,16 @@ def _cases(found: _Found, points: list[Table], numbers: tuple[int, ...], needs: 
     """Every point with each of its starts, solved where that is needed; those that fail are left out."""
     spec, cases = found.spec, {}
     options = {"times": np.array(spec.times), "runs": spec.runs, "keep": "fields", "workers": 1}
+    count = 0 if needs == {"problem"} else found.starts
     for place, point in enumerate(points):
-        try:
-            problem, count = spec.problem_at(point), 0 if needs == {"problem"} else found.starts
+        with found.errors([place]):
+            problem = spec.problem_at(point)
             starts = [spec.start_at(problem, point, i) for i in range(count)]
             for start in starts:
                 start.blocks(problem)  # refuses a start that does not fit
-        except Exception as error:
-            found.say("failure", place, message_of(error))
-            continue
-        for i, start in enumerate(starts or [None] * found.starts):
-            run = partial(simulate, problem, start, seed=simulation_seed(spec.seed, numbers[place], i), **options)
-            cases[place, i] = Case(problem, start, run, spec.gradient_flow)
+            for i, start in enumerate(starts or [None]):
+                run = partial(simulate, problem, start, seed=simulation_seed(spec.seed, numbers[place], i), **options)
+                cases[place, i] = Case(problem, start, run, spec.gradient_flow)
     if needs & {"end", "curve"}:
         _solve(found, cases, np.array(spec.times if "curve" in needs else spec.times[-1:]))
         cases = {member: case for member, case in cases.items() if case.trajectory is not None}
@@ -115,24 +118,16 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
     """Give the cases their trajectories, as `solve` does, and note how they ended and what it warns of."""
     spec, groups = found.spec, {}
     for (place, i), case in cases.items():
-        problem, start = case.problem, case.start
-        assert start is not None
-        try:
-            require_rates_on(problem, times)
-        except InputError as error:
-            found.say("failure", place, message_of(error))
-            continue
-        for warning in (symmetry_warning(problem, initial_overlaps(problem, start)[0]), limit_warning(problem, start.dim)):
-            if warning:
-                found.say("note", place, warning)
-        solver = choose(spec.solver, problem, np.array(spec.times))
-        groups.setdefault((solver, shape_of((problem, start.without_dim()))), []).append((place, i))
+        with found.errors([place]), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", TutelageWarning)
+            start, _ = prepare(case.problem, case.start, times)
+            for warning in warned:
+                found.say("note", place, str(warning.message))
+            solver = choose(spec.solver, case.problem, np.array(spec.times))
+            groups.setdefault((solver, shape_of((case.problem, start.without_dim()))), []).append((place, i))
     for (solver, _), members in groups.items():
-        try:
+        with found.errors(place for place, _ in members):
             _solve_group(spec, times, solver, [cases[member] for member in members])
-        except InputError as error:
-            for place, _ in members:
-                found.say("failure", place, message_of(error))
     curves = {member: case.trajectory for member, case in cases.items() if case.trajectory is not None}
     found.put("status", {member: curve.status_code for member, curve in curves.items()})
     found.put("end_time", {member: curve.end_time for member, curve in curves.items()})

@@ -5,9 +5,8 @@
     noise_floor, escape_time.rate, plateaus.longest.length, ...                   any analysis, and one number of its result
     my_module:my_function                                                         a custom function
 
-`resolve` finds a measure; a new one of the first two kinds goes into TABLE. A theory that diverges is NaN from there on, and
-`status` says so. An analysis or a custom function is called with what its parameters are named after: `problem`, `start`,
-`trajectory` (the solved one), `runs` (simulated).
+`resolve` finds a measure. A theory that diverges is NaN from there on. An analysis or a custom function is called with what its
+parameters are named after: `problem`, `start`, `trajectory` (the solved one), `runs` (simulated).
 """
 
 import inspect
@@ -48,8 +47,7 @@ class Case:
 class Measure:
     """values: from a `Case` to its numbers, by the names of the variables. dims: of each variable, after point and start.
 
-    needs: of problem, start, end, curve, runs; what no measure needs is not computed. A measure that needs the
-    problem alone is computed once for all starts.
+    needs: of problem, start, end, curve, runs. A measure that needs the problem alone is computed once for all starts.
     """
 
     name: str
@@ -61,9 +59,6 @@ class Measure:
 def simulation_seed(seed: int, point: int, start: int) -> int:
     """The seed of the runs at a point from a start: different wherever any of the three differs, and of nothing else."""
     return int(np.random.SeedSequence((seed, point, start)).generate_state(1, np.uint64)[0] >> 1)
-
-
-# The measures of the theory and of finite networks.
 
 
 def _theory(name: str) -> Measure:
@@ -103,6 +98,7 @@ def _simulated(name: str) -> Measure:
 
 
 THEORY = ("error", "loss", "final_error", "final_loss", "overlaps", "final_overlaps")
+RESERVED = ("point", "start", "time", "run", "status", "end_time", "failure", "note")  # variables and dims of every sweep
 SIMULATED = ("simulated_error", "simulated_final_error", "run_error", "run_final_error")
 TABLE = {name: _theory(name) for name in THEORY} | {name: _simulated(name) for name in SIMULATED}
 LABELS = {letter: LONG[letter] for letter in ("error", "loss", "R", "Q")}
@@ -120,16 +116,20 @@ def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measu
         return TABLE[name]
     if ":" in name:
         return _custom_measure(name, functions or {})
-    if is_analysis(name.partition(".")[0]):
-        return _analysis_measure(name)
+    short, _, path = name.partition(".")
+    if is_analysis(short):
+        path = path or AS_NUMBER.get(short)
+        if not path:
+            raise InputError(
+                f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'."
+            )
+        return _of_function(name, getattr(analysis, short), name, path.split("."))
     numbers = [known if known in AS_NUMBER else f"{known}.<number>" for known in analyses()]
     raise InputError(
         f"{name!r} is not a measure; give one of {', '.join(TABLE)}, an analysis with the number to take of its result "
         f"({', '.join(numbers)}), or your own function as 'module:function'.{checks.nearest(name, [*TABLE, *analyses()])}"
     )
 
-
-# The analyses of the library.
 
 # The number that a bare analysis stands for, where its result does not convert to one.
 AS_NUMBER = {
@@ -155,21 +155,12 @@ def analyses() -> list[str]:
 
 
 def is_analysis(name: str) -> bool:
-    """Is this one of them?"""
+    """Whether `analyses` lists this name."""
     value = getattr(analysis, name) if name in analysis.__all__ else None
     if not inspect.isfunction(value):
         return False
     needed = {p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty}
     return bool(needed) and needed <= {"problem", "start", "trajectory"}
-
-
-def _analysis_measure(name: str) -> Measure:
-    """The measure "analysis.field": one number of its result; "analysis.one.two" is a field of a field."""
-    short, _, path = name.partition(".")
-    path = path or AS_NUMBER.get(short, "")
-    if not path:
-        raise InputError(f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'.")
-    return _of_function(name, getattr(analysis, short), name, path.split("."))
 
 
 def _of_function(name: str, function: Callable, variable: str, path: Sequence[str]) -> Measure:
@@ -190,7 +181,7 @@ def _of_function(name: str, function: Callable, variable: str, path: Sequence[st
 
 
 def _field(result: object, path: Sequence[str]) -> object:
-    """A field of a field of a result. Nothing there: the result's own words say why."""
+    """A field of a field of a result. If it is None, the words of the result say why."""
     value = result
     for part in path:
         if not hasattr(value, part):
@@ -207,9 +198,6 @@ def _number(name: str, value: object) -> float:
     if array.ndim == 0 and (array.dtype == bool or np.issubdtype(array.dtype, np.number)):
         return float(array)
     raise InputError(f"{name} is {kind_of(value)}; a measure must be a number. Take one of its fields.")
-
-
-RESERVED = ("point", "start", "time", "run", "status", "end_time", "failure", "note")
 
 
 def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:

@@ -2,14 +2,10 @@
 
 An executor is this process, processes next to it, or a Dask cluster. All have one signature and give the same numbers:
 
-    execute(compute, tasks, notice) -> (task, chunk), as they are finished
+    execute(compute, waiting, notice) -> (task, its chunk or a WorkerLost), as they are finished
 
-compute: a function of a module, from a task to its chunk. notice: called with a sentence for the user. A task that is lost
-with its worker is given out again, TRIES times in all; an error of the computation itself is not tried again. Either way, a
-task that fails gives a chunk without numbers, whose `failure` says why. What was announced is on the disk.
-
-On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself;
-when it gives up we try once more, for it blames all tasks that waited for that worker.
+compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. notice: called
+with a sentence for the user. An error of the computation itself is not tried again; it gives a chunk without numbers.
 """
 
 from __future__ import annotations
@@ -20,19 +16,19 @@ import signal
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from tutelage._pool import Child, WorkerLost, cores, one_core, results
+from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
 from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
@@ -41,10 +37,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from distributed.deploy import Cluster
 
-    from tutelage._types import Table
-
 NAMES = ("serial", "processes", "dask", "slurm")
-TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
+TRIES = 3  # workers that a task may lose before it counts as failed
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 SECONDS_BETWEEN_TICKS = 1.0
@@ -52,9 +46,9 @@ MOST_SHOWN = 5  # different errors; all are kept with their points
 
 Compute = Callable[[Task], Chunk]
 Notice = Callable[[str], None]
-Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
-Execute = Callable[[Compute, Iterable[Task], Notice], Results]
-Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
+Keep = Callable[[Task, Chunk], None]
+Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # closed when nobody waits for the rest
+Execute = Callable[[Compute, deque[Task], Notice], Found]
 
 
 class Progress:
@@ -68,23 +62,22 @@ class Progress:
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
         """Inside, the run and its clock go on, also while a program is compiled. kept: points of earlier runs."""
-        clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
-        layout = f"sweeping: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}"
-        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False}
+        counts = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points"
+        layout = f"sweeping: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
+        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False, "initial": kept}
         ended = threading.Event()
-        with tqdm(total=points, initial=kept, disable=None if self.shown else True, **how) as self._bar:
 
-            def tick() -> None:
-                while not ended.wait(SECONDS_BETWEEN_TICKS):
-                    self._bar.refresh()
+        def tick() -> None:
+            while not ended.wait(SECONDS_BETWEEN_TICKS):
+                self._bar.refresh()
 
-            ticking = threading.Thread(target=tick, daemon=True)
-            ticking.start()
+        disable = None if self.shown else True  # None: unless it is a terminal
+        with tqdm(total=points, disable=disable, **how) as self._bar, ThreadPoolExecutor(1) as clock:
+            clock.submit(tick)
             try:
                 yield
             finally:
                 ended.set()
-                ticking.join()
 
     def done(self, task: Task, chunk: Chunk) -> None:
         """This chunk is on the disk."""
@@ -121,16 +114,9 @@ class Report:
 
 
 def run(
-    store: Store,
-    tasks: Sequence[Task],
-    compute: Compute,
-    execute: Execute,
-    *,
-    retry: bool = False,
-    progress: Progress | None = None,
+    store: Store, compute: Compute, tasks: Sequence[Task], execute: Execute, progress: Progress, retry: bool = False
 ) -> Report:
     """Compute the tasks that the store lacks (retry: or in which points failed), and keep them there, whatever ends it."""
-    progress = progress or Progress()
     with store.writing():
         if store.version != __version__:
             progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
@@ -138,33 +124,37 @@ def run(
             progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
-        with progress.over(store.points, store.points - sum(len(task.points) for task in pending)):
-            try:
-                execute_all(execute, pending, compute, store.put, progress)
-            except KeyboardInterrupt:
-                kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
-                raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
+        try:
+            execute_all(execute, compute, pending, store.put, progress, store.points)
+        except KeyboardInterrupt:
+            kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
+            raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
     return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
 
 
 def execute_all(
-    execute: Execute, tasks: Sequence[Task], compute: Compute, keep: Callable[[Task, Chunk], None], progress: Progress
+    execute: Execute, compute: Compute, tasks: Sequence[Task], keep: Keep, progress: Progress, points: int
 ) -> None:
-    """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
+    """Compute these tasks of a sweep of so many points, keep each chunk as it comes, and announce it when it is kept."""
     if not tasks:
         return
-
-    def announce(task: Task, chunk: Chunk) -> None:
-        keep(task, chunk)
-        progress.done(task, chunk)
-
-    # Ctrl-C does not reach another thread: it comes when a finished chunk is kept
-    with closing(execute(compute, tasks, progress.notice)) as found, ThreadPoolExecutor(1) as saver:
-        for task, chunk in found:
-            saver.submit(announce, task, chunk).result()
-
-
-# The executors.
+    waiting, losses = deque(tasks), Counter[int]()
+    before = points - sum(len(task.points) for task in tasks)
+    found = execute(compute, waiting, progress.notice)
+    with progress.over(points, before), closing(found), ThreadPoolExecutor(1) as saver:
+        for task, result in found:
+            if isinstance(result, WorkerLost):
+                losses[task.index] += 1
+                if losses[task.index] < TRIES:
+                    progress.notice(f"a worker {result} during chunk {task.index}, which is given to another.")
+                    waiting.append(task)
+                    continue
+                lost = f"lost with its workers {TRIES} times (the last one {result}; out of memory?)"
+                result = without_numbers(task, lost)
+            elif isinstance(result, BaseException):
+                raise result
+            saver.submit(keep, task, result).result()  # Ctrl-C does not reach another thread: it comes when this is kept
+            progress.done(task, result)
 
 
 def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, object] | None = None) -> Execute:
@@ -177,10 +167,8 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     if name in ("serial", "processes"):
         return serial if name == "serial" else partial(processes, workers)
     if name not in NAMES and "://" not in name and not name.endswith(".json"):
-        raise InputError(
-            f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
-            "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
-        )
+        allowed = f"one of {', '.join(map(repr, NAMES))}, or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'"
+        raise InputError(f"executor is {name!r}; it must be {allowed}.")
     _dask("dask_jobqueue" if name == "slurm" else "distributed", name)
     if name == "slurm" and workers is None:
         raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
@@ -191,63 +179,36 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     return partial(dask, name, workers, dict(cluster or {}))
 
 
-def serial(compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+def serial(compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
-    for task in tasks:
+    for task in waiting:
         yield task, attempt(compute, task)
 
 
-def processes(workers: int | None, compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+def processes(workers: int | None, compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
-    waiting = deque(tasks)
-    found = results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
-    lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
-    yield from _with_retries(found, waiting, TRIES, lost, notice)
+    return results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
 
 
 def dask(
-    where: str, workers: int | None, options: Table, compute: Compute, tasks: Iterable[Task], notice: Notice
-) -> Results:
+    where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task], notice: Notice
+) -> Found:
     """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
-    waiting, tries = deque(tasks), TRIES if where in NAMES else TRIES_ELSEWHERE
     with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
         try:
             client = _dask("distributed", where).Client(**place, timeout=SECONDS_TO_CONNECT, set_as_default=False)
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, ValueError):
             raise InputError(f"no Dask scheduler responds at {where}; start one, or fix the address.") from None
         with client:
-            if where == "dask":
-                try:
-                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
-                except TimeoutError:
-                    late = f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'."
-                    raise InputError(late) from None
-            elif not client.ncores():
-                notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
-            lost = "lost with its workers again and again (out of memory?)"
             try:
-                yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
+                if where == "dask":
+                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
+                elif not client.ncores():
+                    notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
+                yield from _dask_results(client, compute, waiting)
             except (CancelledError, OSError):
-                ended = "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
-                raise InputError(ended) from None
-
-
-def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
-    """Give the tasks that were lost with their workers back to `waiting`; after so many tries they have failed."""
-    losses: Counter[int] = Counter()
-    with closing(found):
-        for task, result in found:
-            if not isinstance(result, BaseException):
-                yield task, result
-                continue
-            if not isinstance(result, WorkerLost):
-                raise result
-            losses[task.index] += 1
-            if losses[task.index] == tries:
-                yield task, without_numbers(task, lost.format(how=result))
-            else:
-                notice(f"a worker {result} during chunk {task.index}, which is given to another.")
-                waiting.append(task)
+                ended = "the Dask scheduler has ended or has no workers; finished work is saved."
+                raise InputError(f"{ended} Start them and run the sweep again to resume.") from None
 
 
 def attempt(compute: Compute, task: Task, version: str | None = None) -> Chunk:
@@ -284,14 +245,13 @@ def _dask(module: str, where: str) -> ModuleType:
 
 
 @contextmanager
-def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[str, str | Cluster]]:
+def _cluster(where: str, workers: int | None, options: dict[str, Any]) -> Iterator[dict[str, str | Cluster]]:
     """What `Client` is to be told. A cluster of ours has its scheduler in this process and ends with this context."""
     if where == "dask":
         with _dask("distributed", where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
             count = str(workers or cores())
             arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
-            environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
-            keeper = Child(target=_keep_workers, args=(arguments,), environment=environment)
+            keeper = Child(target=_keep_workers, args=(arguments,))
             keeper.start()
             try:
                 yield {"address": cluster}
@@ -300,11 +260,10 @@ def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[s
                 keeper.join()
     elif where == "slurm":
         exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
-        usual: Table = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
-        prologue = [*exports, *options.get("job_script_prologue", ())]
+        usual = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
+        ours = {"job_script_prologue": [*exports, *options.get("job_script_prologue", ())]}
         try:
-            asked = usual | options | {"job_script_prologue": prologue}
-            cluster = _dask("dask_jobqueue", where).SLURMCluster(**asked)
+            cluster = _dask("dask_jobqueue", where).SLURMCluster(**usual | options | ours)
         except (TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"the cluster options {options} are not valid ({reason}); fix the [cluster] table.") from None
@@ -317,12 +276,12 @@ def _cluster(where: str, workers: int | None, options: Table) -> Iterator[dict[s
 
 def _keep_workers(arguments: list[str]) -> None:
     """Dask's program that looks after workers; by itself it would wait for the scheduler forever, but it is our child."""
+    begin(one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"})
     import_module("distributed.cli.dask_worker").main(arguments)
 
 
 def _dask_results(client: Client, compute: Compute, waiting: deque[Task]) -> Found:
-    """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
-    that kills it would be blamed, too. If only a result was lost, Dask computes it again."""
+    """As they come. The scheduler gets as many tasks as there are cores: one that waits for a worker is blamed for its loss."""
     from distributed import KilledWorker, as_completed
 
     finished, under_way = as_completed(loop=client.loop), {}

@@ -1,13 +1,11 @@
 """What a sweep is asked, as plain data: its points, its options, and the chunks in which they are computed.
 
-The spec holds everything that the numbers depend on, and nothing else; the store refuses to mix different ones. A point gives
-names a plain value: names of `Problem.replace`, and "dim" and "scale", which belong to the start. Several names joined by
-commas ("student.hidden, teacher.hidden") take the same value.
+The spec holds everything that the numbers depend on, and nothing else. A point gives names a plain value: names of
+`Problem.replace`, and "dim" and "scale", which belong to the start. "student.hidden, teacher.hidden" take the same value.
 
-A chunk holds points of equal shape (hidden units, levels, activations: whatever makes another program), in their order,
-`points_per_chunk` at a time, which are computed together and kept in one file. The size never depends on who computes. By
-default it is BATCH solves (of one start each), or LOOPED where a measure is computed point by point, but never more than fit
-into MEMORY:
+A chunk holds `points_per_chunk` points of equal shape (hidden units, levels, activations: whatever makes another program), which
+are computed together and kept in one file. By default it is BATCH solves (of one start each), or LOOPED where a measure is
+computed point by point, but never more than fit into MEMORY:
 
     bytes per point = 8 starts times (K M + K^2 + K + 2) COPIES (1 + runs, if simulated)
 """
@@ -16,10 +14,11 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import jax
@@ -41,8 +40,6 @@ MOST_POINTS = 10**8
 BATCH, LOOPED = 64, 8  # solves per chunk: enough to share one program's start, few enough to be lost without regret
 MEMORY = 2**28  # bytes that the curves of one chunk may take
 COPIES = 4  # of a curve while it is computed: padded times, the program's and ours
-
-# The points.
 
 
 def parts_of(name: object) -> tuple[str, ...]:
@@ -66,9 +63,8 @@ def plain_points(over: object, listed: object) -> tuple[dict[str, list[Plain]], 
         given = "neither over nor points" if over is None else "both over and points"
         raise InputError(f"a sweep was given {given}; give over={{'lr': [0.1, 0.2]}}, or points=[{{'lr': 0.1}}, ...].")
     if listed is not None:
-        if isinstance(listed, Mapping | str) or not isinstance(listed, Sequence) or not listed:
+        if not isinstance(listed, list | tuple) or not listed:
             raise InputError(f"points is {checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
-        checks.as_count("the number of points", len(listed), most=MOST_POINTS)
         for i, point in enumerate(listed):
             if not isinstance(point, Mapping) or set(point) != set(listed[0]):
                 raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
@@ -77,9 +73,9 @@ def plain_points(over: object, listed: object) -> tuple[dict[str, list[Plain]], 
     if not isinstance(over, Mapping) or not over:
         raise InputError(f"over is {checks.shown(over)}; it must be names with lists of values, as {{'lr': [0.1, 0.2]}}.")
     _require_different(over)
-    sizes = (v.size if isinstance(v, np.ndarray) else len(v) for v in over.values() if isinstance(v, Sized))
-    checks.as_count("the number of points", math.prod(sizes), least=0, most=MOST_POINTS)  # before the values are looked at
-    return {", ".join(parts_of(name)): _plain_values(name, values) for name, values in over.items()}, None
+    grid = {", ".join(parts_of(name)): _plain_values(name, values) for name, values in over.items()}
+    checks.as_count("the number of points", math.prod(map(len, grid.values())), most=MOST_POINTS)
+    return grid, None
 
 
 def _require_different(names: Iterable[str]) -> None:
@@ -93,19 +89,13 @@ def _plain_values(name: str, values: object) -> list[Plain]:
     """The values of an axis as plain data, at least one, none twice."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
-    if not isinstance(values, list | tuple | range):
-        raise InputError(f"over gives {name} the value {checks.shown(values)}; it must be a list of values.")
-    plain: dict[str, Plain] = {}
-    for value in (serialize.plain(name, value) for value in values):
-        if _label(value) in plain:
-            raise InputError(f"over gives {name} the value {checks.shown(value)} twice; each value must occur once.")
-        plain[_label(value)] = value
-    if not plain:
-        raise InputError(f"over gives {name} no values; it must have at least one.")
-    return list(plain.values())
-
-
-# The spec.
+    if not isinstance(values, list | tuple | range) or len(values) == 0:
+        raise InputError(f"over gives {name} the value {checks.shown(values)}; it must be a list of values, at least one.")
+    plain = [serialize.plain(name, value) for value in values]
+    count = Counter(map(_label, plain))
+    if twice := [value for value in plain if count[_label(value)] > 1]:
+        raise InputError(f"over gives {name} the value {checks.shown(twice[0])} twice; each value must occur once.")
+    return plain
 
 
 @dataclass(frozen=True)
@@ -113,8 +103,7 @@ class SweepSpec:
     """The arguments of `sweep`, checked and as plain data. over: a grid whose last axis runs fastest; empty if there are points.
 
     start: a table as in a problem file. starts: None for one without an axis. sources: hashes of the user's own functions.
-    imports: modules that the user allows for functions in the problem and the points; not part of the question, and never
-    read from a folder.
+    imports: modules that the user allows for functions in the problem and the points; never read from a folder.
     """
 
     problem: Table
@@ -188,18 +177,16 @@ class SweepSpec:
 
 
 def build_spec(
-    problem: object, *, over: object, points: object, measure: Sequence[str], imports: object = (), **given: Any
+    problem: object, *, over: Any, points: Any, measure: Sequence[str], imports: object = (), **given: Any
 ) -> SweepSpec:
     """Every argument checked and made plain. given: the other arguments of `sweep` that the numbers depend on."""
     from tutelage.integrate.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
-    axes = [over] if isinstance(over, Mapping) else points if isinstance(points, list | tuple) else []
-    values = [value for axis in axes if isinstance(axis, Mapping) for value in axis.values()]
-    functions = [one for value in values for one in (value if isinstance(value, list | tuple) else [value]) if callable(one)]
-    # modules of functions that are given themselves are allowed; not those that a text names
-    allowed = (*as_modules(imports), *modules_in([stored, [path_of(one) for one in functions]]))
     grid, listed = plain_points(over, points)
+    functions = filter(callable, jax.tree.leaves([list(axis.values()) for axis in ([over] if points is None else points)]))
+    # modules of functions that are given themselves are allowed; not those that a text names
+    allowed = (*as_modules(imports), *modules_in([stored, *map(path_of, functions)]))
     paths = [*paths_in([stored, grid, listed]), *(name for name in measure if ":" in name[1:])]
     table, count, size = start_table(given["start"]), given["starts"], given["points_per_chunk"]
     count = None if count is None else checks.as_count("starts", count)
@@ -251,11 +238,8 @@ def start_table(start: object) -> Table:
     return {name: serialize.plain(name, value) for name, value in table.items()}
 
 
-# The chunks.
-
-
 def default_points_per_chunk(spec: SweepSpec) -> int:
-    """As many as the module docstring says."""
+    """As the docstring of the module says."""
     measures, starts = [resolve(name) for name in spec.measure], spec.starts or 1
     solves = BATCH if all(name.partition(".")[0] in QUICK for name in spec.measure) else LOOPED
     curves = 1 + spec.runs * any("runs" in measure.needs for measure in measures)
@@ -272,21 +256,17 @@ def shape_of(problem: object) -> str:
 
 
 def tasks_of(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
-    """Every chunk as a task. functions: the user's own that cannot be imported.
+    """Every chunk as a task; of a list, its spec has only its own points. functions: the user's own that cannot be imported.
 
-    A name's values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own. Of a
-    list, the spec of a task has only its own points.
+    Values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own.
     """
-    shapes = [
-        {label: label if problem is None else shape_of(problem) for label, problem in of_name.items()}
-        for of_name in spec.alone.values()
-    ]
-    if spec.points is None:
-        of_points = product(*(of_values.values() for of_values in shapes))
-    else:
-        of_points = (tuple(of[_label(v)] for of, v in zip(shapes, p.values(), strict=True)) for p in spec.points)
+    shapes = {
+        name: {label: label if problem is None else shape_of(problem) for label, problem in of_name.items()}
+        for name, of_name in spec.alone.items()
+    }
     groups: dict[tuple[str, ...], list[int]] = {}  # the points of each shape
-    for number, shape in enumerate(of_points):
+    for number in range(spec.count):
+        shape = tuple(shapes[name][_label(value)] for name, value in spec.point(number).items())
         groups.setdefault(shape, []).append(number)
     size = spec.points_per_chunk
     chunks = [group[i : i + size] for group in groups.values() for i in range(0, len(group), size)]

@@ -1,12 +1,9 @@
 """The folder of a sweep: what was asked (spec.json), and one file per finished chunk.
 
-A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
-a shorter sweep. The name of a file carries the number of the chunk, its points and its failed points, so that the state of a
-sweep is seen without opening it, and a hash of its bytes and of the sweep, so that a damaged or foreign file is noticed.
-
-One process at a time writes. The system holds its lock (filelock) and frees it however the process ends. The lock file is
-never removed, for two processes could then hold two files of that name. A second file names the writer, for messages only.
-Nothing here imports JAX, for `tutelage sweep status` is quick.
+A file appears whole or not at all, so that an interrupted sweep is a shorter one. Its name has the number of the chunk, its
+points and its failed points, so that nothing is opened to see the state of a sweep, and a hash of its bytes and of the sweep,
+so that a damaged or foreign file is noticed. One process at a time writes. The system frees its lock (filelock) however the
+process ends. Nothing here imports JAX, because `tutelage sweep status` is quick.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -34,31 +31,22 @@ from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
 from tutelage.errors import InputError, TutelageWarning
 
-if TYPE_CHECKING:
-    from tutelage._types import Table
-
 SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
 NAME = re.compile(r"chunk-(?P<index>\d{6,})-(?P<points>\d+)-(?P<failed>\d+)-[0-9a-f]{16}\.nc")
 DAMAGED = ".damaged"  # files that do not match their names are kept next to the others under this ending
-BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # what HDF5 keeps without a coordinate
 MOST_ERRORS = 5  # different errors shown; all are in the files
-NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
 
 
 @dataclass(frozen=True)
 class Task:
-    """One chunk to compute.
-
-    index: its number, which names its file. points: the numbers of its points in the sweep; each point is in exactly one
-    chunk. payload: what else is needed to compute it, the same everywhere.
-    """
+    """One chunk to compute. index: its number, which names its file. points: their numbers. payload: all else it needs."""
 
     index: int
     points: tuple[int, ...]
-    payload: Table
+    payload: dict[str, Any]
 
 
 # Variables by name: dims after the first, which is `point`, and values. "failure" is always there: the error of each point,
@@ -66,16 +54,12 @@ class Task:
 Chunk = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
-def is_whole(name: str, data: bytes, key: str) -> bool:
-    """Whether these are the bytes that this sweep wrote under this name."""
-    return name.endswith(f"-{_digest(data, key)}.nc")
+def name_end(data: bytes, key: str) -> str:
+    """How the name of a file with these bytes of this sweep ends."""
+    return f"-{hashlib.sha256(key.encode() + data).hexdigest()[:16]}.nc"
 
 
-def _digest(data: bytes, key: str) -> str:
-    return hashlib.sha256(key.encode() + data).hexdigest()[:16]
-
-
-def spec_key(spec: Table) -> str:
+def spec_key(spec: dict[str, Any]) -> str:
     """What makes two sweeps the same: the hash of the spec as JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
@@ -124,27 +108,26 @@ class Store:
         try:
             head = json.loads(file.read_bytes())
             schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
+            self.spec, self.key, self.version = head["spec"], head["key"], head["tutelage_version"]
+            self.chunks, self.points = head["chunks"], head["points"]
         except OSError:
             raise InputError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{file} is damaged; restore it, or sweep into another folder.") from None
         if schema != SCHEMA:
             raise InputError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
-        if not unchanged or not {"chunks", "points", "tutelage_version"} <= set(head):
+        if not unchanged:
             raise InputError(f"{file} was changed after the sweep began; restore it, or sweep into another folder.")
-        self.spec, self.key, self.version = head["spec"], head["key"], head["tutelage_version"]
-        self.chunks, self.points = head["chunks"], head["points"]
         self.refresh()
 
     @classmethod
-    def create(cls, folder: str | Path, spec: Table, *, chunks: int, points: int) -> Store:
+    def create(cls, folder: str | Path, spec: dict[str, Any], *, chunks: int, points: int) -> Store:
         """The store of this sweep: begun, or opened if the folder holds the same sweep already; any other is refused."""
         folder, key = Path(folder), spec_key(spec)
         if not (folder / SPEC).exists():
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"{folder} is a file; give the name of a folder for this sweep.")
-            known = (CHUNKS, LOCK, WRITER)
-            if any(path.name not in known and not is_unfinished(path) for path in folder.glob("*")):
+            if any(path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.glob("*")):
                 raise InputError(f"{folder} holds other files and no sweep; give a new or empty folder.")
             head = {"schema": SCHEMA, "tutelage_version": __version__, "key": key, "chunks": chunks, "points": points}
             with _disk_errors(folder, "nothing has been computed yet"):
@@ -157,11 +140,8 @@ class Store:
         if key != store.key:
             theirs, ours = store.spec, json.loads(json.dumps(spec))
             differing = ", ".join(name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name))
-            what = f"{folder} holds another sweep, which differs in {differing}"
-            raise InputError(f"{what}; give another folder, or remove it.")
+            raise InputError(f"{folder} holds another sweep, which differs in {differing}; give another folder.")
         return store
-
-    # Writing.
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -182,7 +162,7 @@ class Store:
         about = {"schema": CHUNK_SCHEMA, "tutelage_version": __version__, "sweep": self.key, "chunk": task.index}
         data = bytes(xr.Dataset(variables, {"point": points}, about).to_netcdf(engine="h5netcdf"))
         failed, before = np.count_nonzero(chunk["failure"][1] != ""), self._files.get(task.index)
-        name = f"chunk-{task.index:06d}-{points.size}-{failed}-{_digest(data, self.key)}.nc"
+        name = f"chunk-{task.index:06d}-{points.size}-{failed}{name_end(data, self.key)}"
         with _disk_errors(self.folder, f"{len(self._files)} of {self.chunks} chunks are kept"):
             write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before is not None and before[0] != name:
@@ -197,8 +177,6 @@ class Store:
             path.rename(path.with_suffix(DAMAGED))
         self.refresh()
         return damaged
-
-    # Reading.
 
     @property
     def done(self) -> frozenset[int]:
@@ -222,10 +200,7 @@ class Store:
             self._files[int(match["index"])] = match
 
     def read(self, index: int) -> tuple[np.ndarray, Chunk]:
-        """The numbers of the points of a chunk that is there, and the chunk; checked by its hash.
-
-        By h5py, in a sixth of the time that xarray takes for many small files.
-        """
+        """The numbers of the points of a chunk, and the chunk; by h5py, in a sixth of the time that xarray takes."""
         import h5py
 
         data = self._bytes(self._files[index][0])
@@ -235,7 +210,7 @@ class Store:
         file: Any  # the library has no types for what is inside
         with h5py.File(io.BytesIO(data), "r") as file:
             for name, variable in file.items():
-                if name != "point" and BARE_DIMENSION not in bytes(variable.attrs.get("NAME", b"")):
+                if not variable.is_scale:  # the numbers of the points, and dims
                     dims = tuple(dim[0].name.rpartition("/")[2] for dim in variable.dims)
                     chunk[name] = dims[1:], np.asarray((variable.asstr() if variable.dtype.kind == "O" else variable)[()])
             return file["point"][()], chunk
@@ -244,7 +219,7 @@ class Store:
         """What a file holds; None if it is damaged, of another sweep, or replaced by another process since we looked."""
         with suppress(FileNotFoundError):
             data = (self.folder / CHUNKS / name).read_bytes()
-            return data if is_whole(name, data, self.key) else None
+            return data if name.endswith(name_end(data, self.key)) else None
         return None
 
     def status(self) -> StoreStatus:
@@ -272,13 +247,8 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"{folder} cannot be written to ({error.strerror}); {kept}. Fix that"
-        if error.errno in NO_SPACE:
-            what = f"no space is left on the disk of {folder}; {kept}. Make room"
-        raise InputError(f"{what} and run it again to go on.") from error
-
-
-# One writer per folder.
+        what = f"{folder} cannot be written to ({error.strerror}); {kept}."
+        raise InputError(f"{what} Fix that and run it again to go on.") from error
 
 
 @contextmanager
@@ -296,8 +266,8 @@ def only_writer(folder: Path) -> Iterator[None]:
             raise InputError(refused) from error
         message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
         warnings.warn(message, TutelageWarning, stacklevel=4)
-    writer = {"pid": os.getpid(), "host": socket.gethostname()}
-    writer["since"] = datetime.now().astimezone().isoformat(" ", "seconds")
+    since = datetime.now().astimezone().isoformat(" ", "seconds")
+    writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     try:
         with suppress(OSError):  # a full disk is reported where it matters
             write_bytes(folder / WRITER, json.dumps(writer).encode())
@@ -322,8 +292,8 @@ def writer_of(folder: Path) -> str | None:
 
 
 def _lock(folder: Path) -> FileLock:
-    """It follows no link and leaves the content alone, so that it harms no file that somebody has put there."""
-    return FileLock(folder / LOCK, fallback_to_soft=False)  # a soft one outlives its process and blocks the next run
+    """A lock that follows no link and leaves the content alone. A soft one would outlive its process and block the next run."""
+    return FileLock(folder / LOCK, fallback_to_soft=False)
 
 
 def _writer(folder: Path) -> str:

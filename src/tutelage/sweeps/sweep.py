@@ -1,7 +1,7 @@
 """`sweep` and `open_sweep`: measures at many problems, as one labeled Dataset (docs/schema.md) with words and figures.
 
-A phase diagram has lines that theory draws on it. They come from the linear dynamics around perfect learning (the analyses
-critical_learning_rate and noise_floor), so that they check independently what a sweep has computed.
+The lines on a phase diagram come from the linear dynamics around perfect learning (the analyses critical_learning_rate and
+noise_floor), so that they check independently what a sweep has computed.
 """
 
 import json
@@ -43,11 +43,7 @@ OUTCOME = {  # variables of every sweep
     "failure": "why a point has no numbers",
     "note": "what to read next to the numbers: why an analysis has no result, what solve would warn of",
 }
-INSIDE = {  # dims next to the axes of a sweep
-    "time": "alpha = steps / N",
-    "start": "number of the random initial condition: its seed minus that of the sweep",
-    "run": "run",
-}
+INSIDE = {"time": "alpha = steps / N", "start": "number of the random initial condition: its seed minus that of the sweep"}
 
 Boundary = str | Callable[[Problem], float]
 Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
@@ -84,11 +80,11 @@ class Sweep:
     @property
     def notes(self) -> dict[int, str]:
         """What to read next to the numbers, by point: why an analysis has no result, what `solve` warns of."""
-        return self._sentences("note") if "note" in self.dataset else {}
+        return self._sentences("note")
 
     def _sentences(self, name: str) -> dict[int, str]:
-        words = self.dataset[name].values.ravel()
-        return {int(i): str(words[i]) for i in np.flatnonzero(words != "")}
+        words = self.dataset[name].values.ravel() if name in self.dataset else ()
+        return {number: str(sentence) for number, sentence in enumerate(words) if sentence}
 
     @property
     def diverged(self) -> int:
@@ -109,9 +105,8 @@ class Sweep:
     ) -> "Figure":
         """Curves for one axis (or for times), a heat map with contours for two, as a Matplotlib figure.
 
-        variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest
-        ones there are. ax: draw into these axes, and return them. The median over random initial conditions is drawn, with the range of
-        their middle half.
+        variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest ones
+        are taken. ax: draw into these axes. Random initial conditions are their median with the range of their middle half.
         """
         from tutelage.plot.sweep import plot_sweep
 
@@ -128,9 +123,9 @@ class Sweep:
     ) -> "Figure":
         """A heat map over two axes with lines that theory draws on it.
 
-        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves an
-        error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with
-        labels as {"label": boundary}. level: this contour of the measured variable is drawn, too.
+        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves
+        an error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with labels as
+        {"label": boundary}. level: this contour of the variable is drawn, too.
         """
         from tutelage.plot.sweep import plot_sweep
 
@@ -146,18 +141,16 @@ class Sweep:
         if not self.variables:
             raise InputError("no point of this sweep has numbers yet; see .failures.")
         values = self[variable or self.variables[0]]
-        status = self.dataset.get("status", None)
+        data = self.dataset[[name for name in (values.name, "status") if name in self.dataset]]
         for name, where in (at or {}).items():
-            checks.known("a name in at", name, dict.fromkeys(str(dim) for dim in values.dims))
+            checks.known("a name in at", name, map(str, values.dims))
             method = "nearest" if np.issubdtype(values[name].dtype, np.number) else None
-            values = values.sel({name: where}, method=method)
-            if status is not None and name in status.dims:
-                status = status.sel({name: where}, method=method)
-        return values, status, self.spec.problem_at(_held(self.spec, values))
+            data = data.sel({name: where}, method=method)
+        values = data[values.name]
+        return values, data.get("status"), self.spec.problem_at(_held(self.spec, values))
 
     def _repr_html_(self) -> str:
-        meanings = [str(self.dataset[name].attrs.get("long_name", "")) for name in self.variables]
-        rows = [(name, in_one_line(self[name].values), words) for name, words in zip(self.variables, meanings, strict=True)]
+        rows = [(n, in_one_line(self[n].values), str(self[n].attrs.get("long_name", ""))) for n in self.variables]
         kept = [] if self.folder is None else [("folder", str(self.folder), "where the sweep is kept")]
         return card("Sweep", properties([*rows, *kept]), words=str(self))
 
@@ -166,8 +159,11 @@ class Sweep:
         lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
         for name, (least, most, _) in self.ranges().items():
             lines.append(f"{name}: no number" if least is None else f"{name}: {least:.5g} to {most:.5g}")
-        counts = {"diverged": self.diverged, "with a note (see .notes)": len(self.notes)}
-        counts |= {"failed (see .failures)": len(self.failures)}
+        counts = {
+            "diverged": self.diverged,
+            "with a note (see .notes)": len(self.notes),
+            "failed (see .failures)": len(self.failures),
+        }
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts.items() if count)])
 
     def ranges(self) -> dict[str, tuple[float | None, float | None, int]]:
@@ -218,7 +214,7 @@ def sweep(
         Names (docs/how-to/sweeps.md lists them), or functions of problem, start, trajectory or runs.
     points : list of dict, optional
         A list of points instead of a grid.
-    times : array or float
+    times, gradient_flow, rtol, solver
         As in `solve`.
     start : Start, str or dict, optional
         A `Start`, "asymmetric", or a table (dim, scale). Default: random weights.
@@ -226,8 +222,6 @@ def sweep(
         Number of random initial conditions, a further axis; number i is random_start(..., seed=seed + i) at every point.
     runs, seed : int
         Networks per simulation; the seed of everything random.
-    gradient_flow, rtol, solver
-        As in `solve`.
     points_per_chunk : int, optional
         Points that are computed and saved together.
     out : str or path, optional
@@ -237,10 +231,8 @@ def sweep(
     executor, workers, cluster
         "serial", "processes", "dask", "slurm" (with options `cluster`) or the address of a Dask scheduler; the number of
         workers. They do not change the results.
-    progress : bool
-        Show a progress bar.
-    imports : list of str
-        Modules that may be imported for values such as "module:function".
+    progress, imports
+        Show a progress bar; modules that may be imported for values such as "module:function".
 
     Returns
     -------
@@ -259,27 +251,28 @@ def sweep(
     """
     names, functions = _named(measure, stored=out is not None)
     size = IN_THIS_PROCESS if functions and points_per_chunk is None else points_per_chunk
-    options: Table = {"times": times, "start": start, "starts": starts, "runs": runs, "seed": seed, "rtol": rtol}
-    options |= {"solver": solver, "gradient_flow": gradient_flow, "points_per_chunk": size, "imports": imports}
-    spec = build_spec(problem, over=over, points=points, measure=names, **options)
+    how = {"gradient_flow": gradient_flow, "rtol": rtol, "solver": solver, "points_per_chunk": size, "imports": imports}
+    random = {"start": start, "starts": starts, "runs": runs, "seed": seed}
+    spec = build_spec(problem, over=over, points=points, measure=names, times=times, **random, **how)
     tasks = list(tasks_of(spec, functions))
     if functions and executor not in (None, "serial"):
-        what = f"other processes cannot import the function {next(iter(functions))[1:]}"
-        raise InputError(f"{what}; put it into a module, or use executor='serial'.")
+        own = next(iter(functions))[1:]
+        raise InputError(
+            f"other processes cannot import the function {own}; put it into a module, or use executor='serial'."
+        )
     here = functions or (len(tasks) <= IN_THIS_PROCESS and out is None)
-    count = None if workers is None else checks.as_count("workers", workers)
-    execute = executor_of(executor or ("serial" if here else "processes"), count, cluster)
+    workers = None if workers is None else checks.as_count("workers", workers)
+    execute = executor_of(executor or ("serial" if here else "processes"), workers, cluster)
     shown = Progress(shown=progress)
     if out is None:
-        kept: list[tuple[tuple[int, ...], Chunk]] = []
-        with shown.over(spec.count, 0):
-            execute_all(execute, tasks, compute, lambda task, chunk: kept.append((task.points, chunk)), shown)
-        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0])))
+        kept: dict[tuple[int, ...], Chunk] = {}
+        execute_all(execute, compute, tasks, lambda task, chunk: kept.update({task.points: chunk}), shown, spec.count)
+        return Sweep(spec, combine_chunks(spec, sorted(kept.items())))
     table, folder = spec.to_dict(), Path(out)
     if new and (folder / "spec.json").exists() and Store(folder).key != spec_key(table):
         folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
     store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
-    result = _collected(spec, store, run(store, tasks, compute, execute, retry=retry, progress=shown))
+    result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
     try:
         result.save(folder / WHOLE)
     except OSError as error:
@@ -328,8 +321,9 @@ def _named(measure: str | Callable | Sequence[str | Callable], stored: bool) -> 
         if name is None:
             short = getattr(one, "__qualname__", "")
             if stored:
-                what = f"the function {short or repr(one)} cannot be imported, so a folder cannot know it"
-                raise InputError(f"{what}; put it into a module, or leave out=... away.")
+                raise InputError(
+                    f"{short or repr(one)} cannot be imported for a folder; put it into a module, or leave out= away."
+                )
             name = f":{short.rpartition('.')[2].strip('<>')}"
             functions[name] = one
         resolve(name, functions)
@@ -343,7 +337,7 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and the chunk."""
     import xarray as xr
 
-    count, shape = spec.count, spec.shape
+    count = spec.count
     nothing: Chunk = {"failure": ((), np.full(count, NOT_YET, dtype=object))}
     chunks = [(np.arange(count), nothing), *((np.asarray(points), chunk) for points, chunk in kept)]
     axes, coords = _axes(spec)
@@ -360,22 +354,18 @@ def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndar
         for points, _, values in found:
             whole[(points, *map(slice, values.shape[1:]))] = values
         label = (OUTCOME | LABELS).get(name) or name.replace("_", " ").replace(".", ", ")
-        data[name] = ((*axes, *dims), whole.reshape(*shape, *largest), {"long_name": label.replace(usual, error_name)})
+        data[name] = ((*axes, *dims), whole.reshape(*spec.shape, *largest), {"long_name": label.replace(usual, error_name)})
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
-    table = spec.to_dict()
-    del table["points"]
-    attributes = {
-        "schema": SCHEMA,
-        "tutelage_version": __version__,
-        "problem": json.dumps(table.pop("problem"), sort_keys=True),
-        "spec": json.dumps(table, sort_keys=True),
-        "measures": " ".join(spec.measure),
-    }
+    asked = {name: value for name, value in spec.to_dict().items() if name not in ("points", "problem")}
+    attributes = {"schema": SCHEMA, "tutelage_version": __version__, "problem": json.dumps(spec.problem, sort_keys=True)}
+    attributes |= {"spec": json.dumps(asked, sort_keys=True), "measures": " ".join(spec.measure)}
     inside = {"time": np.array(spec.times), "start": np.arange(spec.starts or 1), "run": np.arange(spec.runs)}
     present = {dim for dims, _, _ in data.values() for dim in dims}
-    coords |= {name: (name, values, {"long_name": INSIDE[name]}) for name, values in inside.items() if name in present}
+    coords |= {
+        name: (name, values, {"long_name": INSIDE.get(name, name)}) for name, values in inside.items() if name in present
+    }
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
@@ -392,9 +382,6 @@ def _coordinate(values: list[Plain]) -> np.ndarray:
     if all(isinstance(value, int | float) for value in values) and len({isinstance(value, bool) for value in values}) == 1:
         return np.array(values)
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
-
-
-# Lines that theory draws.
 
 
 class Line(NamedTuple):
@@ -425,36 +412,26 @@ def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, l
     dims, lines = _figure_dims(values), []
     several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
-        if isinstance(one, str):
-            axis, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
-            if one == "noise_floor" and level is not None:
-                words = f"{words}: $\\epsilon_g={level:g}$"
+        if callable(one):
+            across, value, words = dims[1], one, one.__name__
+        elif isinstance(one, str) and one in BOUNDARIES:
+            axis, words = BOUNDARIES[one]
+            words += f": $\\epsilon_g={level:g}$" if one == "noise_floor" and level is not None else ""
             across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
             if across is None:
                 where = f"this figure has the axes {' and '.join(dims)}"
                 raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
             value = partial(_boundary_at, one, level)
-        elif callable(one):
-            across, value, words = dims[1], one, one.__name__
         else:
             raise InputError(f"boundary is {checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
         lines.append(_line(spec, values, across, value, key if isinstance(key, str) else words))
     return lines
 
 
-def _figure_dims(values: "DataArray") -> list[str]:
-    return [str(dim) for dim in values.dims if dim != "start"]
-
-
-def _held(spec: SweepSpec, values: "DataArray") -> Table:
-    """The axes of the sweep at which these values are held."""
-    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.over}
-
-
 def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:
     """Compute it along the other axis; where the analysis has no result there is a gap."""
     dims, held = _figure_dims(values), _held(spec, values)
-    along = next(dim for dim in dims if dim != across)
+    along = dims[dims[0] == across]
     places = values[along].values
     if places.dtype.kind == "f":  # counts and words only as they are
         places = np.interp(np.linspace(0, places.size - 1, MOST_PLACES), np.arange(places.size), places)
@@ -467,3 +444,12 @@ def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, la
     if not np.any(np.isfinite(found)):
         raise InputError(f"the boundary {label!r} has no value along {along}: {refusal}")
     return Line(label, places, found) if along == dims[0] else Line(label, found, places)
+
+
+def _figure_dims(values: "DataArray") -> list[str]:
+    return [str(dim) for dim in values.dims if dim != "start"]
+
+
+def _held(spec: SweepSpec, values: "DataArray") -> Table:
+    """The axes of the sweep at which these values are held."""
+    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.over}
