@@ -13,9 +13,10 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,9 @@ def leave_on_interrupt() -> Iterator[None]:
 
     JAX's callbacks may swallow a KeyboardInterrupt and compute on, or crash the process at its exit.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def leave(*_: object) -> None:
         if sys.stderr.isatty():
@@ -109,10 +113,29 @@ def notes(*silent: type[Warning]) -> Iterator[None]:
         yield
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    """On a terminal, a spinner until this is done. A percentage takes calls from the compiled program, which prevent caching."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """On a terminal, a moving bar with the elapsed time once this has taken two seconds; gone when it is done.
 
-    return Console(stderr=True).status(what)
+    It shows no percentage: that takes calls from the compiled program, which then could not be cached.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tutelage.progress import SILENT_SECONDS
+
+    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(what, total=None)
+    timer = threading.Timer(SILENT_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()
