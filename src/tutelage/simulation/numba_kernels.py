@@ -1,15 +1,13 @@
-"""The numba kernels of SGD at finite N, and the data that they work on.
+"""The numba kernels of SGD at finite N, and the data that they work on: all in this one file (_numba.py says why).
 
-Everything that becomes machine code is in this file, the order of the fields of its tuples included (_numba.py says why).
-
-Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
+Arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods (rates: the columns of a RateTable; plain SGD has keep = 0, force = 1, push = eta):
     m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
-`respond` computes delta and h of one sample. It is the twin of problem/sample.py for everything built in. Labels, losses,
-rules and activations are codes, each with its number or coefficients.
+`respond` computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations are codes,
+each with its number or coefficients.
 """
 
 import math
@@ -32,21 +30,26 @@ OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
 compiled = compiler(__file__)
 inlined = compiler(__file__, forceinline=True)  # a call would copy all fields of its tuples: a fifth of the time of a step
 
-# The data: tuples of arrays and numbers, because numba compiles those as they are.
-
 
 class StepConstants(NamedTuple):
     """The constants of a step. keep: what a momentum keeps. beta: the same for readout and biases.
 
-    student: the code of its activation. label, loss, update: codes, each with the number that it needs.
+    student, teacher: codes of the activations, of each task's teacher (a problem with one teacher is one task), whose units
+    are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
+    label, loss, update: codes, each with the number that it needs.
     draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
     unseen: a factor of the covariance of what the inputs do not carry of the teachers' fields; empty if they carry all.
     """
 
     student: int
     student_coefficients: Float[np.ndarray, " degrees"]
-    drift: float
+    teacher: Int[np.ndarray, " tasks"]
+    teacher_coefficients: Float[np.ndarray, "tasks degrees"]
+    teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
+    edges: Int[np.ndarray, " tasks_and_one"]
+    separate: bool
+    drift: float
     unseen: Float[np.ndarray, "M M"]
     label: int
     draws: bool
@@ -64,22 +67,9 @@ class StepConstants(NamedTuple):
     spherical: bool
 
 
-class TeacherTable(NamedTuple):
-    """The teachers of all tasks; a problem with one teacher is one task. activation, coefficients: of each task.
-
-    edges: the units of task s are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
-    """
-
-    activation: Int[np.ndarray, " tasks"]
-    coefficients: Float[np.ndarray, "tasks degrees"]
-    readout: Float[np.ndarray, " M"]
-    edges: Int[np.ndarray, " tasks_and_one"]
-    separate: bool
-
-
 class ParameterState(NamedTuple):
-    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in
-    JAX (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
+    """Readout and biases, their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in JAX
+    (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
 
     readout: NumpyOrJax
     bias: Float[NumpyOrJax, " K"]
@@ -109,9 +99,6 @@ class Snapshots(NamedTuple):
     teachers: Float[np.ndarray, "time L M columns"]
     readout: Float[np.ndarray, "time heads K"]
     bias: Float[np.ndarray, "time K"]
-
-
-# One sample.
 
 
 @inlined
@@ -179,19 +166,17 @@ def classical(code, number, field, label):
 
 
 @inlined
-def respond(constants, table, params, student_fields, teacher_fields, task, learns, number, z, delta):
+def respond(constants, params, student_fields, teacher_fields, task, learns, number, z, delta):
     """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
 
-    learns: 1, or 0 if the head of the task is frozen. number: what the label needs.
-
-    What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
-    the output. The student's fields are overwritten.
+    learns: 1, or 0 if the head of the task is frozen. number: what the label needs. The student's fields are overwritten.
+    What is returned is huge, or no number, in a run that diverges. Classical rules look at fields: their sum is the output.
     """
-    output, head = 0.0, task if table.separate else 0
-    code, coefficients = table.activation[task], table.coefficients[task]
-    for m in range(table.edges[task], table.edges[task + 1]):
+    output, head = 0.0, task if constants.separate else 0
+    code, coefficients = constants.teacher[task], constants.teacher_coefficients[task]
+    for m in range(constants.edges[task], constants.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
-        output += table.readout[m] * activate(code, coefficients, rho)[0]
+        output += constants.teacher_readout[m] * activate(code, coefficients, rho)[0]
     y = label(constants.label, number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
@@ -213,9 +198,6 @@ def respond(constants, table, params, student_fields, teacher_fields, task, lear
     return y - output
 
 
-# Parts of a step, and the loops over steps.
-
-
 @compiled
 def move_parameters(constants, params, eta_readout, eta_bias):
     """Readout and biases learn from the batch's sums, which start again at zero."""
@@ -234,59 +216,38 @@ def move_parameters(constants, params, eta_readout, eta_bias):
 
 
 @compiled
-def chi(rng, dof):
-    """The length of a standard normal vector in `dof` dimensions (Marsaglia and Tsang 2000 for the gamma law)."""
-    if dof == 1:
-        return abs(rng.standard_normal())
-    d = 0.5 * dof - 1.0 / 3.0
-    c = 1.0 / math.sqrt(9.0 * d)
-    while True:
-        x = rng.standard_normal()
-        cube = (1.0 + c * x) ** 3
-        if cube > 0.0:
-            u = rng.random()
-            if u < 1.0 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
-                return math.sqrt(2.0 * d * cube)
+def fold(rows, first, count, columns):
+    """Rotate the columns of rows from `first` on: Z, the first `count`, takes up the next `columns`, which become zero.
 
-
-@compiled
-def fold(rows, extra, first, count, columns):
-    """Rotate [Z | extra] so that everything fits into Z again: Z Z^T grows by extra extra^T (Householder LQ).
-
-    Z is rows[:count, first:first + count] and leaves lower triangular; extra is (count, columns), overwritten.
+    Z is rows[:count, first:first + count] and leaves lower triangular; Z Z^T grows by extra extra^T (Householder LQ).
     """
+    last = first + count + columns
     for j in range(count):
-        tail = 0.0
-        for c in range(first + j + 1, first + count):
+        diagonal, tail = first + j, 0.0
+        for c in range(diagonal + 1, last):
             tail += rows[j, c] * rows[j, c]
-        for c in range(columns):
-            tail += extra[j, c] * extra[j, c]
         if tail < 1e-280:
             continue
-        head = rows[j, first + j]
+        head = rows[j, diagonal]
         norm = math.sqrt(head * head + tail)
         image = -norm if head > 0 else norm
-        u0 = head - image
         strength = 1.0 / (norm * (norm + abs(head)))
+        rows[j, diagonal] = head - image
         for i in range(j + 1, count):
-            dot = u0 * rows[i, first + j]
-            for c in range(first + j + 1, first + count):
+            dot = 0.0
+            for c in range(diagonal, last):
                 dot += rows[j, c] * rows[i, c]
-            for c in range(columns):
-                dot += extra[j, c] * extra[i, c]
             dot *= strength
-            rows[i, first + j] -= dot * u0
-            for c in range(first + j + 1, first + count):
+            for c in range(diagonal, last):
                 rows[i, c] -= dot * rows[j, c]
-            for c in range(columns):
-                extra[i, c] -= dot * extra[j, c]
-        rows[j, first + j] = image
-        for c in range(first + j + 1, first + count):
+        rows[j, diagonal] = image
+        for c in range(diagonal + 1, last):
             rows[j, c] = 0.0
 
 
 @compiled
 def inner(a, b):
+    """a . b, over the length of a."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -326,32 +287,33 @@ def move_inside(constants, rows, normals, deltas, level, width, scale, mask, for
 
 
 @inlined
-def times_bartlett(rng, factor, dof, extra):
-    """extra <- factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions; further rows of extra are zero."""
+def times_bartlett(rng, factor, dof, scale, extra):
+    """extra <- scale factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions, in its first rows."""
     extra[:] = 0.0
     for i in range(factor.shape[1]):
         for j in range(i + 1):
-            f = chi(rng, dof - j) if i == j else rng.standard_normal()
+            f = scale * (math.sqrt(rng.chisquare(dof - j)) if i == j else rng.standard_normal())
             for k in range(factor.shape[0]):
                 extra[k, j] += factor[k, i] * f
 
 
 @compiled
-def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, force, push):
+def move_outside(rng, constants, rows, factor, first, dof, scale, mask, force, push):
     """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
     K, columns = factor.shape
-    times_bartlett(rng, factor, dof, extra)
+    extra = rows[:, first + rows.shape[0] : first + rows.shape[0] + columns]
+    times_bartlett(rng, factor, dof, force * scale, extra)
     for k in range(K):
         for j in range(columns):
-            kick = force * mask[k] * scale * extra[k, j]
+            kick = mask[k] * extra[k, j]
             if constants.momentum:
                 extra[K + k, j] = kick
             extra[k, j] = push * kick
-    fold(rows, extra, first, rows.shape[0], columns)
+    fold(rows, first, rows.shape[0], columns)
 
 
 @compiled
-def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
+def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors):
     """w* <- (1 - drift) w* + sqrt(2 drift) zeta in one level, zeta Gaussian with the overlaps root root^T of the teachers.
 
     drift: omega / N. All vectors move into a new basis in which the teachers are lower triangular again.
@@ -360,18 +322,17 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
     scale = math.sqrt(2.0 * drift / (width + dof))
     vectors[:M] = 0.0
     vectors[:M, :columns] = (1.0 - drift) * teachers
-    vectors[M:] = rows
+    vectors[M:, : rows.shape[1]] = rows
     for c in range(width):
         for i in range(M):
             z = scale * rng.standard_normal()
             for m in range(M):
                 vectors[m, c] += root[m, i] * z
     if dof > 0:
-        times_bartlett(rng, root, dof, extra)
-        extra *= scale
-        fold(vectors, extra, 0, vectors.shape[0], M)
+        times_bartlett(rng, root, dof, scale, vectors[:, width : width + M])
+        fold(vectors, 0, width, M)
     teachers[:] = vectors[:M, :columns]
-    rows[:] = vectors[M:]
+    rows[:] = vectors[M:, : rows.shape[1]]
 
 
 @compiled
@@ -392,31 +353,17 @@ def too_large(students, params, bound):
 
 
 @compiled
-def reduce_batch(deltas, factor):
-    """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
-    K, B = deltas.shape
-    if B <= K:
-        factor[:] = deltas
-    else:
-        factor[:] = 0.0
-        fold(factor, deltas.copy(), 0, K, B)
-
-
-@compiled
-def advance_overlaps(
-    rng, constants, table, layout, students, teachers, roots, params, lengths, bound, rates, first, last, states
-):
+def advance_overlaps(rng, constants, layout, students, teachers, roots, params, lengths, bound, rates, first, last, states):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
 
-    states: filled where their steps are passed.
+    students: with min(B, K) columns of zeros at their end. states: filled where their steps are passed.
     """
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
-    tasks, task, learns = table.activation.size, 0, 1.0
-    vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
+    tasks, task, learns = constants.teacher.size, 0, 1.0
+    vectors = np.zeros((M + students.shape[1], students.shape[2] + M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
-    delta, deltas = np.empty(K), np.empty((K, B))
-    factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
+    delta, deltas, folded = np.empty(K), np.empty((K, B)), np.zeros((K, K + B))
     at = 0
     for step in range(first, last + 1):
         while at < states.steps.size and states.steps[at] == step:
@@ -438,24 +385,28 @@ def advance_overlaps(
             if now.size > 8:
                 task = np.searchsorted(now[6 : 5 + tasks], rng.random())
                 learns = now[6 + tasks + task]
-            error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
+            error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
             deltas[:, s] = delta
             if not abs(error) < OVERFLOW:
                 return -step - 1
-        reduce_batch(deltas, factor)
+        factor = deltas
+        if B > K:  # K columns with the same factor factor^T: all that the other dimensions see of a batch
+            folded[:, :K], folded[:, K:] = 0.0, deltas
+            fold(folded, 0, K, B)
+            factor = folded[:, :K]
         force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
             move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push, decay)
             if layout.dof[level] > 0:
-                move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
+                move_outside(rng, constants, rows, factor, M, layout.dof[level], scale, mask, force, push)
         move_parameters(constants, params, now[2], now[3])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if constants.drift > 0.0:
             for level in range(L):
                 rows, width, dof = students[level], layout.width[level], layout.dof[level]
-                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors, more)
+                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors)
         if step % LOOK == 0 and too_large(students, params, bound):
             return -step - 1
     return last
@@ -473,19 +424,17 @@ def draw_normals(rng, shape):
 
 @compiled
 def advance_weights(
-    constants, table, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
+    constants, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
 ):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
-    unseen: (samples, M), what the rows do not carry of the teacher fields, empty if they carry all.
-    noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
-    of teachers that drift, empty if they stay.
-    velocity, gradient (its sum over the batch so far), mask: (K, N); mask: empty if all learns.
-    Returns the number of samples taken: fewer than given if the error outgrew every bound.
+    unseen: (samples, M), what the rows do not carry of the teacher fields. noise: (samples, 2), a standard normal number for
+    the label and a uniform one for the task. moves: (samples, M, N), zeta of teachers that drift. velocity, gradient (its sum
+    over the batch so far), mask: (K, N). What is not needed is empty. Returns the samples taken: fewer if the error diverged.
     """
     K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
     student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
-    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), table.activation.size, 0, 1.0
+    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), constants.teacher.size, 0, 1.0
     for sample in range(rows.shape[0]):
         x, now = rows[sample], rates[(first + sample) // B - first // B]
         if now.size > 8:
@@ -498,7 +447,7 @@ def advance_weights(
             if unseen.size:
                 teacher_fields[m] += unseen[sample, m]
         z = noise[sample, 0]
-        error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
+        error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
         if not abs(error) < OVERFLOW:
             return sample
         for k in range(K):

@@ -1,15 +1,12 @@
 """A problem and its start as the numbers that the loops work on: coordinates, constants of the step, and rates.
 
-Coordinates. Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a
-level enter only through the span of the vectors in it: M teachers, K students (and K velocities with momentum). In a basis
-of that span, scaled by 1/sqrt(n_l):
+Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a level enter only
+through the span of the vectors in it: M teachers, K students (and K velocities with momentum). In a basis of that span,
+scaled by 1/sqrt(n_l):
     r_l = (student coordinates) (teacher coordinates)^T,   q_l = (student coordinates) (student coordinates)^T.
 Teachers come first and never move: their coordinates are M columns (lower triangular); students have M columns U and,
 beyond, a lower triangular Z. All that lies outside is isotropic to them. A level too small to have an outside (n_l below the
 span plus the columns that one batch adds) is held in its actual n_l coordinates.
-
-Rates. A schedule is evaluated at alpha = step / N, exactly, for the steps about to be taken (a table per stretch of steps, so
-that a long run needs no long table).
 """
 
 from functools import lru_cache
@@ -32,7 +29,7 @@ from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
-from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants, TeacherTable
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
@@ -228,23 +225,19 @@ def _scheduled(schedule: Any, times: np.ndarray) -> Array:
 
 def has_kernels(problem: Problem) -> bool:
     """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
-    known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
+    known = codes.UNKNOWN not in np.hstack([*_codes_of(problem).values()])
     return problem.student.outputs == problem.references.outputs == 1 and known and not isinstance(problem.inputs, Mixture)
 
 
-def _codes_of(problem: Problem) -> dict[str, int]:
+def _codes_of(problem: Problem) -> dict[str, Any]:
     """What a sample does, as codes of the kernels. The loss matters to a rule that follows its gradient alone."""
     return {
         "student": _activation(problem.student.activation),
+        "teacher": np.array([_activation(one.references.activation) for one in problem.tasks]),
         "label": codes.UNKNOWN if problem.has_noise_law else LABELS.get(type(problem.labels), codes.UNKNOWN),
         "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
         "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
     }
-
-
-def _teacher_codes(problem: Problem) -> list[int]:
-    """The code of each task's teacher."""
-    return [_activation(one.references.activation) for one in problem.tasks]
 
 
 def _activation(activation: Activation) -> int:
@@ -262,29 +255,22 @@ def _label_number(problem: Problem) -> tuple[Any, bool]:
     return number, callable(number) or float(np.asarray(number)) > 0
 
 
-def teacher_table(problem: Problem) -> TeacherTable:
-    """The teachers as the numba loops see them."""
-    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
-    return TeacherTable(
-        activation=np.array(_teacher_codes(problem)),
-        coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
-        readout=np.ravel(np.array(problem.references.readout, dtype=float)),
-        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
-        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
-    )
-
-
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
     sgd, teacher = problem.sgd, problem.references
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
+    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
-        drift=drift_rate(problem) / dim,
+        teacher_coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
+        teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
+        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
+        drift=drift_rate(problem) / dim,
         unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
         draws=_label_number(problem)[1],
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,

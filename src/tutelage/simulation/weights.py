@@ -32,7 +32,7 @@ from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import prepare
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
 from tutelage.simulation.numba_kernels import advance_weights, draw_normals
-from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, with_heads
 from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream
 
 Rows = Float[np.ndarray, "samples N"]
@@ -100,7 +100,7 @@ class WeightsMethod:
         features = isinstance(request.inputs, str) and request.inputs == "features"
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
+        self.tasks = isinstance(problem.teacher, Tasks)
         self.roots = [prepare.matrix_roots(start.blocks(problem)[2]) for start in request.starts]
         starts = request.starts if request.weights is None else []
         self.coordinates = [prepare.level_coordinates(problem, start, dims) for start in starts]
@@ -144,7 +144,7 @@ class WeightsMethod:
         step, stop = begin // B, (end - 1) // B + 1
         origin = step - step % STRETCH
         rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
-        seen = advance_weights(self.constants, self.table, *part, *state, self.mask, lengths, rates, begin)
+        seen = advance_weights(self.constants, *part, *state, self.mask, lengths, rates, begin)
         return state, begin + int(seen)
 
     def _in_jax(
