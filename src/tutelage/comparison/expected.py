@@ -25,7 +25,7 @@ from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
-from tutelage.comparison.verdict import LIMIT, Gap, holds
+from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Gap, Verdict, holds
 from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
@@ -227,15 +227,16 @@ def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], 
     return {name: shifted[name] - pair.theory[name] for name in pair.compared}, (note,)
 
 
-def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
-    """The smallest relative change of lr that this comparison would have noticed; inf: more than half, None: not known.
+def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], verdict: Verdict) -> float | None:
+    """The smallest relative change of lr that an agreement would have noticed; inf: more than half, None: not known.
 
     d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if the verdict then is
     "differ" although chance takes away CHANCE standard errors: in about nine of ten comparisons.
     """
     from scipy.special import ndtr, stdtrit
 
-    if pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
+    counted, agreed = verdict.counted, {AGREE, BIASED} & {verdict.outcome, verdict.before}
+    if pair.problem is None or pair.start is None or not agreed or not counted.any():
         return None
     ends = [_solved(_scaled(pair.problem, factor), pair.start, pair, theory) for factor in (1 - STEP, 1 + STEP)]
     if ends[0] is None or ends[1] is None:

@@ -133,16 +133,15 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[Float[np.ndarra
 @dataclass(frozen=True)
 class Matching:
     """permutations: the theory's unit k is the run's unit permutations[run, k]. signs: of odd units whose readout changed
-    sign. since: index of the time from which a run is relabeled (number of times: never)."""
+    sign. relabeled: which runs took another permutation than the theory."""
 
     permutations: Int[np.ndarray, "run K"]
     signs: Float[np.ndarray, "run K"]
-    since: Int[np.ndarray, " run"]
     relabeled: Bool[np.ndarray, " run"]
 
     @property
     def count(self) -> int:
-        """How many runs took another permutation than the theory."""
+        """How many runs were relabeled."""
         return int(np.sum(self.relabeled))
 
 
@@ -156,13 +155,11 @@ def match(pair: Pair) -> tuple[Pair, Matching | None]:
         for run in range(pair.count)
     ]
     permutations, signs, since = (np.array(part) for part in zip(*found, strict=True))
-    relabeled = since < pair.times.size
     runs = {name: value.copy() if name in ROWS else value for name, value in pair.runs.items()}
-    for run in np.flatnonzero(relabeled):
-        for name in ROWS.keys() & runs.keys():
-            part = runs[name][run, since[run] :]
-            runs[name][run, since[run] :] = relabel(name, part, permutations[run], signs[run])
-    return replace(pair, runs=runs), Matching(permutations, signs, since, relabeled)
+    for name in ROWS.keys() & runs.keys():
+        for run, first in enumerate(since):
+            runs[name][run, first:] = relabel(name, runs[name][run, first:], permutations[run], signs[run])
+    return replace(pair, runs=runs), Matching(permutations, signs, since < pair.times.size)
 
 
 def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -173,7 +170,7 @@ def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.nd
 
 
 def _match_one(model: np.ndarray, seen: np.ndarray, allowed: np.ndarray, odd: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """Permutation, signs and first relabeled time of a run, by the rows (time, K, columns) of theory and run."""
+    """Permutation, signs and the index of the first relabeled time of a run, by the rows (time, K, columns) of both."""
     from scipy.optimize import linear_sum_assignment
 
     never, units = len(model), np.arange(model.shape[1])
