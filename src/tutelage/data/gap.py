@@ -152,7 +152,11 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
         theory = solve(problem, start, times)
-    steps, laws = steps_at(times, data.dim), _laws(data, problem)
+    roots: dict[str, np.ndarray | None] = {THEORY: np.sqrt(data.variances)}
+    if max(data.off_diagonal, data.grouping_error) > NONE:
+        roots[FULL] = matrix_roots(data.covariances)
+    laws = {name: _Law(data, problem, root) for name, root in (roots | {SAMPLES: None}).items()}
+    steps = steps_at(times, data.dim)
     found = {name: _train(problem, law, W, W_teacher, start, steps, runs, seed) for name, law in laws.items()}
     error, loss = ({name: pair[i] for name, pair in found.items()} for i in range(2))
     return DataComparison(data, theory, times, error, loss)
@@ -212,14 +216,6 @@ class _Law:
             return x, xi
         labels = labels if self.targets is None else self.targets[classes]
         return x, np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
-
-
-def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
-    """The laws to compare, from that of the theory to that of the samples."""
-    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
-    if max(data.off_diagonal, data.grouping_error) > NONE:
-        laws[FULL] = _Law(data, problem, matrix_roots(data.covariances))
-    return laws | {SAMPLES: _Law(data, problem, None)}
 
 
 def _respond_to_labels(
