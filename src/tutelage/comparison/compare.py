@@ -254,13 +254,9 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     Returns
     -------
     Comparison
-        `.verdict`, `.agrees`, the gaps by name, `.plot()`, `.save_html(path)`.
-
-    Notes
-    -----
-    Hidden units are matched first. Each gap has a standard error, a z-score and an expected finite-N bias of order 1/N.
-    The verdict is "agree", "agree within the expected finite-N bias", "differ", "inconclusive after the plateau" if SGD
-    noise determines the escape from a plateau, or "inconclusive" for one run. docs/compare.md states the criteria.
+        `.verdict`, `.agrees`, the gaps by name, `.plot()`, `.save_html(path)`. The verdict is "agree", "agree within the
+        expected finite-N bias", "differ", "inconclusive after the plateau" if SGD noise determines the escape from a
+        plateau, or "inconclusive" for one run. docs/compare.md states the criteria.
 
     Examples
     --------

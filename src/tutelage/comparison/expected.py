@@ -8,9 +8,7 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
     X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l: the overlaps of all vectors in level l.
 
 docs/compare.md says where each term is from. The bracket is measured on the runs, where its first-order noise cancels exactly;
-so is <e(u)> - e(<u>), which the error adds. Exact to order 1/N for plain SGD; tests hold it against an exact recursion.
-Elsewhere (momentum, spherical, frozen parts, episodes, reuse, one's own equations, large spectra) only its size is known,
-`rough_sizes`.
+so is <e(u)> - e(<u>), which the error adds. Where this does not hold (momentum, episodes, ...) `rough_sizes` has the size alone.
 """
 
 import warnings
@@ -103,8 +101,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     along, points = np.asarray(flatten(states)), np.asarray(flatten(runs))
     at = np.concatenate([points, points.mean(axis=0)[None], along[None]])  # (run, moment, size)
     flat = at.reshape(-1, at.shape[-1])
-    drifts = local.drifts(flat, np.tile(moments, len(at))).reshape(at.shape)
-    errors = local.errors(flat)
+    drifts, errors = local.drifts(flat, np.tile(moments, len(at))).reshape(at.shape), local.errors(flat)
     errors = errors.reshape(*at.shape[:-1], *errors.shape[1:])
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = local.jacobians(along, moments)
@@ -182,9 +179,9 @@ def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> n
     blocks = np.zeros((times.size - 1, size + 1, size + 1))
     blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
     blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
-    b = [np.zeros(size)]
     from scipy.linalg import expm  # takes long to import
 
+    b = [np.zeros(size)]
     for step in expm(blocks * np.diff(times)[:, None, None]):
         b.append(step[:size, :size] @ b[-1] + step[:size, size])
     return np.array(b)
@@ -253,10 +250,7 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], verd
 
 def _scaled(problem: Problem, factor: float) -> Problem:
     """All that moves the first layer, faster by a factor, which is data to the compiled program."""
-
-    def faster(rate: Rate) -> Rate:
-        return eqx.Partial(_times, np.float64(factor), rate) if callable(rate) else rate * factor
-
+    faster = lambda rate: eqx.Partial(_times, np.float64(factor), rate) if callable(rate) else rate * factor  # noqa: E731
     changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.sgd.lr)}
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None:

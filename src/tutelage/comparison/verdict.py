@@ -118,14 +118,12 @@ class Scatter:
             return [f"single runs: e_g ± {np.nanmax(self.predicted):.2g} predicted at most; one run cannot show it"]
         last = np.flatnonzero(np.isfinite(self.predicted))[-1]
         when = "at the last time" if last == self.predicted.size - 1 else f"where e_g falls below {SMALLEST_ERROR:g}"
-        return [
-            f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation "
-            f"({self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured)"
-        ]
+        both = f"{self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured"
+        return [f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation ({both})"]
 
     def to_dict(self) -> Table:
         """Plain numbers and lists, None for what is not known."""
-        return {name: np.where(np.isfinite(value), value, None).tolist() for name, value in asdict(self).items()}
+        return {name: np.where(np.isfinite(value), value, np.array(None)).tolist() for name, value in asdict(self).items()}
 
 
 def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
@@ -286,8 +284,8 @@ def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndar
         off, z, beyond, expected = (gap.entries(x)[time, entry] for x in (gap.gap, gap.z, gap.beyond, gap.expected))
         if abs(beyond) >= LIMIT:
             score, about = f"|z| > {CAP - 1:.0f}" if abs(z) >= CAP - 1 else f"z = {z:.0f}", "about " * gap.rough
-            where = f"{off:.2g} at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
-            parts.append(f"{gap.labels()[entry]} is off by {where}")
+            where = f"at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
+            parts.append(f"{gap.labels()[entry]} is off by {off:.2g} {where}")
     return "; ".join(parts[:3]) + f". Only {every}"
 
 

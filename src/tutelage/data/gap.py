@@ -219,17 +219,11 @@ class _Law:
 
 
 def _respond_to_labels(
-    problem: Problem,
-    params: ParameterState,
-    student: Array,
-    reference: Array,
-    xi: Array,
-    context: Context,
-    norm2: Array | None,
+    problem: Problem, params: ParameterState, student: Array, teacher: Array, xi: Array, context: Context, norm2: Any
 ) -> Update:
     """The updates by samples whose labels are the first columns of xi. A mixture has no fields of a teacher."""
     inside, outputs = problem.in_class(), problem.student.outputs
-    seen = reference if inside is problem else jnp.ones((student.shape[0], 1))
+    seen = teacher if inside is problem else jnp.ones((student.shape[0], 1))
     label = xi[:, 0] if outputs == 1 else xi[:, :outputs]
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
     return updates_of(inside, student + params.bias, seen, label, xi[:, outputs:], parameters, context, norm2)

@@ -216,12 +216,10 @@ class Data(AnalysisResult, figure="plot_data"):
         if self.classes is None:
             return Problem(student, self.teacher if teacher is None else teacher, inputs=self.inputs, **settings)
         count = len(self.counts)
-        if student.outputs != count and not (student.outputs == 1 and count == 2):
-            one = " or one" * (count == 2)
-            raise InputError(
-                f"the student has {student.outputs} output{'s' * (student.outputs > 1)}; {count} classes need {count}{one}. Use "
-                f"Network({count}, 'linear', outputs={count})."
-            )
+        if student.outputs != count and (student.outputs, count) != (1, 2):
+            has = f"the student has {student.outputs} output{'s' * (student.outputs > 1)}"
+            needed = f"{count} classes need {count}{' or one' * (count == 2)}"
+            raise InputError(f"{has}; {needed}. Use Network({count}, 'linear', outputs={count}).")
         settings = {"loss": "cross_entropy" if student.outputs > 1 else "logistic"} | settings
         return Problem(student, inputs=self.inputs if student.outputs > 1 else self._mixture([-1, 1]), **settings)
 
@@ -334,11 +332,10 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
         return _with_teacher(data, real, cross)
     share = data.mean_length**2 / data.dim
     if share > LONG_MEANS:
-        lengths = f"{data.mean_length:.3g} where the noise has length sqrt(N) = {np.sqrt(data.dim):.3g}"
+        noise = f"the noise has length sqrt(N) = {np.sqrt(data.dim):.3g}; the theory assumes means of order 1"
         missed = f"It misses terms of relative order lr times the squared ratio, {share:.2g}"
-        fix = "use a small lr, and measure the gap with `compare`"
-        words = f"the longest class mean has length {lengths}; the theory assumes means of order 1. {missed}: {fix}."
-        warnings.warn(words, ValidityWarning, stacklevel=2)
+        words = f"the longest class mean has length {data.mean_length:.3g} where {noise}. {missed}"
+        warnings.warn(f"{words}: use a small lr, and measure the gap with `compare`.", ValidityWarning, stacklevel=2)
     return data
 
 

@@ -94,6 +94,7 @@ class OverlapsMethod:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
         runs, taken, going, problem = keys.shape[1], 0, True, as_arrays(self.request.problem)
+        drawn: Any = None
         numbers = runs * problem.samples_per_step * problem.inputs.levels * (self.step.width + 2)
         fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
         block = max(1, min(fitting, STEPS, self.last))
@@ -108,16 +109,15 @@ class OverlapsMethod:
 
         try:
             self._write_state(records, 0, state)
-            drawn = rates = None
             while going and taken < self.last:
                 first = taken - taken % block
                 if taken == first:
                     drawn = draws.from_counters(self.step, problem, keys, np.asarray(first), block)
-                    rates = self.rates.table(first, first + block)
+                rates = self.rates.table(first, first + block)
                 stop = next_stop(records.steps, taken, min(first + block, self.last))
                 whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
                 span = np.asarray(taken - first), np.asarray(stop - first)
-                state = jax_steps.advance_overlaps(self.step, whole, state, roots, lengths, drawn, rates, *span)
+                state = jax_steps.advance_overlaps(self.step, whole, state, (roots, lengths), drawn, rates, *span)
                 note(*checked)  # the device is busy with the next stretch meanwhile
                 checked, taken = (stop, _within(state, bound)), stop
                 self._write_state(records, taken, state)
@@ -141,9 +141,8 @@ class OverlapsMethod:
     def _write(self, records: Records, at: Any, students: np.ndarray, teachers: np.ndarray, *params: np.ndarray) -> None:
         """Record states by their overlaps per level."""
         rows = students[..., : self.request.problem.student.hidden, :]
-        r = rows[..., : teachers.shape[-1]] @ np.swapaxes(teachers, -1, -2)
-        q, t = (x @ np.swapaxes(x, -1, -2) for x in (rows, teachers))
-        records.write(at, r, q, t, *params)
+        r = rows[..., : teachers.shape[-1]] @ teachers.mT
+        records.write(at, r, rows @ rows.mT, teachers @ teachers.mT, *params)
 
 
 @eqx.filter_jit

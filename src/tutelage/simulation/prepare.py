@@ -162,18 +162,14 @@ def lengths_of(problem: Problem, q: Float[np.ndarray, "L K K"], dims: Int[np.nda
     """|w_k|^2 / N of each student vector."""
     lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
     if problem.sgd.spherical and lengths.min() <= 0:
-        zero = int(lengths.argmin()) + 1
-        raise InputError(
-            f"spherical=True, but student {zero} starts at zero, which has no direction; move it away from zero."
-        )
+        zero = f"student {int(lengths.argmin()) + 1} starts at zero, which has no direction"
+        raise InputError(f"spherical=True, but {zero}; move it away from zero.")
     return lengths
 
 
 class RateTable:
-    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads; last
-    kappa / N and the number of the label (standard deviation of its noise, quantile of a flip, slope).
-
-    The probabilities are summed up over the first tasks; a head that learns has 1, a frozen one 0.
+    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also the sums of the first probabilities and their
+    heads (1 if it learns); last kappa / N and the number of the label (deviation of its noise, quantile of a flip, slope).
 
     A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
     Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
@@ -181,33 +177,31 @@ class RateTable:
     """
 
     def __init__(self, problem: Problem, dim: int):
-        sgd, lr, self.dim, self._label = problem.sgd, problem.sgd.lr, dim, problem.labels
+        sgd, lr, self.dim, self.problem = problem.sgd, problem.sgd.lr, dim, problem
         readout, bias = (lr if own is None else own for own in (sgd.readout_lr, sgd.bias_lr))
         force, push, factor = 1.0, lr, 1.0
         if isinstance(sgd.momentum, SlowMomentum):
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
-        columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
-        self._columns: dict[int, Any] = {i: c if callable(c) else float(np.asarray(c)) for i, c in columns.items()}
-        tasks = isinstance(problem.teacher, Tasks)
-        self._tasks = eqx.Partial(_task_columns, problem.teacher) if tasks else None
-        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * tasks), 1.0 / dim, 1.0])
+        self._columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
+        columns_of_tasks = 2 * len(problem.tasks) if isinstance(problem.teacher, Tasks) else 0
+        self._factor = np.array([factor, *[1.0] * (5 + columns_of_tasks), 1.0 / dim, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
 
     def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
-        """For steps first .. last - 1."""
+        """For steps first .. last - 1, at alpha = step / N exactly."""
         size = 1 << max(0, last - first - 1).bit_length()  # of times, for schedules: few shapes are compiled
         times = np.minimum(np.arange(first, first + size), max(first, last - 1)) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in self._columns.items():
-            table[:, i] = _scheduled(column, times) if callable(column) else column
-        if self._tasks is not None:
-            table[:, 6:-2] = _scheduled(self._tasks, times)
+            table[:, i] = _scheduled(column, times) if callable(column) else float(np.asarray(column))
+        if isinstance(self.problem.teacher, Tasks):
+            table[:, 6:-2] = _scheduled(eqx.Partial(_task_columns, self.problem.teacher), times)
         table = table[: last - first]
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
             at = (first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))) / self.dim
             raise InputError(f"a learning rate is negative or not finite at alpha = {at:g}; a schedule must be >= 0 there.")
-        if isinstance(self._label, labels.Sign):
+        if isinstance(self.problem.labels, labels.Sign):
             table[:, -1] = -ndtri(table[:, -1])
         return table * self._factor
 

@@ -1,8 +1,7 @@
 """The generalization error of recorded states: the problem's exact Gaussian average, state by state.
 
 For inputs that are not Gaussian this is the error on Gaussian inputs of the same covariance, a good one when many
-coordinates add up in each field. All states are evaluated after the runs, in batches of one compiled program. With averages
-over nodes a state takes some milliseconds of one core, most of them for the loss under label noise.
+coordinates add up in each field. All states are evaluated after the runs, in batches of one compiled program.
 """
 
 import equinox as eqx

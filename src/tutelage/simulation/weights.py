@@ -1,15 +1,14 @@
 """Ordinary SGD on the actual weights, for any N and any data, in bounded memory.
 
 The weights live in eigencoordinates (those of the data, rotated, if the spectrum was measured). Samples come in blocks of
-about BLOCK numbers and are used once; nothing of the size samples x N is ever held. Given weights and given rows, a run is
-the plain loop
+about BLOCK numbers and are used once. Given weights and given rows, a run is the plain loop
     Delta = y - sum_k v_k g(w_k.x/sqrt(N)),   w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x.
 
-Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance (LAWS; student_t3 has an
-infinite fourth moment, and with it an infinite variance of one step). Or they are rows of an array, the user's x itself; with
-a spectrum measured on data, rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so
-that the samples of a run depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what
-they do not carry of the teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
+Samples are drawn level by level, x_i = sqrt(lam_i) z_i, with independent z of unit variance (LAWS; student_t3 has an infinite
+fourth moment, and with it an infinite variance of one step). Or they are rows of an array; with a spectrum measured on data,
+rows are centered, scaled and rotated as recorded there. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what
+they do not carry of the teacher's fields beta . c / sqrt(D) is added to the fields. Blocks have a fixed size, so that the
+samples of a run depend on its seed alone.
 """
 
 import itertools
