@@ -59,10 +59,7 @@ def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
 
 
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
-    """Where nothing better is known: variance over range (a curve that bends on the scale of its own range), and a delay.
-
-    The delay is that of a step, 1/N, or of a momentum's memory, 1/(N (1 - beta)).
-    """
+    """Variance over range (a curve bends on the scale of its own range), and the delay of a step and of a momentum's memory."""
     memory = 1.0
     if pair.problem is not None and not isinstance(pair.problem.sgd.momentum, SlowMomentum):
         memory += 1.0 / (1.0 - float(pair.problem.sgd.momentum))
@@ -196,11 +193,7 @@ def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.n
 
 
 def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """What the shares n_l / N of the runs' dimensions change, by name, and a note on it; nothing where p_l N is whole.
-
-    The theory has fractions p_l of the dimensions in the levels. It is solved again with n_l / N; the gap between both theories
-    is expected of a right one.
-    """
+    """What solving with the shares n_l / N of the runs changes, by name, and a note on it; nothing where p_l N is whole."""
     problem = pair.problem
     if problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
         return {}, ()
@@ -263,10 +256,7 @@ def _times(factor: ArrayLike, schedule: Schedule, t: Array) -> Array:
 
 
 def _solved(problem: Problem, start: Start, pair: Pair, theory: Trajectory) -> dict[str, np.ndarray] | None:
-    """The compared quantities of a changed problem at the times of the pair, solved in the same way as the theory.
-
-    None if the theory was not solved (a closed form, equations of one's own), or does not reach the last time here.
-    """
+    """The compared quantities of a changed problem, solved as the theory was; None if it was not, or ends too early here."""
     settings = dict(theory.settings)
     if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
         return None

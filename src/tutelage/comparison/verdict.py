@@ -100,10 +100,9 @@ def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
 
 @dataclass(frozen=True)
 class Scatter:
-    """predicted, measured: standard deviations of e_g over runs, (time,). ratio: measured / predicted, in the mean square.
+    """predicted, measured: standard deviations of e_g over runs, (time,); predicted is NaN where rounding shows.
 
-    predicted is NaN where e_g is so small that rounding shows. ratio_error: its standard error, from the number of runs
-    alone (times of one run are hardly independent). accuracy: the relative error of the prediction.
+    ratio: measured / predicted, in the mean square, with its standard error. accuracy: the relative error of the prediction.
     """
 
     predicted: np.ndarray

@@ -181,10 +181,9 @@ def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Genera
 
 
 class _Law:
-    """A law of samples.
+    """A law of samples, which bring their labels (`labeled`) or have them from a teacher.
 
     roots: of the Gaussian covariance of each class, standard deviations (C, D) or matrices (C, D, D); None: the data themselves.
-    labeled: do samples bring their labels? Otherwise a teacher makes them.
     """
 
     def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):

@@ -82,10 +82,7 @@ def as_normal(u: Array) -> Array:
 
 
 def chi(keys: Keys, steps: Int[Array, " steps"], first: int, dof: Array) -> Array:
-    """(steps, *dof.shape, runs): lengths of standard normal vectors in `dof` dimensions, from numbers `first` onwards.
-
-    Marsaglia and Tsang 2000, tried until all are accepted.
-    """
+    """(steps, *dof.shape, runs): lengths of normal vectors in `dof` dimensions, from numbers `first` on (Marsaglia, Tsang 2000)."""
     many = dof[..., None]
     d = 0.5 * many - 1.0 / 3.0
     numbers = first + np.arange(2 * dof.size).reshape(2, *dof.shape)

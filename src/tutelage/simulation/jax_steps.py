@@ -21,6 +21,7 @@ from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
+from tutelage.simulation.prepare import OverlapsState
 
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")  # constants that no program depends on
 Arrays = tuple[NumpyOrJax, ...]
@@ -58,14 +59,6 @@ def move_parameters(
     return ParameterState(v, b, v_momentum, b_momentum, *sums)
 
 
-class OverlapsState(NamedTuple):
-    """Coordinates of the students (and of their velocities) and of the teachers, one set for all runs if they stay; params."""
-
-    students: Float[Array, "L rows W runs"]
-    teachers: Float[Array, "L M columns runs"]
-    params: ParameterState
-
-
 class Draws(NamedTuple):
     """Random numbers of a block of steps. moves: zeta of teachers that drift; None if they stay."""
 
@@ -92,11 +85,9 @@ class OverlapsStep(eqx.Module):
         self.width, self.outer = int(layout.width.max()), tuple((layout.dof > 0).tolist())
         self.drifts = constants.drift > 0
 
-    def __call__(
-        self, state: OverlapsState, roots: Array, lengths: Float[Array, "K runs"], draws: Draws, rates: Float[Array, " cols"]
-    ) -> OverlapsState:
-        """One step of all runs; draws: of this step. lengths: squared norms to hold. roots: of the teachers' overlaps."""
-        (students, teachers, params), layout, constants = state, self.layout, self.constants
+    def __call__(self, state: OverlapsState, draws: Draws, rates: Float[Array, " cols"]) -> OverlapsState:
+        """One step of all runs; draws: of this step."""
+        (students, teachers, params, roots, lengths, _), layout, constants = state, self.layout, self.constants
         K, M, B = self.problem.student.hidden, teachers.shape[1], constants.batch
         normals, spread = draws.normals, None
         if isinstance(self.problem.inputs, Mixture):
@@ -119,7 +110,7 @@ class OverlapsStep(eqx.Module):
         params = move_parameters(constants, params, *forces, rates)
         if draws.moves is not None:
             moved, teachers = self._move_teachers(moved, teachers, roots, draws.moves, draws.far_moves)
-        return OverlapsState(moved, teachers, params)
+        return state._replace(students=moved, teachers=teachers, params=params)
 
     def _respond(
         self, state: OverlapsState, normals: Array, spread: Array | None, draws: Draws, rates: Float[Array, " cols"]
@@ -135,7 +126,9 @@ class OverlapsStep(eqx.Module):
         reference = fields(teachers) if draws.unseen is None else fields(teachers) + draws.unseen
         weights, runs = (layout.share * layout.eigenvalue)[:, None, None, None], normals.shape[-1]
         pairs = (students, teachers), (students, students), (teachers, teachers)
-        overlaps = [jnp.sum(weights * products(a, b), axis=0) for a, b in pairs]  # what no rule uses is not computed
+        overlaps = [
+            jnp.sum(weights * times(a, b.swapaxes(1, 2)), axis=0) for a, b in pairs
+        ]  # what no rule uses is not computed
         overlaps = [jnp.broadcast_to(x, (*x.shape[:2], runs)) for x in overlaps]
         norm2 = self.norm2(normals, draws.outside, spread) if self.problem.rule.uses_norm else None
 
@@ -196,15 +189,9 @@ class OverlapsStep(eqx.Module):
         return jnp.concatenate([rows[:, :, :first], folded, rows[:, :, span.stop :]], axis=2)
 
 
-def products(a: Float[Array, "L A C runs"], b: Float[Array, "L B D runs"]) -> Float[Array, "L A B runs"]:
-    """Inner products of all rows; teachers have fewer columns."""
-    columns = min(a.shape[2], b.shape[2])
-    return jnp.sum(a[:, :, None, :columns] * b[:, None, :, :columns], axis=3)
-
-
-def times(a: Float[Array, "L A C runs"], b: Float[Array, "L C D runs"]) -> Float[Array, "L A D runs"]:
-    """Products of matrices, elementwise: a GPU does them in one kernel with what comes before and after."""
-    return jnp.sum(a[:, :, :, None] * b[:, None], axis=2)
+def times(a: Float[Array, "L A C runs"], b: Float[Array, "L D B runs"]) -> Float[Array, "L A B runs"]:
+    """Products of the first D columns of a with b, elementwise: a GPU does them in one kernel with what is next to them."""
+    return jnp.sum(a[:, :, : b.shape[1], None] * b[:, None], axis=2)
 
 
 def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Float[Array, "L n n runs"]:
@@ -226,17 +213,16 @@ def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Fl
 
 @eqx.filter_jit
 def advance_overlaps(
-    step: OverlapsStep, whole: int | None, state: OverlapsState, fixed: Any, draws: Draws, rates: Any, first: Any, last: Any
+    step: OverlapsStep, whole: int | None, state: OverlapsState, draws: Draws, rates: Any, first: Any, last: Any
 ) -> OverlapsState:
-    """Steps first .. last - 1 of a block of draws. fixed: roots, lengths. whole: the steps of the block, if they are all of it.
+    """Steps first .. last - 1 of a block of draws. whole: the steps of the block, if they are all of it.
 
     The kernels of a loop of known length are launched without asking the device after each step whether to go on; two steps
     in a turn are a tenth faster.
     """
-    roots, lengths = fixed
 
     def one(at: Array, state: OverlapsState) -> OverlapsState:
-        return step(state, roots, lengths, jax.tree.map(lambda x: x[at], draws), jnp.asarray(rates)[at])
+        return step(state, jax.tree.map(lambda x: x[at], draws), jnp.asarray(rates)[at])
 
     return jax.lax.fori_loop(first, last, one, state) if whole is None else jax.lax.fori_loop(0, whole, one, state, unroll=2)
 

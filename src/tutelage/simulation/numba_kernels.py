@@ -353,7 +353,7 @@ def too_large(students, params, bound):
 
 
 @compiled
-def advance_overlaps(rng, constants, layout, students, teachers, roots, params, lengths, bound, rates, first, last, states):
+def advance_overlaps(rng, constants, layout, students, teachers, params, roots, lengths, bound, rates, first, last, states):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
 
     students: with min(B, K) columns of zeros at their end. states: filled where their steps are passed.

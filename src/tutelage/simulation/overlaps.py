@@ -26,9 +26,9 @@ from tutelage.errors import Status
 from tutelage.progress import progress_bar
 from tutelage.simulation import draws, jax_steps, prepare
 from tutelage.simulation.draws import Keys
-from tutelage.simulation.jax_steps import OverlapsState, OverlapsStep
+from tutelage.simulation.jax_steps import OverlapsStep
 from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
-from tutelage.simulation.prepare import PlacedStart, RateTable, has_kernels, step_constants, with_heads
+from tutelage.simulation.prepare import OverlapsState, RateTable, has_kernels, step_constants, with_heads
 from tutelage.simulation.runs import Ended, GoesOn, Records, Request, Runs, next_stop, stream
 
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
@@ -68,7 +68,7 @@ class OverlapsMethod:
 
             return records, *self._in_jax(self.placed, self.keys, records, goes_on)
 
-    def _in_numba(self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
+    def _in_numba(self, placed: OverlapsState, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
         """One run, by stretches of steps."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
         params, new_columns = with_heads(params), min(self.constants.batch, placed.lengths.size)
@@ -79,8 +79,7 @@ class OverlapsMethod:
             steps = records.steps[part]
             kept = students, teachers, params.readout, params.bias
             states = Snapshots(steps, *(np.full((steps.size, *x.shape), np.nan) for x in kept))
-            moving = students, teachers, placed.roots, params, placed.lengths, placed.bound
-            rates = self.rates.table(first, end)
+            moving, rates = (students, teachers, params, *placed[3:]), self.rates.table(first, end)
             reached = advance_overlaps(rng, self.constants, self.layout, *moving, rates, first, end, states)
             self._write(records, part, *states[1:])
             if reached < 0:
@@ -90,7 +89,7 @@ class OverlapsMethod:
         return Status.FINISHED, self.last
 
     def _in_jax(
-        self, placed: list[PlacedStart], keys: Keys, records: Records, goes_on: GoesOn
+        self, placed: list[OverlapsState], keys: Keys, records: Records, goes_on: GoesOn
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
         runs, taken, going, problem = keys.shape[1], 0, True, as_arrays(self.request.problem)
@@ -98,11 +97,11 @@ class OverlapsMethod:
         numbers = runs * problem.samples_per_step * problem.inputs.levels * (self.step.width + 2)
         fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
         block = max(1, min(fitting, STEPS, self.last))
-        students, teachers, params, roots, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
-        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
-        state = jax.tree.map(every_run, OverlapsState(students, teachers, params))
-        state = state if self.step.drifts else state._replace(teachers=teachers)  # one may serve all runs
-        ended, checked = np.full(runs, -1), (0, _within(state, bound))  # where a run has diverged
+        state = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
+        moving = ("students", "params", *(("teachers",) if self.step.drifts else ()))  # one set of the others may serve all
+        each = {name: getattr(state, name) for name in moving}
+        state = state._replace(**jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs)), each))
+        ended, checked = np.full(runs, -1), (0, _within(state))  # where a run has diverged
 
         def note(taken: int, within: Bool[Array, " runs"]) -> None:
             ended[(ended < 0) & ~np.asarray(within)] = taken
@@ -117,9 +116,9 @@ class OverlapsMethod:
                 stop = next_stop(records.steps, taken, min(first + block, self.last))
                 whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
                 span = np.asarray(taken - first), np.asarray(stop - first)
-                state = jax_steps.advance_overlaps(self.step, whole, state, (roots, lengths), drawn, rates, *span)
+                state = jax_steps.advance_overlaps(self.step, whole, state, drawn, rates, *span)
                 note(*checked)  # the device is busy with the next stretch meanwhile
-                checked, taken = (stop, _within(state, bound)), stop
+                checked, taken = (stop, _within(state)), stop
                 self._write_state(records, taken, state)
                 going = goes_on(taken) and not np.all(ended >= 0)
         except KeyboardInterrupt:
@@ -146,7 +145,7 @@ class OverlapsMethod:
 
 
 @eqx.filter_jit
-def _within(state: OverlapsState, bound: Array) -> Bool[Array, " runs"]:
+def _within(state: OverlapsState) -> Bool[Array, " runs"]:
     """Are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
     params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in state.params[:2])
-    return jnp.all(state.students**2 < bound, axis=(0, 1, 2)) & (params < bound)
+    return jnp.all(state.students**2 < state.bound, axis=(0, 1, 2)) & (params < state.bound)

@@ -121,19 +121,21 @@ def rows_of(problem: Problem) -> int:
     return problem.student.hidden * (2 if moving else 1)
 
 
-class PlacedStart(NamedTuple):
-    """A start as the loops hold it. roots: of the teachers' overlaps. lengths: |w_k|^2 / N. bound: squared coordinates beyond
-    it have diverged."""
+class OverlapsState(NamedTuple):
+    """Coordinates of students (then of their velocities) and teachers, and the parameters; in JAX with a last axis of runs.
 
-    students: Float[np.ndarray, "L rows W"]
-    teachers: Float[np.ndarray, "L M columns"]
+    Set at the start: roots of the teachers' overlaps, lengths |w_k|^2 / N, and a bound of squared coordinates.
+    """
+
+    students: Float[Any, "L rows W *runs"]
+    teachers: Float[Any, "L M columns *runs"]
     params: ParameterState
-    roots: Float[np.ndarray, "L M M"]
-    lengths: Float[np.ndarray, " K"]
-    bound: float
+    roots: Float[Any, "L M M *runs"]
+    lengths: Float[Any, " K *runs"]
+    bound: Any
 
 
-def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> OverlapsState:
     """A start in the coordinates of its levels; velocities begin at rest."""
     K, M = problem.student.hidden, problem.references.hidden
     columns = int(np.max(np.where(layout.dof > 0, M, layout.width)))
@@ -145,7 +147,7 @@ def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], lay
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
     lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
     params, roots = initial_parameters(problem, start), matrix_roots(start.blocks(problem)[2])
-    return PlacedStart(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
+    return OverlapsState(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
 
 
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:

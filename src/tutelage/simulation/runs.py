@@ -1,7 +1,6 @@
-"""The runs of a simulation: what is asked for, what they record, and threads that carry them out.
+"""The runs of a simulation: what is asked for, what they record, and threads that carry them out (loops release the GIL).
 
-The loops release the GIL, so threads are enough. Every run has its own random streams, derived from the seed and its own
-number alone: neither the number of workers nor the number of runs changes a digit of it. Ctrl-C loses nothing recorded.
+Every run has its own random streams, derived from the seed and its own number alone. Ctrl-C loses nothing recorded.
 """
 
 from collections.abc import Callable

@@ -166,11 +166,8 @@ class WeightsMethod:
     def _blocks(
         self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int
     ) -> Iterator[tuple[int, Drawn]]:
-        """Samples first, first + 1, ... of a run, with all their random numbers.
-
-        Rows; what they do not carry of the teacher's fields, empty if they carry all; the numbers of labels, rules and tasks;
-        zeta of teachers that drift, empty if they stay.
-        """
+        """Samples first, first + 1, ... of a run: rows, what they do not carry of the teacher's fields (empty if they carry
+        all), the numbers of labels, rules and tasks, and zeta of teachers that drift (empty if they stay)."""
         request, problem, latent = self.request, self.request.problem, np.zeros((0, 0))
         inputs, labels, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, NOISE, DRIFT, UNSEEN))
         if self.features is not None:
