@@ -94,7 +94,7 @@ class OverlapsMethod:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
         runs, taken, going, problem = keys.shape[1], 0, True, as_arrays(self.request.problem)
         drawn: Any = None
-        numbers = runs * problem.samples_per_step * problem.inputs.levels * (self.step.width + 2)
+        numbers = runs * self.constants.batch * self.layout.width.size * (self.step.width + 2)
         fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
         block = max(1, min(fitting, STEPS, self.last))
         state = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
