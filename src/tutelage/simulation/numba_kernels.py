@@ -216,38 +216,59 @@ def move_parameters(constants, params, eta_readout, eta_bias):
 
 
 @compiled
-def fold(rows, first, count, columns):
-    """Rotate the columns of rows from `first` on: Z, the first `count`, takes up the next `columns`, which become zero.
+def chi(rng, dof):
+    """The length of a standard normal vector in `dof` dimensions (Marsaglia and Tsang 2000 for the gamma law)."""
+    if dof == 1:
+        return abs(rng.standard_normal())
+    d = 0.5 * dof - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = rng.standard_normal()
+        cube = (1.0 + c * x) ** 3
+        if cube > 0.0:
+            u = rng.random()
+            if u < 1.0 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
+                return math.sqrt(2.0 * d * cube)
 
-    Z is rows[:count, first:first + count] and leaves lower triangular; Z Z^T grows by extra extra^T (Householder LQ).
+
+@compiled
+def fold(rows, extra, first, count, columns):
+    """Rotate [Z | extra] so that everything fits into Z again: Z Z^T grows by extra extra^T (Householder LQ).
+
+    Z is rows[:count, first:first + count] and leaves lower triangular; extra is (count, columns), overwritten.
     """
-    last = first + count + columns
     for j in range(count):
-        diagonal, tail = first + j, 0.0
-        for c in range(diagonal + 1, last):
+        tail = 0.0
+        for c in range(first + j + 1, first + count):
             tail += rows[j, c] * rows[j, c]
+        for c in range(columns):
+            tail += extra[j, c] * extra[j, c]
         if tail < 1e-280:
             continue
-        head = rows[j, diagonal]
+        head = rows[j, first + j]
         norm = math.sqrt(head * head + tail)
         image = -norm if head > 0 else norm
+        u0 = head - image
         strength = 1.0 / (norm * (norm + abs(head)))
-        rows[j, diagonal] = head - image
         for i in range(j + 1, count):
-            dot = 0.0
-            for c in range(diagonal, last):
+            dot = u0 * rows[i, first + j]
+            for c in range(first + j + 1, first + count):
                 dot += rows[j, c] * rows[i, c]
+            for c in range(columns):
+                dot += extra[j, c] * extra[i, c]
             dot *= strength
-            for c in range(diagonal, last):
+            rows[i, first + j] -= dot * u0
+            for c in range(first + j + 1, first + count):
                 rows[i, c] -= dot * rows[j, c]
-        rows[j, diagonal] = image
-        for c in range(diagonal + 1, last):
+            for c in range(columns):
+                extra[i, c] -= dot * extra[j, c]
+        rows[j, first + j] = image
+        for c in range(first + j + 1, first + count):
             rows[j, c] = 0.0
 
 
 @compiled
 def inner(a, b):
-    """a . b, over the length of a."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -287,33 +308,32 @@ def move_inside(constants, rows, normals, deltas, level, width, scale, mask, for
 
 
 @inlined
-def times_bartlett(rng, factor, dof, scale, extra):
-    """extra <- scale factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions, in its first rows."""
+def times_bartlett(rng, factor, dof, extra):
+    """extra <- factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions; further rows of extra are zero."""
     extra[:] = 0.0
     for i in range(factor.shape[1]):
         for j in range(i + 1):
-            f = scale * (math.sqrt(rng.chisquare(dof - j)) if i == j else rng.standard_normal())
+            f = chi(rng, dof - j) if i == j else rng.standard_normal()
             for k in range(factor.shape[0]):
                 extra[k, j] += factor[k, i] * f
 
 
 @compiled
-def move_outside(rng, constants, rows, factor, first, dof, scale, mask, force, push):
+def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, force, push):
     """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
     K, columns = factor.shape
-    extra = rows[:, first + rows.shape[0] : first + rows.shape[0] + columns]
-    times_bartlett(rng, factor, dof, force * scale, extra)
+    times_bartlett(rng, factor, dof, extra)
     for k in range(K):
         for j in range(columns):
-            kick = mask[k] * extra[k, j]
+            kick = force * mask[k] * scale * extra[k, j]
             if constants.momentum:
                 extra[K + k, j] = kick
             extra[k, j] = push * kick
-    fold(rows, first, rows.shape[0], columns)
+    fold(rows, extra, first, rows.shape[0], columns)
 
 
 @compiled
-def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors):
+def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
     """w* <- (1 - drift) w* + sqrt(2 drift) zeta in one level, zeta Gaussian with the overlaps root root^T of the teachers.
 
     drift: omega / N. All vectors move into a new basis in which the teachers are lower triangular again.
@@ -322,17 +342,18 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors):
     scale = math.sqrt(2.0 * drift / (width + dof))
     vectors[:M] = 0.0
     vectors[:M, :columns] = (1.0 - drift) * teachers
-    vectors[M:, : rows.shape[1]] = rows
+    vectors[M:] = rows
     for c in range(width):
         for i in range(M):
             z = scale * rng.standard_normal()
             for m in range(M):
                 vectors[m, c] += root[m, i] * z
     if dof > 0:
-        times_bartlett(rng, root, dof, scale, vectors[:, width : width + M])
-        fold(vectors, 0, width, M)
+        times_bartlett(rng, root, dof, extra)
+        extra *= scale
+        fold(vectors, extra, 0, vectors.shape[0], M)
     teachers[:] = vectors[:M, :columns]
-    rows[:] = vectors[M:, : rows.shape[1]]
+    rows[:] = vectors[M:]
 
 
 @compiled
@@ -353,17 +374,29 @@ def too_large(students, params, bound):
 
 
 @compiled
+def reduce_batch(deltas, factor):
+    """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
+    K, B = deltas.shape
+    if B <= K:
+        factor[:] = deltas
+    else:
+        factor[:] = 0.0
+        fold(factor, deltas.copy(), 0, K, B)
+
+
+@compiled
 def advance_overlaps(rng, constants, layout, students, teachers, params, roots, lengths, bound, rates, first, last, states):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
 
-    students: with min(B, K) columns of zeros at their end. states: filled where their steps are passed.
+    states: filled where their steps are passed.
     """
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
     tasks, task, learns = constants.teacher.size, 0, 1.0
-    vectors = np.zeros((M + students.shape[1], students.shape[2] + M))
+    vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
-    delta, deltas, folded = np.empty(K), np.empty((K, B)), np.zeros((K, K + B))
+    delta, deltas = np.empty(K), np.empty((K, B))
+    factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
     at = 0
     for step in range(first, last + 1):
         while at < states.steps.size and states.steps[at] == step:
@@ -389,24 +422,20 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
             deltas[:, s] = delta
             if not abs(error) < OVERFLOW:
                 return -step - 1
-        factor = deltas
-        if B > K:  # K columns with the same factor factor^T: all that the other dimensions see of a batch
-            folded[:, :K], folded[:, K:] = 0.0, deltas
-            fold(folded, 0, K, B)
-            factor = folded[:, :K]
+        reduce_batch(deltas, factor)
         force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
             move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push, decay)
             if layout.dof[level] > 0:
-                move_outside(rng, constants, rows, factor, M, layout.dof[level], scale, mask, force, push)
+                move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
         move_parameters(constants, params, now[2], now[3])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if constants.drift > 0.0:
             for level in range(L):
                 rows, width, dof = students[level], layout.width[level], layout.dof[level]
-                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors)
+                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors, more)
         if step % LOOK == 0 and too_large(students, params, bound):
             return -step - 1
     return last

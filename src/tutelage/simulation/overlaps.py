@@ -71,8 +71,7 @@ class OverlapsMethod:
     def _in_numba(self, placed: OverlapsState, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
         """One run, by stretches of steps."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
-        params, new_columns = with_heads(params), min(self.constants.batch, placed.lengths.size)
-        students = np.pad(students, ((0, 0), (0, 0), (0, new_columns)))
+        params = with_heads(params)
         for first in range(0, max(self.last, 1), self.stretch):
             end = min(first + self.stretch, self.last)
             part = slice(np.searchsorted(records.steps, first), np.searchsorted(records.steps, end, side="right"))
