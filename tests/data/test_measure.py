@@ -184,7 +184,7 @@ def test_only_a_part_of_many_samples_is_held(monkeypatch):
     monkeypatch.setattr(measure, "HELD", 300)
     data = tu.from_data(np.random.default_rng(0).standard_normal((1000, 3)))
     assert data.held[0].shape == (100, 3)
-    assert data.samples == 1000
+    assert len(data.rows) == 1000
 
 
 def test_few_samples_are_fitted_exactly():

@@ -142,7 +142,7 @@ def test_length_of_a_sample(monkeypatch):
     tu.simulate(problem, START, dim=12, times=[0.0, 0.25], runs=1, seed=0)
     step = OverlapsStep(problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8])))
     assert seen[0].outer == step.outer
-    drawn = draws.from_stream(step, problem, np.random.default_rng(0), 500)
+    drawn = draws.from_counters(step, problem, draws.run_keys(0, 1), np.asarray(0), 500)
     lengths = np.asarray(jax.vmap(lambda z, c: original(step, z, c, None)[0, 0, 0])(drawn.normals, drawn.outside))
     mean, variance = (4 * 3 + 8) / 12, 2 * (4 * 9 + 8) / 144
     assert abs(lengths.mean() - mean) < 4 * np.sqrt(variance / 500)

@@ -13,7 +13,7 @@ from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
-from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, with_heads
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])
@@ -53,20 +53,8 @@ def by_machine_code(problem, students, teachers, z):
         bias = np.array(problem.student.bias) if problem.student.bias is not None else np.zeros(K)
         params = with_heads(ParameterState(np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))))
         delta = np.empty(K)
-        gaps.append(
-            respond(
-                rule,
-                teacher_table(problem),
-                params,
-                student,
-                teacher,
-                0,
-                1.0,
-                of_label,
-                number if rule.draws else 0.0,
-                delta,
-            )
-        )
+        z_used = number if rule.draws else 0.0
+        gaps.append(respond(rule, params, student, teacher, 0, 1.0, of_label, z_used, delta))
         rows.append(np.concatenate([delta, params.readout_sum[0], params.bias_sum]))
     return np.array(rows), np.array(gaps)
 

@@ -8,7 +8,7 @@ import tutelage as tu
 from tests.simulation.cases import CASES, FOUR, softened
 from tutelage.problem.activation import NAMED
 from tutelage.simulation.numba_kernels import activate
-from tutelage.simulation.prepare import teacher_table
+from tutelage.simulation.prepare import step_constants
 from tutelage.simulation.runs import stream
 
 
@@ -96,8 +96,8 @@ def test_traced_loop_equals_plain_loop(name):
 def test_compiled_activations(name):
     """g and g' of the compiled loops are those of the problem."""
     activation, x = NAMED[name], np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]])
-    table = teacher_table(tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)))
-    ours = np.transpose([activate(table.activation[0], table.coefficients[0], y) for y in x])
+    constants = step_constants(tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)), 10)
+    ours = np.transpose([activate(constants.teacher[0], constants.teacher_coefficients[0], y) for y in x])
     np.testing.assert_allclose(ours[0], activation(jnp.asarray(x)), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(ours[1], activation.slope(jnp.asarray(x)), rtol=1e-12, atol=1e-15)
 

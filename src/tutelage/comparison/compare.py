@@ -1,7 +1,4 @@
-"""`compare`: do the runs follow the theory? `Comparison`: numbers by name, a verdict, and ways to show them.
-
-It is shown to people as tables of rich and as one HTML page that needs nothing else, to programs as a dictionary.
-"""
+"""`compare`: do the runs follow the theory? `Comparison`: numbers by name and a verdict, as text, HTML page and JSON."""
 
 from dataclasses import asdict, dataclass
 from html import escape
@@ -41,7 +38,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
     verdict: outcome, message and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of the errors of single runs,
+    if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: remarks on the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
     """
@@ -162,7 +159,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             f"<h2>Error along the curve</h2>{table(CURVE, self.curve_rows())}",
             f"<h2>{escape(capital(self._counted_words()))}</h2>{table(WORST, self.worst_rows())}",
             *(f"<h2>{escape(capital(name))}</h2>{bullets(lines)}" for name, lines in self._remarks().items()),
-            *self._sources(),
+            self._sources(),
             f"<footer>{escape(capital(LEGEND))}. tutelage {__version__}</footer>",
         ]
         return document(f"{who}: {outcome}", body)
@@ -181,7 +178,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     def curve_rows(self) -> list[tuple[str, ...]]:
         """The error at a few times, of each task, as texts."""
         gap = self["error"]
-        tasks = [""] if gap.theory.ndim == 1 else [f", task {i + 1}" for i in range(gap.theory.shape[1])]
+        tasks = [label.removeprefix("error") for label in gap.labels()]
         picked = np.unique(np.linspace(0, self.times.size - 1, min(SHOWN + 1, self.times.size)).astype(int))
         picked = picked[1:] if picked.size > SHOWN else picked  # a start has no gap to show
         return [(f"{self.times[i]:.4g}{task}", *_numbers(gap, i, entry)) for entry, task in enumerate(tasks) for i in picked]
@@ -190,12 +187,11 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         """Each kind of quantity where its z-score is largest, and the share within the limit, as texts."""
         rows, counted = [], self.verdict.counted
         for gap in self.gaps.values() if counted.any() else ():
-            i, entry = gap.worst_place(gap.z, counted)
+            (i, entry), labels = gap.worst_place(gap.z, counted), gap.labels()
             inside = np.abs(gap.entries(gap.z)[counted]) < LIMIT
             share = percent(float(inside.mean())) if self.count > 1 else "-"
-            name = gap.labels()[entry] if gap.theory.ndim > 1 else gap.name
-            of = f" of {len(gap.labels())}" if len(gap.labels()) > 1 else ""
-            rows.append((name + of, f"{self.times[i]:.4g}", *_numbers(gap, i, entry), share))
+            name = labels[entry] + f" of {len(labels)}" * (len(labels) > 1)
+            rows.append((name, f"{self.times[i]:.4g}", *_numbers(gap, i, entry), share))
         return rows
 
     def _counted_words(self) -> str:
@@ -221,27 +217,16 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         }
         return {name: lines for name, lines in rows.items() if lines}
 
-    def _sources(self) -> list[str]:
-        """The problem as a file, for the page."""
-        if self.theory.problem is None:
-            return []
+    def _sources(self) -> str:
+        """The problem, for the page: as a file, or by its fields if a custom function has no text."""
+        problem = self.theory.problem
+        if problem is None:
+            return ""
         try:
-            text = self.problem_file()
-        except InputError as error:  # a function of one's own has no text
-            return [f"<h2>The problem</h2><pre>{escape(repr(self.theory.problem))}</pre><p>{escape(str(error))}</p>"]
-        return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
-
-    def problem_file(self) -> str:
-        """The problem with its start and times, as `tutelage compare` reads it."""
-        assert self.theory.problem is not None
-        text, start, times = self.theory.problem.to_toml().strip(), self.theory.start, self.times
-        if start is not None:
-            given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
-            rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
-            text += "\n\n[start]\n" + "\n".join(rows)
-        if times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size)):
-            text += f"\n\n[times]\nend = {float(times[-1])}\npoints = {times.size}"
-        return text
+            text = problem.to_toml()
+        except InputError:
+            text = repr(problem)
+        return f"<h2>The problem</h2><pre>{escape(text)}</pre>"
 
 
 def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
@@ -269,13 +254,9 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     Returns
     -------
     Comparison
-        `.verdict`, `.agrees`, the gaps by name, `.plot()`, `.save_html(path)`.
-
-    Notes
-    -----
-    Hidden units are matched first. Each gap has a standard error, a z-score and an expected finite-N bias of order 1/N.
-    The verdict is "agree", "agree within the expected finite-N bias", "differ", "inconclusive after the plateau" if SGD
-    noise determines the escape from a plateau, or "inconclusive" for one run. docs/compare.md states the criteria.
+        `.verdict`, `.agrees`, the gaps by name, `.plot()`, `.save_html(path)`. The verdict is "agree", "agree within the
+        expected finite-N bias", "differ", "inconclusive after the plateau" if SGD noise determines the escape from a
+        plateau, or "inconclusive" for one run. docs/compare.md states the criteria.
 
     Examples
     --------
@@ -298,7 +279,7 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     for name in both.compared:
         missed = sampled[name][: both.times.size] if name in sampled else 0.0
         sides = both.theory[name], both.runs[name], expected[name]
-        gaps[name] = Gap.measure(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
+        gaps[name] = Gap(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
     validity = theory.validity if known else None
     escape, swapped = find_escape(both, validity), 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)
@@ -322,6 +303,6 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         validity=validity,
         scatter=predicted_scatter(both, theory, escape) if predict else None,
         verdict=verdict,
-        noticeable=noticeable_change(both, theory, gaps, verdict.counted) if verdict.right else None,
+        noticeable=noticeable_change(both, theory, gaps, verdict),
         notes=tuple(notes),
     )

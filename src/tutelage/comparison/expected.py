@@ -8,9 +8,7 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
     X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l: the overlaps of all vectors in level l.
 
 docs/compare.md says where each term is from. The bracket is measured on the runs, where its first-order noise cancels exactly;
-so is <e(u)> - e(<u>), which the error adds. Exact to order 1/N for plain SGD; tests hold it against an exact recursion.
-Elsewhere (momentum, spherical, frozen parts, episodes, reuse, one's own equations, large spectra) only its size is known,
-`rough_sizes`.
+so is <e(u)> - e(<u>), which the error adds. Where this does not hold (momentum, episodes, ...) `rough_sizes` has the size alone.
 """
 
 import warnings
@@ -25,7 +23,7 @@ from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
-from tutelage.comparison.verdict import LIMIT, Gap, holds
+from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Gap, Verdict, holds
 from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
@@ -61,10 +59,7 @@ def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
 
 
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
-    """Where nothing better is known: variance over range (a curve that bends on the scale of its own range), and a delay.
-
-    The delay is that of a step, 1/N, or of a momentum's memory, 1/(N (1 - beta)).
-    """
+    """Variance over range (a curve bends on the scale of its own range), and the delay of a step and of a momentum's memory."""
     memory = 1.0
     if pair.problem is not None and not isinstance(pair.problem.sgd.momentum, SlowMomentum):
         memory += 1.0 / (1.0 - float(pair.problem.sgd.momentum))
@@ -103,8 +98,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     along, points = np.asarray(flatten(states)), np.asarray(flatten(runs))
     at = np.concatenate([points, points.mean(axis=0)[None], along[None]])  # (run, moment, size)
     flat = at.reshape(-1, at.shape[-1])
-    drifts = local.drifts(flat, np.tile(moments, len(at))).reshape(at.shape)
-    errors = local.errors(flat)
+    drifts, errors = local.drifts(flat, np.tile(moments, len(at))).reshape(at.shape), local.errors(flat)
     errors = errors.reshape(*at.shape[:-1], *errors.shape[1:])
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = local.jacobians(along, moments)
@@ -182,9 +176,9 @@ def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> n
     blocks = np.zeros((times.size - 1, size + 1, size + 1))
     blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
     blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
-    b = [np.zeros(size)]
     from scipy.linalg import expm  # takes long to import
 
+    b = [np.zeros(size)]
     for step in expm(blocks * np.diff(times)[:, None, None]):
         b.append(step[:size, :size] @ b[-1] + step[:size, size])
     return np.array(b)
@@ -199,11 +193,7 @@ def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.n
 
 
 def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """What the shares n_l / N of the runs' dimensions change, by name, and a note on it; nothing where p_l N is whole.
-
-    The theory has fractions p_l of the dimensions in the levels. It is solved again with n_l / N; the gap between both theories
-    is expected of a right one.
-    """
+    """What solving with the shares n_l / N of the runs changes, by name, and a note on it; nothing where p_l N is whole."""
     problem = pair.problem
     if problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
         return {}, ()
@@ -227,15 +217,16 @@ def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], 
     return {name: shifted[name] - pair.theory[name] for name in pair.compared}, (note,)
 
 
-def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
-    """The smallest relative change of lr that this comparison would have noticed; inf: more than half, None: not known.
+def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], verdict: Verdict) -> float | None:
+    """The smallest relative change of lr that an agreement would have noticed; inf: more than half, None: not known.
 
     d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if the verdict then is
     "differ" although chance takes away CHANCE standard errors: in about nine of ten comparisons.
     """
     from scipy.special import ndtr, stdtrit
 
-    if pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
+    counted, agreed = verdict.counted, {AGREE, BIASED} & {verdict.outcome, verdict.before}
+    if pair.problem is None or pair.start is None or not agreed or not counted.any():
         return None
     ends = [_solved(_scaled(pair.problem, factor), pair.start, pair, theory) for factor in (1 - STEP, 1 + STEP)]
     if ends[0] is None or ends[1] is None:
@@ -252,10 +243,7 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
 
 def _scaled(problem: Problem, factor: float) -> Problem:
     """All that moves the first layer, faster by a factor, which is data to the compiled program."""
-
-    def faster(rate: Rate) -> Rate:
-        return eqx.Partial(_times, np.float64(factor), rate) if callable(rate) else rate * factor
-
+    faster = lambda rate: eqx.Partial(_times, np.float64(factor), rate) if callable(rate) else rate * factor  # noqa: E731
     changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.sgd.lr)}
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None:
@@ -268,10 +256,7 @@ def _times(factor: ArrayLike, schedule: Schedule, t: Array) -> Array:
 
 
 def _solved(problem: Problem, start: Start, pair: Pair, theory: Trajectory) -> dict[str, np.ndarray] | None:
-    """The compared quantities of a changed problem at the times of the pair, solved in the same way as the theory.
-
-    None if the theory was not solved (a closed form, equations of one's own), or does not reach the last time here.
-    """
+    """The compared quantities of a changed problem, solved as the theory was; None if it was not, or ends too early here."""
     settings = dict(theory.settings)
     if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
         return None

@@ -1,9 +1,8 @@
 """Do a theory and a set of runs belong together? If so: the arrays of both, hidden units in the same order.
 
-A permutation of hidden units (with their readouts) is the same network, so each run is relabeled before averaging, from the
-moment on at which that fits best: by the assignment that brings its last R nearest to the theory's (Hungarian method).
-Choosing the nearest of K! labelings also moves noise towards the theory, so a run keeps its labels unless relabeling makes
-it clearly nearer (a quarter of the squared distance): identical units, as on a plateau, are never swapped.
+Each run is relabeled before averaging, from the moment on at which that fits best, by the assignment that brings its last R
+nearest to the theory's (Hungarian method). The nearest of K! labelings also moves noise towards the theory, so a run keeps its
+labels unless relabeling makes it clearly nearer: identical units, as on a plateau, are never swapped.
 """
 
 from dataclasses import dataclass, replace
@@ -61,18 +60,15 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
     times, notes = _shared_times(theory, runs)
     names = [name for name in theory.variables if name in runs.variables]
     if not names:
-        raise InputError(
-            f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
-            "they must share at least one name."
-        )
-    both = ({name: x[name] for name in names} | {"error": x.error} for x in (theory, runs))
-    model, seen = ({name: np.asarray(values, dtype=float) for name, values in one.items()} for one in both)
-    model = {name: values[: times.size] for name, values in model.items()}
-    seen = {name: (values if run_axes > 1 else values[None])[:, : times.size] for name, values in seen.items()}
-    for name, value in model.items():
-        shape = seen[name].shape[1:]
-        if shape != value.shape:
-            raise InputError(f"{name} has shape {value.shape} in the theory and {shape} in each run; they must be equal.")
+        theirs, ours = (", ".join(x.variables) for x in (theory, runs))
+        raise InputError(f"the theory has the variables {theirs} and the runs {ours}; they must share at least one name.")
+    model, seen = {}, {}
+    for name in (*names, "error"):
+        one, many = (np.asarray(x.error if name == "error" else x[name], dtype=float) for x in (theory, runs))
+        model[name], seen[name] = one[: times.size], (many if run_axes > 1 else many[None])[:, : times.size]
+        ours, theirs = model[name].shape, seen[name].shape[1:]
+        if ours != theirs:
+            raise InputError(f"{name} has shape {ours} in the theory and {theirs} in each run; they must be equal.")
     whole = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in seen.values()], axis=0)
     if not whole.any():
         raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")
@@ -123,26 +119,23 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[Float[np.ndarra
         raise InputError("the theory has no recorded times; solve for times that the theory reaches.")
     cut = not theory.finished and a.size < b.size
     if (a.size != b.size and not cut) or np.max(np.abs(a - b[: a.size])) > SAME * max(1.0, float(a[-1])):
-        raise InputError(
-            f"the theory has {a.size} times up to {a[-1]:g} and the runs {b.size} up to {b[-1]:g}; they must be the same. "
-            "Give the same times to solve and simulate."
-        )
+        both = f"the theory has {a.size} times up to {a[-1]:g} and the runs {b.size} up to {b[-1]:g}"
+        raise InputError(f"{both}; they must be the same. Give the same times to solve and simulate.")
     return a, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
 
 
 @dataclass(frozen=True)
 class Matching:
     """permutations: the theory's unit k is the run's unit permutations[run, k]. signs: of odd units whose readout changed
-    sign. since: index of the time from which a run is relabeled (number of times: never)."""
+    sign. relabeled: which runs took another permutation than the theory."""
 
     permutations: Int[np.ndarray, "run K"]
     signs: Float[np.ndarray, "run K"]
-    since: Int[np.ndarray, " run"]
     relabeled: Bool[np.ndarray, " run"]
 
     @property
     def count(self) -> int:
-        """How many runs took another permutation than the theory."""
+        """How many runs were relabeled."""
         return int(np.sum(self.relabeled))
 
 
@@ -151,18 +144,14 @@ def match(pair: Pair) -> tuple[Pair, Matching | None]:
     if pair.problem is None or "R" not in pair.theory or pair.theory["R"].shape[-2] < 2:
         return pair, None
     allowed, odd, model = _exchangeable(pair.problem), _sign_free(pair.problem), _rows(pair.theory)
-    found = [
-        _match_one(model, _rows({name: value[run] for name, value in pair.runs.items()}), allowed, odd)
-        for run in range(pair.count)
-    ]
+    seen = [_rows({name: value[run] for name, value in pair.runs.items()}) for run in range(pair.count)]
+    found = [_match_one(model, one, allowed, odd) for one in seen]
     permutations, signs, since = (np.array(part) for part in zip(*found, strict=True))
-    relabeled = since < pair.times.size
     runs = {name: value.copy() if name in ROWS else value for name, value in pair.runs.items()}
-    for run in np.flatnonzero(relabeled):
-        for name in ROWS.keys() & runs.keys():
-            part = runs[name][run, since[run] :]
-            runs[name][run, since[run] :] = relabel(name, part, permutations[run], signs[run])
-    return replace(pair, runs=runs), Matching(permutations, signs, since, relabeled)
+    for name in ROWS.keys() & runs.keys():
+        for run, first in enumerate(since):
+            runs[name][run, first:] = relabel(name, runs[name][run, first:], permutations[run], signs[run])
+    return replace(pair, runs=runs), Matching(permutations, signs, since < pair.times.size)
 
 
 def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -173,7 +162,7 @@ def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.nd
 
 
 def _match_one(model: np.ndarray, seen: np.ndarray, allowed: np.ndarray, odd: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """Permutation, signs and first relabeled time of a run, by the rows (time, K, columns) of theory and run."""
+    """Permutation, signs and the index of the first relabeled time of a run, by the rows (time, K, columns) of both."""
     from scipy.optimize import linear_sum_assignment
 
     never, units = len(model), np.arange(model.shape[1])
@@ -201,8 +190,7 @@ def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
     """Units that the problem treats identically (equal readouts and biases at first, equal frozen parts and feedback)."""
     student, mask = problem.student, problem.trainable_mask()
     marks = [*np.atleast_2d(student.readout), *problem.rule.unit_marks(student.readout)]  # one for each output
-    marks += [] if student.bias is None else [student.bias]
-    marks += [] if mask is None else [*mask]
+    marks += [*([] if student.bias is None else [student.bias]), *([] if mask is None else mask)]
     alike = [np.broadcast_to(np.asarray(mark, dtype=float), (student.hidden,)) for mark in marks]
     return np.all([mark[:, None] == mark for mark in alike], axis=0)
 

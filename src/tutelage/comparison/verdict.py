@@ -1,12 +1,10 @@
 """What the gaps between theory and runs amount to: z-scores, the scatter and the escapes of single runs, and the decision.
 
 With few runs gap / standard error follows Student's law, which has long tails, so z is the value of a normal variable that is
-exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000). All independent numbers at all times
-count (only those before the first departure where noise decides the escape). Neighboring times are far from independent: one
-chance excursion lasts several of them, which is why a few percent may lie outside. docs/compare.md states the criteria.
+exceeded equally often: |z| < 4 then means the same for 5 runs and for 500. docs/compare.md states all criteria.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -102,10 +100,9 @@ def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
 
 @dataclass(frozen=True)
 class Scatter:
-    """predicted, measured: standard deviations of e_g over runs, (time,). ratio: measured / predicted, in the mean square.
+    """predicted, measured: standard deviations of e_g over runs, (time,); predicted is NaN where rounding shows.
 
-    predicted is NaN where e_g is so small that rounding shows. ratio_error: its standard error, from the number of runs
-    alone (times of one run are hardly independent). accuracy: the relative error of the prediction.
+    ratio: measured / predicted, in the mean square, with its standard error. accuracy: the relative error of the prediction.
     """
 
     predicted: np.ndarray
@@ -120,17 +117,12 @@ class Scatter:
             return [f"single runs: e_g ± {np.nanmax(self.predicted):.2g} predicted at most; one run cannot show it"]
         last = np.flatnonzero(np.isfinite(self.predicted))[-1]
         when = "at the last time" if last == self.predicted.size - 1 else f"where e_g falls below {SMALLEST_ERROR:g}"
-        return [
-            f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation "
-            f"({self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured)"
-        ]
+        both = f"{self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured"
+        return [f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation ({both})"]
 
     def to_dict(self) -> Table:
-        """Plain numbers and lists, None for what one run cannot show."""
-        known = bool(np.isfinite(self.ratio))
-        found = {"measured": self.measured.tolist(), "ratio": self.ratio, "ratio_error": self.ratio_error}
-        predicted = [sd if np.isfinite(sd) else None for sd in self.predicted.tolist()]
-        return {"predicted": predicted, **(found if known else dict.fromkeys(found)), "accuracy": self.accuracy}
+        """Plain numbers and lists, None for what is not known."""
+        return {name: np.where(np.isfinite(value), value, np.array(None)).tolist() for name, value in asdict(self).items()}
 
 
 def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
@@ -160,9 +152,8 @@ def _beside(predicted: np.ndarray, errors: np.ndarray, accuracy: float) -> Scatt
     return Scatter(predicted, measured, ratio, ratio / np.sqrt(2 * (count - 1)), accuracy)
 
 
-@dataclass(frozen=True)
 class Gap:
-    """theory, mean, gap, standard_error, z, expected, beyond: (time, ...). runs: (run, time, ...), relabeled.
+    """The gap of a quantity: theory, mean, gap, standard_error, z, expected, beyond: (time, ...). runs: (run, time, ...).
 
     expected: the gap that a right theory leaves at this N (its size if `rough`). beyond: the z-score of what is left of the
     gap when anything from zero to twice the expected gap (either sign, if rough) is allowed, besides a known shift.
@@ -170,22 +161,8 @@ class Gap:
     much a gap may differ from the middle of what is allowed.
     """
 
-    name: str
-    theory: np.ndarray
-    runs: np.ndarray
-    mean: np.ndarray
-    gap: np.ndarray
-    standard_error: np.ndarray
-    z: np.ndarray
-    expected: np.ndarray
-    beyond: np.ndarray
-    rough: bool
-    unit: np.ndarray
-    allowed: np.ndarray
-
-    @classmethod
-    def measure(
-        cls,
+    def __init__(
+        self,
         name: str,
         theory: np.ndarray,
         runs: np.ndarray,
@@ -194,24 +171,23 @@ class Gap:
         shift: np.ndarray | float = 0.0,
         rtol: float = 0.0,
         sampling: np.ndarray | float = 0.0,
-    ) -> "Gap":
-        """The gap of a quantity: theory (time, ...), runs (run, time, ...).
+    ):
+        """shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
 
-        shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
         sampling: what sampled averages may move the theory by, with 95% confidence: two of its standard errors.
         """
-        count, mean = runs.shape[0], runs.mean(axis=0)
-        gap = mean - theory
-        error = runs.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(gap, np.nan)
+        self.name, self.theory, self.runs, self.rough = name, theory, runs, rough
+        count, self.mean = runs.shape[0], runs.mean(axis=0)
+        self.gap = self.mean - theory
+        error = runs.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(self.gap, np.nan)
         size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
         if name != "error":
             size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
-        unit = np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
+        self.standard_error, self.unit = error, np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
         low, high = (-2 * expected, 2 * expected) if rough else np.sort([0 * expected, 2 * expected], axis=0)
-        left = gap - np.clip(gap, shift + low, shift + high)
-        expected = expected + (np.abs(shift) if rough else shift)
-        z, beyond = (z_score(x / unit, count) for x in (gap, left))
-        return cls(name, theory, runs, mean, gap, error, z, expected, beyond, rough, unit, (high - low) / 2)
+        left = self.gap - np.clip(self.gap, shift + low, shift + high)
+        self.expected, self.allowed = expected + (np.abs(shift) if rough else shift), (high - low) / 2
+        self.z, self.beyond = (z_score(x / self.unit, count) for x in (self.gap, left))
 
     def entries(self, values: np.ndarray) -> np.ndarray:
         """(time, entries): each independent number once (Q is symmetric)."""
@@ -264,11 +240,6 @@ class Verdict:
         """True, False, or None if inconclusive."""
         return None if self.outcome in (NOISE, UNKNOWN) else self.outcome != DIFFER
 
-    @property
-    def right(self) -> bool:
-        """Do the counted times agree with the theory?"""
-        return bool({AGREE, BIASED} & {self.outcome, self.before})
-
     def __str__(self) -> str:
         return self.sentence
 
@@ -312,8 +283,8 @@ def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndar
         off, z, beyond, expected = (gap.entries(x)[time, entry] for x in (gap.gap, gap.z, gap.beyond, gap.expected))
         if abs(beyond) >= LIMIT:
             score, about = f"|z| > {CAP - 1:.0f}" if abs(z) >= CAP - 1 else f"z = {z:.0f}", "about " * gap.rough
-            where = f"{off:.2g} at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
-            parts.append(f"{gap.labels()[entry]} is off by {where}")
+            where = f"at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
+            parts.append(f"{gap.labels()[entry]} is off by {off:.2g} {where}")
     return "; ".join(parts[:3]) + f". Only {every}"
 
 

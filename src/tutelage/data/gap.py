@@ -152,7 +152,11 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
         theory = solve(problem, start, times)
-    steps, laws = steps_at(times, data.dim), _laws(data, problem)
+    roots: dict[str, np.ndarray | None] = {THEORY: np.sqrt(data.variances)}
+    if max(data.off_diagonal, data.grouping_error) > NONE:
+        roots[FULL] = matrix_roots(data.covariances)
+    laws = {name: _Law(data, problem, root) for name, root in (roots | {SAMPLES: None}).items()}
+    steps = steps_at(times, data.dim)
     found = {name: _train(problem, law, W, W_teacher, start, steps, runs, seed) for name, law in laws.items()}
     error, loss = ({name: pair[i] for name, pair in found.items()} for i in range(2))
     return DataComparison(data, theory, times, error, loss)
@@ -177,10 +181,9 @@ def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Genera
 
 
 class _Law:
-    """A law of samples.
+    """A law of samples, which bring their labels (`labeled`) or have them from a teacher.
 
     roots: of the Gaussian covariance of each class, standard deviations (C, D) or matrices (C, D, D); None: the data themselves.
-    labeled: do samples bring their labels? Otherwise a teacher makes them.
     """
 
     def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):
@@ -214,26 +217,12 @@ class _Law:
         return x, np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
 
 
-def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
-    """The laws to compare, from that of the theory to that of the samples."""
-    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
-    if max(data.off_diagonal, data.grouping_error) > NONE:
-        laws[FULL] = _Law(data, problem, matrix_roots(data.covariances))
-    return laws | {SAMPLES: _Law(data, problem, None)}
-
-
 def _respond_to_labels(
-    problem: Problem,
-    params: ParameterState,
-    student: Array,
-    reference: Array,
-    xi: Array,
-    context: Context,
-    norm2: Array | None,
+    problem: Problem, params: ParameterState, student: Array, teacher: Array, xi: Array, context: Context, norm2: Any
 ) -> Update:
     """The updates by samples whose labels are the first columns of xi. A mixture has no fields of a teacher."""
     inside, outputs = problem.in_class(), problem.student.outputs
-    seen = reference if inside is problem else jnp.ones((student.shape[0], 1))
+    seen = teacher if inside is problem else jnp.ones((student.shape[0], 1))
     label = xi[:, 0] if outputs == 1 else xi[:, :outputs]
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
     return updates_of(inside, student + params.bias, seen, label, xi[:, outputs:], parameters, context, norm2)

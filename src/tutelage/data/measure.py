@@ -52,11 +52,10 @@ class FieldShape(NamedTuple):
 
         Directions share their samples: the error is their scatter with that of a single one on Gaussian samples.
         """
-        third, fourth = (np.concatenate([np.mean(z**power, axis=0) for z in fields]) for power in (3, 4))
+        moments = [np.concatenate([np.mean(z**power, axis=0) for z in fields]) for power in (3, 4)]
         samples = sum(len(z) for z in fields)
-        scatter = [x.std() / np.sqrt(x.size) for x in (third, fourth)]
-        errors = [float(np.hypot(a, np.sqrt(b / samples))) for a, b in zip(scatter, (6, 24), strict=True)]
-        return cls(float(third.mean()), float(fourth.mean() - 3), *errors)
+        errors = [np.hypot(x.std() / np.sqrt(x.size), np.sqrt(b / samples)) for x, b in zip(moments, (6, 24), strict=True)]
+        return cls(*map(float, (moments[0].mean(), moments[1].mean() - 3, *errors)))
 
     def __str__(self) -> str:
         tails = f"excess kurtosis {self.kurtosis:.2f} ± {self.kurtosis_error:.2f}"
@@ -100,11 +99,6 @@ class Data(AnalysisResult, figure="plot_data"):
         return self.spectrum.basis
 
     @property
-    def samples(self) -> int:
-        """The number of samples."""
-        return int(self.counts.sum())
-
-    @property
     def dim(self) -> int:
         """D, the number of directions with variance: the N of the theory."""
         return self.basis.shape[0]
@@ -112,7 +106,7 @@ class Data(AnalysisResult, figure="plot_data"):
     @property
     def probabilities(self) -> Float[np.ndarray, " C"]:
         """The share of the samples in each class."""
-        return self.counts / self.samples
+        return self.counts / len(self.rows)
 
     @property
     def level_sizes(self) -> Int[np.ndarray, " L"]:
@@ -124,18 +118,21 @@ class Data(AnalysisResult, figure="plot_data"):
         return np.einsum("cii->ci", self.covariances)
 
     @property
-    def variances(self) -> Float[np.ndarray, "C D"]:
-        """The variances that the theory uses: of each class along each direction, the mean over its level."""
+    def _level_variances(self) -> Float[np.ndarray, "C L"]:
         first = np.cumsum([0, *self.level_sizes[:-1]])
         means = np.add.reduceat(self._own_variances, first, axis=1) / self.level_sizes
-        return np.repeat(np.maximum(means, LEAST_VARIANCE), self.level_sizes, axis=1)
+        return np.maximum(means, LEAST_VARIANCE)
+
+    @property
+    def variances(self) -> Float[np.ndarray, "C D"]:
+        """The variances that the theory uses: of each class along each direction, the mean over its level."""
+        return np.repeat(self._level_variances, self.level_sizes, axis=1)
 
     @property
     def grouped_teacher(self) -> Float[np.ndarray, "1 D"] | None:
         """The teacher's weights for the variances of the levels: each direction keeps what it explains of the labels."""
-        if self.teacher_weights is None:
-            return None
-        return self.teacher_weights * np.sqrt(self._own_variances / self.variances)
+        own = self.teacher_weights
+        return None if own is None else own * np.sqrt(self._own_variances / self.variances)
 
     @cached_property
     def off_diagonal(self) -> float:
@@ -162,13 +159,14 @@ class Data(AnalysisResult, figure="plot_data"):
 
         Of more than HELD numbers, random rows are taken.
         """
-        most = max(2, HELD // self.dim)
-        which = np.arange(self.samples)
-        if self.samples > most:
-            which = np.sort(np.random.default_rng(0).choice(self.samples, most, replace=False))
+        most, rows, labels = max(2, HELD // self.dim), self.rows, self.labels
+        labels = np.zeros(len(rows), dtype=int) if labels is None else labels
+        if len(rows) > most:
+            which = np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
+            rows, labels = rows[which], labels[which]
         to_coordinates = self.basis.T / np.sqrt(float(self.spectrum.scale))
-        parts = [(x - self.spectrum.center) @ to_coordinates for x in _pieces(self.rows, self.feature_map, which)]
-        return np.concatenate(parts), np.zeros(len(which), dtype=int) if self.labels is None else self.labels[which]
+        parts = [(x - self.spectrum.center) @ to_coordinates for x in _pieces(rows, self.feature_map)]
+        return np.concatenate(parts), labels
 
     @cached_property
     def field_shapes(self) -> dict[str, "FieldShape"]:
@@ -179,8 +177,7 @@ class Data(AnalysisResult, figure="plot_data"):
         """
         x, labels = self.held
         which = labels if self.classes is not None else np.zeros(len(x), dtype=int)
-        noise = x - self.means[which]
-        groups = [noise[which == c] for c in range(len(self.counts))]
+        groups = [x[which == c] - mean for c, mean in enumerate(self.means)]
 
         def pooled(w: Float[np.ndarray, "k D"]) -> FieldShape:
             return FieldShape.of([np.concatenate([self._fields(own, c, w) for c, own in enumerate(groups)])])
@@ -190,8 +187,7 @@ class Data(AnalysisResult, figure="plot_data"):
             found["along the teacher"] = pooled(self.teacher_weights)
         if self.classes is not None:
             others = [np.delete(self.means - mean, c, 0) for c, mean in enumerate(self.means)]
-            toward = [self._fields(own, c, others[c]) for c, own in enumerate(groups)]
-            found["toward other classes"] = FieldShape.of(toward)
+            found["toward other classes"] = FieldShape.of([self._fields(groups[c], c, w) for c, w in enumerate(others)])
         return found
 
     def _fields(self, noise: Float[np.ndarray, "n D"], c: int, w: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "n k"]:
@@ -220,12 +216,10 @@ class Data(AnalysisResult, figure="plot_data"):
         if self.classes is None:
             return Problem(student, self.teacher if teacher is None else teacher, inputs=self.inputs, **settings)
         count = len(self.counts)
-        if student.outputs != count and not (student.outputs == 1 and count == 2):
-            one = " or one" * (count == 2)
-            raise InputError(
-                f"the student has {student.outputs} output{'s' * (student.outputs > 1)}; {count} classes need {count}{one}. Use "
-                f"Network({count}, 'linear', outputs={count})."
-            )
+        if student.outputs != count and (student.outputs, count) != (1, 2):
+            has = f"the student has {student.outputs} output{'s' * (student.outputs > 1)}"
+            needed = f"{count} classes need {count}{' or one' * (count == 2)}"
+            raise InputError(f"{has}; {needed}. Use Network({count}, 'linear', outputs={count}).")
         settings = {"loss": "cross_entropy" if student.outputs > 1 else "logistic"} | settings
         return Problem(student, inputs=self.inputs if student.outputs > 1 else self._mixture([-1, 1]), **settings)
 
@@ -255,7 +249,7 @@ class Data(AnalysisResult, figure="plot_data"):
         return f"<Data: {self._size()}>"
 
     def _size(self) -> str:
-        return f"{self.samples} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
+        return f"{len(self.rows)} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
 
     def __str__(self) -> str:
         spectrum, levels = self.spectrum, f"{self.spectrum.levels} level{'s' * (self.spectrum.levels > 1)}"
@@ -283,8 +277,8 @@ class Data(AnalysisResult, figure="plot_data"):
 
     def _mixture(self, labels: Numbers) -> Inputs:
         """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
-        means, first = np.sqrt(self.dim) * self.means, np.cumsum([0, *self.level_sizes[:-1]])
-        laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, first]]
+        means = np.sqrt(self.dim) * self.means
+        laws = [self.spectrum.with_eigenvalues(lam) for lam in self._level_variances]
         return Mixture(np.eye(len(means)), level_overlaps(means, means, self.level_sizes), self.probabilities, laws, labels)
 
 
@@ -323,12 +317,9 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
     counts, centers, covariances, cross = _moments(rows, feature_map, which, real)
     center = counts @ centers / len(rows)
     if len(rows) <= len(center):
-        warnings.warn(
-            f"there are {len(rows)} samples of {len(center)} features: at most {len(rows) - 1} directions have variance, and "
-            "their eigenvalues are those of this sample, not of the law behind it. Use more samples or fewer features.",
-            TutelageWarning,
-            stacklevel=2,
-        )
+        few = f"there are {len(rows)} samples of {len(center)} features: at most {len(rows) - 1} directions have variance"
+        rest = "their eigenvalues are those of this sample, not of the law behind it. Use more samples or fewer features."
+        warnings.warn(f"{few}, and {rest}", TutelageWarning, stacklevel=2)
     spectrum = Spectrum.from_covariance(np.einsum("c,cij->ij", counts / len(rows), covariances), levels, center)
     basis, scale = spectrum.basis, float(spectrum.scale)
     assert basis is not None
@@ -341,13 +332,10 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
         return _with_teacher(data, real, cross)
     share = data.mean_length**2 / data.dim
     if share > LONG_MEANS:
-        warnings.warn(
-            f"the longest class mean has length {data.mean_length:.3g} where the noise has length sqrt(N) = "
-            f"{np.sqrt(data.dim):.3g}; the theory assumes means of order 1. It misses terms of relative order lr times the "
-            f"squared ratio, {share:.2g}: use a small lr, and measure the gap with `compare`.",
-            ValidityWarning,
-            stacklevel=2,
-        )
+        noise = f"the noise has length sqrt(N) = {np.sqrt(data.dim):.3g}; the theory assumes means of order 1"
+        missed = f"It misses terms of relative order lr times the squared ratio, {share:.2g}"
+        words = f"the longest class mean has length {data.mean_length:.3g} where {noise}. {missed}"
+        warnings.warn(f"{words}: use a small lr, and measure the gap with `compare`.", ValidityWarning, stacklevel=2)
     return data
 
 
@@ -390,10 +378,9 @@ def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
         raise InputError(
             f"{str(path)!r} is not an .npz file of numbers; write it with numpy.savez(name, X=X, y=y)."
         ) from None
-    names = (next((n for n in known if n in arrays), None) for known in (FEATURES, LABELS))
-    X, y = (None if name is None else arrays[name] for name in names)
+    X, y = (next((arrays[name] for name in known if name in arrays), None) for known in (FEATURES, LABELS))
     if X is None and len(arrays) == 1:
-        X = next(iter(arrays.values()))
+        (X,) = arrays.values()
     if X is None:
         held = ", ".join(arrays) or "nothing"
         raise InputError(f"{str(path)!r} holds {held}; the features must be named {', '.join(FEATURES)}.")
@@ -423,21 +410,17 @@ def _as_labels(y: object, samples: int) -> tuple[np.ndarray, np.ndarray | None]:
     return which, classes
 
 
-def _pieces(
-    rows: np.ndarray, feature_map: FeatureMap | None, which: Int[np.ndarray, " n"] | None = None
-) -> Iterator[Float[np.ndarray, "n N"]]:
-    """Features of the rows, or of those in `which`, piece by piece, checked."""
-    count, width = len(rows) if which is None else len(which), None
-    step = max(1, CHUNK // rows.shape[1])
-    for first in range(0, count, step):
-        chosen = slice(first, first + step) if which is None else which[first : first + step]
-        piece = np.asarray(rows[chosen], dtype=float)
+def _pieces(rows: np.ndarray, feature_map: FeatureMap | None) -> Iterator[Float[np.ndarray, "n N"]]:
+    """Features of the rows, piece by piece, checked."""
+    step, width = max(1, CHUNK // rows.shape[1]), None
+    for first in range(0, len(rows), step):
+        piece = np.asarray(rows[first : first + step], dtype=float)
         checks.require_finite("X", piece)
         if feature_map is not None:
             given = piece.shape
             with explained(f"feature_map failed on rows of shape {given}", "it must take rows (n, features)."):
                 piece = np.asarray(feature_map(piece), dtype=float)
-            if piece.ndim != 2 or len(piece) != given[0] or piece.shape[1] != (width or piece.shape[1]):
+            if piece.ndim != 2 or piece.shape != (given[0], width or piece.shape[1]):
                 needed = f"({given[0]}, {width or 'features'})"
                 raise InputError(f"feature_map made shape {piece.shape} of rows {given}; it must be {needed}.")
             checks.require_finite("the output of feature_map", piece)

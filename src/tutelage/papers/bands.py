@@ -126,9 +126,7 @@ def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
 def _gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
     together, _ = match(pair(theory, runs))
     return {
-        name: Gap.measure(
-            name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False
-        )
+        name: Gap(name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False)
         for name in together.compared
     }
 

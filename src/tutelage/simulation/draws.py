@@ -1,9 +1,8 @@
-"""Random numbers of the overlaps method in JAX, in blocks of steps.
+"""Random numbers of the overlaps method in JAX, in blocks of steps, from counters.
 
-A single run draws from its own NumPy generator (`from_stream`). Runs that step together draw on their device from counters
-(`from_counters`): each number is a pure function of (seed, run, step, index). JAX's generator (Threefry, Salmon et al. 2011)
-turns the pair (step, index) into 64 bits, with a key of the run. So run i does not depend on the number of runs, nor on the
-size of the blocks. All is elementwise: one kernel of a GPU goes from the counters to the numbers, laid out (steps, ..., runs).
+Each number is a pure function of (seed, run, step, index). JAX's generator (Threefry, Salmon et al. 2011) turns the pair (step,
+index) into 64 bits, with a key of the run. So run i does not depend on the number of runs, nor on the size of the blocks. All
+is elementwise: one kernel of a GPU goes from the counters to the numbers, laid out (steps, ..., runs).
 """
 
 from typing import Any
@@ -24,28 +23,6 @@ Keys = UInt32[Array, "2 runs"]
 TINY = 2.0**-53  # the smallest uniform number: its normal is finite
 ONE = np.uint64(0x3FF0000000000000)  # the bits of 1.0
 FAR = 2**30  # the index from which the numbers of drifting teachers are counted, beyond all others
-
-
-def from_stream(step: OverlapsStep, problem: Problem, rng: np.random.Generator, steps: int) -> Draws:
-    """Numbers for the next steps of one run."""
-    B, (L, K), M, layout = step.constants.batch, step.layout.mask.shape, problem.references.hidden, step.layout
-    there, outer = np.arange(step.width) < layout.width[:, None], np.flatnonzero(step.outer)
-
-    def bartlett(size: int) -> Float[np.ndarray, "steps L size size"]:
-        factor = np.zeros((steps, L, size, size))
-        factor[:, outer] = np.tril(rng.standard_normal((steps, outer.size, size, size)), -1)
-        for j in range(size):
-            dof = np.maximum(layout.dof[outer] - j, 1)
-            factor[:, outer, j, j] = np.sqrt(rng.chisquare(dof, size=(steps, outer.size)))
-        return factor
-
-    normals = rng.standard_normal((steps, B, L, step.width)) * there
-    outside = bartlett(min(B, K)) if outer.size else None
-    noise = rng.standard_normal((steps, B, normals_needed(problem)))
-    moves = rng.standard_normal((steps, L, M, step.width)) * there[:, None] if step.drifts else None
-    far_moves = bartlett(M) if step.drifts and outer.size else None
-    drawn: Any = normals, noise, _unseen(problem, noise), outside, moves, far_moves
-    return jax.tree.map(lambda x: x[..., None], Draws(*drawn))
 
 
 @eqx.filter_jit
@@ -105,10 +82,7 @@ def as_normal(u: Array) -> Array:
 
 
 def chi(keys: Keys, steps: Int[Array, " steps"], first: int, dof: Array) -> Array:
-    """(steps, *dof.shape, runs): lengths of standard normal vectors in `dof` dimensions, from numbers `first` onwards.
-
-    Marsaglia and Tsang 2000, tried until all are accepted.
-    """
+    """(steps, *dof.shape, runs): lengths of normal vectors in `dof` dimensions, from numbers `first` on (Marsaglia, Tsang 2000)."""
     many = dof[..., None]
     d = 0.5 * many - 1.0 / 3.0
     numbers = first + np.arange(2 * dof.size).reshape(2, *dof.shape)

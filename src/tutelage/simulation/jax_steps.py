@@ -1,11 +1,9 @@
 """The steps in JAX, for every rule, loss, label and activation that numba_kernels.py does not have, and for GPUs.
 
-A numba loop cannot call a JAX function. Here JAX traces the whole step, once for each shape: numbers are data to the compiled
-programs. Random numbers are drawn outside, in blocks of fixed size; a loop with moving ends walks through a block, so that
-stopping to record compiles nothing anew.
-
-Both methods follow the equations of numba_kernels.py. `OverlapsStep` moves many runs side by side. Runs are the last axis of
-all its arrays and none looks at another, so that a GPU computes whole axes of runs elementwise.
+Both methods follow the equations of numba_kernels.py. JAX traces the whole step, once for each shape: numbers are data to the
+compiled programs. Random numbers are drawn outside, in blocks of fixed size; a loop with moving ends walks through a block, so
+that stopping to record compiles nothing anew. `OverlapsStep` moves many runs side by side: runs are the last axis of all its
+arrays and none looks at another, so that a GPU computes whole axes of runs elementwise.
 """
 
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
+from tutelage.simulation.prepare import OverlapsState
 
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")  # constants that no program depends on
 Arrays = tuple[NumpyOrJax, ...]
@@ -35,18 +34,15 @@ def as_data(constants: StepConstants) -> StepConstants:
 
 
 def respond(
-    problem: Problem,
-    params: ParameterState,
-    student_fields: Float[Array, "B K"],
-    teacher_fields: Float[Array, "B M"],
-    normals: Float[Array, "B D"],
-    context: Context,
-    norm2: Float[Array, "B K"] | None,
+    problem: Problem, params: ParameterState, student: Array, teacher: Array, xi: Array, context: Context, norm2: Any
 ) -> Update:
-    """The updates of the problem's rule by a batch. norm2: |x|^2 / N, for rules that look at it."""
+    """The updates of the problem's rule by a batch with these fields (B, K), (B, M) and numbers xi (B, D).
+
+    norm2: |x|^2 / N (B, K), for rules that look at it.
+    """
     bias = 0.0 if problem.references.bias is None else problem.references.bias
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-    return learn(problem, student_fields + params.bias, teacher_fields + bias, normals, parameters, context, norm2)
+    return learn(problem, student + params.bias, teacher + bias, xi, parameters, context, norm2)
 
 
 def move_parameters(
@@ -61,14 +57,6 @@ def move_parameters(
         b_momentum = constants.beta * b_momentum + bias_force / constants.dim
         b = b + rates[3] * b_momentum
     return ParameterState(v, b, v_momentum, b_momentum, *sums)
-
-
-class OverlapsState(NamedTuple):
-    """Coordinates of the students (and of their velocities) and of the teachers, one set for all runs if they stay; params."""
-
-    students: Float[Array, "L rows W runs"]
-    teachers: Float[Array, "L M columns runs"]
-    params: ParameterState
 
 
 class Draws(NamedTuple):
@@ -97,11 +85,9 @@ class OverlapsStep(eqx.Module):
         self.width, self.outer = int(layout.width.max()), tuple((layout.dof > 0).tolist())
         self.drifts = constants.drift > 0
 
-    def __call__(
-        self, state: OverlapsState, roots: Array, lengths: Float[Array, "K runs"], draws: Draws, rates: Float[Array, " cols"]
-    ) -> OverlapsState:
-        """One step of all runs; draws: of this step. lengths: squared norms to hold. roots: of the teachers' overlaps."""
-        (students, teachers, params), layout, constants = state, self.layout, self.constants
+    def __call__(self, state: OverlapsState, draws: Draws, rates: Float[Array, " cols"]) -> OverlapsState:
+        """One step of all runs; draws: of this step."""
+        (students, teachers, params, roots, lengths, _), layout, constants = state, self.layout, self.constants
         K, M, B = self.problem.student.hidden, teachers.shape[1], constants.batch
         normals, spread = draws.normals, None
         if isinstance(self.problem.inputs, Mixture):
@@ -124,7 +110,7 @@ class OverlapsStep(eqx.Module):
         params = move_parameters(constants, params, *forces, rates)
         if draws.moves is not None:
             moved, teachers = self._move_teachers(moved, teachers, roots, draws.moves, draws.far_moves)
-        return OverlapsState(moved, teachers, params)
+        return state._replace(students=moved, teachers=teachers, params=params)
 
     def _respond(
         self, state: OverlapsState, normals: Array, spread: Array | None, draws: Draws, rates: Float[Array, " cols"]
@@ -140,11 +126,11 @@ class OverlapsStep(eqx.Module):
         reference = fields(teachers) if draws.unseen is None else fields(teachers) + draws.unseen
         weights, runs = (layout.share * layout.eigenvalue)[:, None, None, None], normals.shape[-1]
         pairs = (students, teachers), (students, students), (teachers, teachers)
-        overlaps = [jnp.sum(weights * products(a, b), axis=0) for a, b in pairs]  # what no rule uses is not computed
+        overlaps = [
+            jnp.sum(weights * times(a, b.swapaxes(1, 2)), axis=0) for a, b in pairs
+        ]  # what no rule uses is not computed
         overlaps = [jnp.broadcast_to(x, (*x.shape[:2], runs)) for x in overlaps]
-        norm2 = None
-        if self.problem.rule.uses_norm:  # |x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample
-            norm2 = self.norm2(normals, draws.outside, spread)
+        norm2 = self.norm2(normals, draws.outside, spread) if self.problem.rule.uses_norm else None
 
         def one(params: ParameterState, student: Array, reference: Array, xi: Array, overlaps: Any, norm2: Any) -> Update:
             context = context_of(self.problem, rates[4], rates[5], tuple(overlaps))
@@ -153,7 +139,7 @@ class OverlapsStep(eqx.Module):
         return jax.vmap(one, -1, -1)(state.params, fields(students), reference, draws.noise, overlaps, norm2)
 
     def norm2(self, normals: Array, outside: Array | None, spread: Array | None) -> Float[Array, "1 K runs"]:
-        """|x|^2 / N of a single sample, over the levels that each unit learns on."""
+        """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
         length = jnp.sum(normals[0] ** 2, axis=1)
         if outside is not None:
             far = outside[:, 0, 0] if spread is None else outside[:, 0, 0] * spread[0]
@@ -164,12 +150,10 @@ class OverlapsStep(eqx.Module):
     def _in_classes(
         self, mixture: Mixture, teachers: Array, draws: Draws
     ) -> tuple[Float[Array, "B L W runs"], Float[Array, "B L runs"]]:
-        """The numbers e of samples of drawn classes: their noise is wider by sqrt(lam_cl / lam_l) (also returned, for what lies
-        outside), and the mean of the class, in the coordinates of the level, is added to it."""
+        """The numbers e of samples of drawn classes, with the mean of the class, and how much wider their noise is."""
         share, lam = self.layout.share, self.layout.eigenvalue
-        vectors = teachers[:, self.problem.label_fields :]  # b_m
+        vectors = teachers[:, self.problem.label_fields :] * jnp.sqrt(share / lam)[:, None, None, None]  # b_m
         means = jnp.einsum("cm,lmir->clir", jnp.asarray(mixture.coefficients), vectors)
-        means = means * jnp.sqrt(share / lam)[:, None, None]
         means = jnp.pad(means, ((0, 0), (0, 0), (0, draws.normals.shape[2] - vectors.shape[2]), (0, 0)))
         which = jax.vmap(lambda xi: class_of(mixture, xi), -1, -1)(draws.noise)
         spread = jnp.moveaxis(jnp.sqrt(jnp.asarray(mixture.spectra) / lam)[which], 2, 1)
@@ -205,15 +189,9 @@ class OverlapsStep(eqx.Module):
         return jnp.concatenate([rows[:, :, :first], folded, rows[:, :, span.stop :]], axis=2)
 
 
-def products(a: Float[Array, "L A C runs"], b: Float[Array, "L B D runs"]) -> Float[Array, "L A B runs"]:
-    """Inner products of all rows; teachers have fewer columns."""
-    columns = min(a.shape[2], b.shape[2])
-    return jnp.sum(a[:, :, None, :columns] * b[:, None, :, :columns], axis=3)
-
-
-def times(a: Float[Array, "L A C runs"], b: Float[Array, "L C D runs"]) -> Float[Array, "L A D runs"]:
-    """Products of matrices, elementwise: a GPU does them in one kernel with what comes before and after."""
-    return jnp.sum(a[:, :, :, None] * b[:, None], axis=2)
+def times(a: Float[Array, "L A C runs"], b: Float[Array, "L D B runs"]) -> Float[Array, "L A B runs"]:
+    """Products of the first D columns of a with b, elementwise: a GPU does them in one kernel with what is next to them."""
+    return jnp.sum(a[:, :, : b.shape[1], None] * b[:, None], axis=2)
 
 
 def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Float[Array, "L n n runs"]:
@@ -235,15 +213,7 @@ def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Fl
 
 @eqx.filter_jit
 def advance_overlaps(
-    step: OverlapsStep,
-    whole: int | None,
-    state: OverlapsState,
-    roots: Array,
-    lengths: Array,
-    draws: Draws,
-    rates: NumpyOrJax,
-    first: NumpyOrJax,
-    last: NumpyOrJax,
+    step: OverlapsStep, whole: int | None, state: OverlapsState, draws: Draws, rates: Any, first: Any, last: Any
 ) -> OverlapsState:
     """Steps first .. last - 1 of a block of draws. whole: the steps of the block, if they are all of it.
 
@@ -252,7 +222,7 @@ def advance_overlaps(
     """
 
     def one(at: Array, state: OverlapsState) -> OverlapsState:
-        return step(state, roots, lengths, jax.tree.map(lambda x: x[at], draws), jnp.asarray(rates)[at])
+        return step(state, jax.tree.map(lambda x: x[at], draws), jnp.asarray(rates)[at])
 
     return jax.lax.fori_loop(first, last, one, state) if whole is None else jax.lax.fori_loop(0, whole, one, state, unroll=2)
 
@@ -277,10 +247,9 @@ class WeightsLoop(eqx.Module):
     def advance(
         self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: NumpyOrJax, first: NumpyOrJax, last: NumpyOrJax
     ) -> WeightsState:
-        """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
+        """Samples first .. last - 1 of a block: rows, unseen parts of the teacher's fields, noise, moves and rates of samples.
 
-        block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates, one each per
-        sample. seen: samples before the block.
+        They are whole episodes for a rule of these. moves: of teachers that drift. seen: samples before the block.
         """
         T = self.problem.rule.samples
         rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)

@@ -1,15 +1,13 @@
-"""The numba kernels of SGD at finite N, and the data that they work on.
+"""The numba kernels of SGD at finite N, and the data that they work on: all in this one file (_numba.py says why).
 
-Everything that becomes machine code is in this file, the order of the fields of its tuples included (_numba.py says why).
-
-Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
+Arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods (rates: the columns of a RateTable; plain SGD has keep = 0, force = 1, push = eta):
     m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
-`respond` computes delta and h of one sample. It is the twin of problem/sample.py for everything built in. Labels, losses,
-rules and activations are codes, each with its number or coefficients.
+`respond` computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations are codes,
+each with its number or coefficients.
 """
 
 import math
@@ -32,21 +30,26 @@ OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
 compiled = compiler(__file__)
 inlined = compiler(__file__, forceinline=True)  # a call would copy all fields of its tuples: a fifth of the time of a step
 
-# The data: tuples of arrays and numbers, because numba compiles those as they are.
-
 
 class StepConstants(NamedTuple):
     """The constants of a step. keep: what a momentum keeps. beta: the same for readout and biases.
 
-    student: the code of its activation. label, loss, update: codes, each with the number that it needs.
+    student, teacher: codes of the activations, of each task's teacher (a problem with one teacher is one task), whose units
+    are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
+    label, loss, update: codes, each with the number that it needs.
     draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
     unseen: a factor of the covariance of what the inputs do not carry of the teachers' fields; empty if they carry all.
     """
 
     student: int
     student_coefficients: Float[np.ndarray, " degrees"]
-    drift: float
+    teacher: Int[np.ndarray, " tasks"]
+    teacher_coefficients: Float[np.ndarray, "tasks degrees"]
+    teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
+    edges: Int[np.ndarray, " tasks_and_one"]
+    separate: bool
+    drift: float
     unseen: Float[np.ndarray, "M M"]
     label: int
     draws: bool
@@ -64,22 +67,9 @@ class StepConstants(NamedTuple):
     spherical: bool
 
 
-class TeacherTable(NamedTuple):
-    """The teachers of all tasks; a problem with one teacher is one task. activation, coefficients: of each task.
-
-    edges: the units of task s are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
-    """
-
-    activation: Int[np.ndarray, " tasks"]
-    coefficients: Float[np.ndarray, "tasks degrees"]
-    readout: Float[np.ndarray, " M"]
-    edges: Int[np.ndarray, " tasks_and_one"]
-    separate: bool
-
-
 class ParameterState(NamedTuple):
-    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in
-    JAX (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
+    """Readout and biases, their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in JAX
+    (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
 
     readout: NumpyOrJax
     bias: Float[NumpyOrJax, " K"]
@@ -109,9 +99,6 @@ class Snapshots(NamedTuple):
     teachers: Float[np.ndarray, "time L M columns"]
     readout: Float[np.ndarray, "time heads K"]
     bias: Float[np.ndarray, "time K"]
-
-
-# One sample.
 
 
 @inlined
@@ -179,19 +166,17 @@ def classical(code, number, field, label):
 
 
 @inlined
-def respond(constants, table, params, student_fields, teacher_fields, task, learns, number, z, delta):
+def respond(constants, params, student_fields, teacher_fields, task, learns, number, z, delta):
     """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
 
-    learns: 1, or 0 if the head of the task is frozen. number: what the label needs.
-
-    What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
-    the output. The student's fields are overwritten.
+    learns: 1, or 0 if the head of the task is frozen. number: what the label needs. The student's fields are overwritten.
+    What is returned is huge, or no number, in a run that diverges. Classical rules look at fields: their sum is the output.
     """
-    output, head = 0.0, task if table.separate else 0
-    code, coefficients = table.activation[task], table.coefficients[task]
-    for m in range(table.edges[task], table.edges[task + 1]):
+    output, head = 0.0, task if constants.separate else 0
+    code, coefficients = constants.teacher[task], constants.teacher_coefficients[task]
+    for m in range(constants.edges[task], constants.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
-        output += table.readout[m] * activate(code, coefficients, rho)[0]
+        output += constants.teacher_readout[m] * activate(code, coefficients, rho)[0]
     y = label(constants.label, number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
@@ -211,9 +196,6 @@ def respond(constants, table, params, student_fields, teacher_fields, task, lear
         delta[k] *= psi * params.readout[head, k]
         params.bias_sum[k] += delta[k]
     return y - output
-
-
-# Parts of a step, and the loops over steps.
 
 
 @compiled
@@ -403,15 +385,13 @@ def reduce_batch(deltas, factor):
 
 
 @compiled
-def advance_overlaps(
-    rng, constants, table, layout, students, teachers, roots, params, lengths, bound, rates, first, last, states
-):
+def advance_overlaps(rng, constants, layout, students, teachers, params, roots, lengths, bound, rates, first, last, states):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
 
     states: filled where their steps are passed.
     """
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
-    tasks, task, learns = table.activation.size, 0, 1.0
+    tasks, task, learns = constants.teacher.size, 0, 1.0
     vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
@@ -438,7 +418,7 @@ def advance_overlaps(
             if now.size > 8:
                 task = np.searchsorted(now[6 : 5 + tasks], rng.random())
                 learns = now[6 + tasks + task]
-            error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
+            error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
             deltas[:, s] = delta
             if not abs(error) < OVERFLOW:
                 return -step - 1
@@ -473,19 +453,17 @@ def draw_normals(rng, shape):
 
 @compiled
 def advance_weights(
-    constants, table, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
+    constants, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
 ):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
-    unseen: (samples, M), what the rows do not carry of the teacher fields, empty if they carry all.
-    noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
-    of teachers that drift, empty if they stay.
-    velocity, gradient (its sum over the batch so far), mask: (K, N); mask: empty if all learns.
-    Returns the number of samples taken: fewer than given if the error outgrew every bound.
+    unseen: (samples, M), what the rows do not carry of the teacher fields. noise: (samples, 2), a standard normal number for
+    the label and a uniform one for the task. moves: (samples, M, N), zeta of teachers that drift. velocity, gradient (its sum
+    over the batch so far), mask: (K, N). What is not needed is empty. Returns the samples taken: fewer if the error diverged.
     """
     K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
     student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
-    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), table.activation.size, 0, 1.0
+    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), constants.teacher.size, 0, 1.0
     for sample in range(rows.shape[0]):
         x, now = rows[sample], rates[(first + sample) // B - first // B]
         if now.size > 8:
@@ -498,7 +476,7 @@ def advance_weights(
             if unseen.size:
                 teacher_fields[m] += unseen[sample, m]
         z = noise[sample, 0]
-        error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
+        error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
         if not abs(error) < OVERFLOW:
             return sample
         for k in range(K):

@@ -12,7 +12,6 @@ approximation to it: N = 10^6 costs what N = 100 does.
 Runs step one by one in numba or JAX, or all together in one JAX program, for GPUs and thousands of runs.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -26,13 +25,14 @@ from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import Status
 from tutelage.progress import progress_bar
 from tutelage.simulation import draws, jax_steps, prepare
-from tutelage.simulation.jax_steps import Draws, OverlapsState, OverlapsStep
+from tutelage.simulation.draws import Keys
+from tutelage.simulation.jax_steps import OverlapsStep
 from tutelage.simulation.numba_kernels import Snapshots, advance_overlaps
-from tutelage.simulation.prepare import PlacedStart, RateTable, has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import OverlapsState, RateTable, has_kernels, step_constants, with_heads
 from tutelage.simulation.runs import Ended, GoesOn, Records, Request, Runs, next_stop, stream
 
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
-ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that runs draw together at a time
+ON_CPU, ON_GPU = 2**20, 2**26  # random numbers that are drawn at a time in JAX
 STEPS = 1024  # and at most for so many steps
 
 
@@ -44,38 +44,31 @@ class OverlapsMethod:
         self.layout = prepare.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.placed = [prepare.place_start(problem, start, dims, self.layout) for start in request.starts]
-        self.table = teacher_table(problem)
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
         self.step, self.in_jax = OverlapsStep(problem, self.constants, self.layout), together or not has_kernels(problem)
+        self.keys = draws.run_keys(request.seed, request.runs) if self.in_jax else None
 
     def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
-        placed, rng = self.placed[index % len(self.placed)], stream(self.request.seed, index)
-        if not self.in_jax:
-            return self._in_numba(placed, rng, records, goes_on)
-        block = max(1, min(self.stretch, STEPS, self.last))
-        draw = lambda first: draws.from_stream(self.step, self.request.problem, rng, block)  # noqa: E731
-        status, taken = self._in_jax([placed], draw, block, records.of(np.newaxis), goes_on)
+        placed = self.placed[index % len(self.placed)]
+        if self.keys is None:
+            return self._in_numba(placed, stream(self.request.seed, index), records, goes_on)
+        status, taken = self._in_jax([placed], self.keys[:, index : index + 1], records.of(np.newaxis), goes_on)
         return status[0], taken[0]
 
     def run_together(self, progress: bool) -> Runs:
         """All runs in one program, on one device."""
-        request, step = self.request, self.step
-        numbers = request.runs * request.problem.samples_per_step * request.dims.size * (step.width + 2)
-        fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
-        block = max(1, min(fitting, STEPS, self.last))
-        problem, keys = as_arrays(request.problem), draws.run_keys(request.seed, request.runs)
-        draw = lambda first: draws.from_counters(step, problem, keys, np.asarray(first), block)  # noqa: E731
-        records = request.empty_records()
-        with progress_bar(self.last * request.runs, "simulating", progress, unit=" steps", unit_scale=True) as bar:
+        runs, records = self.request.runs, self.request.empty_records()
+        assert self.keys is not None
+        with progress_bar(self.last * runs, "simulating", progress, unit=" steps", unit_scale=True) as bar:
 
             def goes_on(taken: int) -> bool:
-                bar.update(taken * request.runs - bar.n)
+                bar.update(taken * runs - bar.n)
                 return True
 
-            return records, *self._in_jax(self.placed, draw, block, records, goes_on)
+            return records, *self._in_jax(self.placed, self.keys, records, goes_on)
 
-    def _in_numba(self, placed: PlacedStart, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
+    def _in_numba(self, placed: OverlapsState, rng: np.random.Generator, records: Records, goes_on: GoesOn) -> Ended:
         """One run, by stretches of steps."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
         params = with_heads(params)
@@ -85,9 +78,8 @@ class OverlapsMethod:
             steps = records.steps[part]
             kept = students, teachers, params.readout, params.bias
             states = Snapshots(steps, *(np.full((steps.size, *x.shape), np.nan) for x in kept))
-            moving = students, teachers, placed.roots, params, placed.lengths, placed.bound
-            rates = self.rates.table(first, end)
-            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving, rates, first, end, states)
+            moving, rates = (students, teachers, params, *placed[3:]), self.rates.table(first, end)
+            reached = advance_overlaps(rng, self.constants, self.layout, *moving, rates, first, end, states)
             self._write(records, part, *states[1:])
             if reached < 0:
                 return Status.DIVERGED, -int(reached) - 1
@@ -96,32 +88,36 @@ class OverlapsMethod:
         return Status.FINISHED, self.last
 
     def _in_jax(
-        self, placed: list[PlacedStart], draw: Callable[[int], Draws], block: int, records: Records, goes_on: GoesOn
+        self, placed: list[OverlapsState], keys: Keys, records: Records, goes_on: GoesOn
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs side by side, up to each recorded step and the end of each block of random numbers: status, steps taken."""
-        runs, taken, going = records.R.shape[0], 0, True
-        students, teachers, params, roots, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
-        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
-        state = jax.tree.map(every_run, OverlapsState(students, teachers, params))
-        state = state if self.step.drifts else state._replace(teachers=teachers)  # one may serve all runs
-        ended, checked = np.full(runs, -1), (0, _within(state, bound))  # where a run has diverged
+        runs, taken, going, problem = keys.shape[1], 0, True, as_arrays(self.request.problem)
+        drawn: Any = None
+        numbers = runs * self.constants.batch * self.layout.width.size * (self.step.width + 2)
+        fitting = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU) // numbers
+        block = max(1, min(fitting, STEPS, self.last))
+        state = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
+        moving = ("students", "params", *(("teachers",) if self.step.drifts else ()))  # one set of the others may serve all
+        each = {name: getattr(state, name) for name in moving}
+        state = state._replace(**jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs)), each))
+        ended, checked = np.full(runs, -1), (0, _within(state))  # where a run has diverged
 
         def note(taken: int, within: Bool[Array, " runs"]) -> None:
             ended[(ended < 0) & ~np.asarray(within)] = taken
 
         try:
             self._write_state(records, 0, state)
-            drawn, rates = draw(0), self.rates.table(0, block)
             while going and taken < self.last:
                 first = taken - taken % block
-                if taken == first > 0:
-                    drawn, rates = draw(first), self.rates.table(first, first + block)
+                if taken == first:
+                    drawn = draws.from_counters(self.step, problem, keys, np.asarray(first), block)
+                rates = self.rates.table(first, first + block)
                 stop = next_stop(records.steps, taken, min(first + block, self.last))
                 whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
                 span = np.asarray(taken - first), np.asarray(stop - first)
-                state = jax_steps.advance_overlaps(self.step, whole, state, roots, lengths, drawn, rates, *span)
+                state = jax_steps.advance_overlaps(self.step, whole, state, drawn, rates, *span)
                 note(*checked)  # the device is busy with the next stretch meanwhile
-                checked, taken = (stop, _within(state, bound)), stop
+                checked, taken = (stop, _within(state)), stop
                 self._write_state(records, taken, state)
                 going = goes_on(taken) and not np.all(ended >= 0)
         except KeyboardInterrupt:
@@ -143,13 +139,12 @@ class OverlapsMethod:
     def _write(self, records: Records, at: Any, students: np.ndarray, teachers: np.ndarray, *params: np.ndarray) -> None:
         """Record states by their overlaps per level."""
         rows = students[..., : self.request.problem.student.hidden, :]
-        r = rows[..., : teachers.shape[-1]] @ np.swapaxes(teachers, -1, -2)
-        q, t = (x @ np.swapaxes(x, -1, -2) for x in (rows, teachers))
-        records.write(at, r, q, t, *params)
+        r = rows[..., : teachers.shape[-1]] @ teachers.mT
+        records.write(at, r, rows @ rows.mT, teachers @ teachers.mT, *params)
 
 
 @eqx.filter_jit
-def _within(state: OverlapsState, bound: Array) -> Bool[Array, " runs"]:
+def _within(state: OverlapsState) -> Bool[Array, " runs"]:
     """Are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
     params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in state.params[:2])
-    return jnp.all(state.students**2 < bound, axis=(0, 1, 2)) & (params < bound)
+    return jnp.all(state.students**2 < state.bound, axis=(0, 1, 2)) & (params < state.bound)

@@ -1,15 +1,12 @@
 """A problem and its start as the numbers that the loops work on: coordinates, constants of the step, and rates.
 
-Coordinates. Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a
-level enter only through the span of the vectors in it: M teachers, K students (and K velocities with momentum). In a basis
-of that span, scaled by 1/sqrt(n_l):
+Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a level enter only
+through the span of the vectors in it: M teachers, K students (and K velocities with momentum). In a basis of that span,
+scaled by 1/sqrt(n_l):
     r_l = (student coordinates) (teacher coordinates)^T,   q_l = (student coordinates) (student coordinates)^T.
 Teachers come first and never move: their coordinates are M columns (lower triangular); students have M columns U and,
 beyond, a lower triangular Z. All that lies outside is isotropic to them. A level too small to have an outside (n_l below the
 span plus the columns that one batch adds) is held in its actual n_l coordinates.
-
-Rates. A schedule is evaluated at alpha = step / N, exactly, for the steps about to be taken (a table per stretch of steps, so
-that a long run needs no long table).
 """
 
 from functools import lru_cache
@@ -32,7 +29,7 @@ from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
-from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants, TeacherTable
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
@@ -124,19 +121,21 @@ def rows_of(problem: Problem) -> int:
     return problem.student.hidden * (2 if moving else 1)
 
 
-class PlacedStart(NamedTuple):
-    """A start as the loops hold it. roots: of the teachers' overlaps. lengths: |w_k|^2 / N. bound: squared coordinates beyond
-    it have diverged."""
+class OverlapsState(NamedTuple):
+    """Coordinates of students (then of their velocities) and teachers, and the parameters; in JAX with a last axis of runs.
 
-    students: Float[np.ndarray, "L rows W"]
-    teachers: Float[np.ndarray, "L M columns"]
+    Set at the start: roots of the teachers' overlaps, lengths |w_k|^2 / N, and a bound of squared coordinates.
+    """
+
+    students: Float[Any, "L rows W *runs"]
+    teachers: Float[Any, "L M columns *runs"]
     params: ParameterState
-    roots: Float[np.ndarray, "L M M"]
-    lengths: Float[np.ndarray, " K"]
-    bound: float
+    roots: Float[Any, "L M M *runs"]
+    lengths: Float[Any, " K *runs"]
+    bound: Any
 
 
-def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> OverlapsState:
     """A start in the coordinates of its levels; velocities begin at rest."""
     K, M = problem.student.hidden, problem.references.hidden
     columns = int(np.max(np.where(layout.dof > 0, M, layout.width)))
@@ -148,7 +147,7 @@ def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], lay
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
     lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
     params, roots = initial_parameters(problem, start), matrix_roots(start.blocks(problem)[2])
-    return PlacedStart(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
+    return OverlapsState(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
 
 
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:
@@ -165,18 +164,14 @@ def lengths_of(problem: Problem, q: Float[np.ndarray, "L K K"], dims: Int[np.nda
     """|w_k|^2 / N of each student vector."""
     lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
     if problem.sgd.spherical and lengths.min() <= 0:
-        zero = int(lengths.argmin()) + 1
-        raise InputError(
-            f"spherical=True, but student {zero} starts at zero, which has no direction; move it away from zero."
-        )
+        zero = f"student {int(lengths.argmin()) + 1} starts at zero, which has no direction"
+        raise InputError(f"spherical=True, but {zero}; move it away from zero.")
     return lengths
 
 
 class RateTable:
-    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads; last
-    kappa / N and the number of the label (standard deviation of its noise, quantile of a flip, slope).
-
-    The probabilities are summed up over the first tasks; a head that learns has 1, a frozen one 0.
+    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also the sums of the first probabilities and their
+    heads (1 if it learns); last kappa / N and the number of the label (deviation of its noise, quantile of a flip, slope).
 
     A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
     Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
@@ -184,33 +179,31 @@ class RateTable:
     """
 
     def __init__(self, problem: Problem, dim: int):
-        sgd, lr, self.dim, self._label = problem.sgd, problem.sgd.lr, dim, problem.labels
+        sgd, lr, self.dim, self.problem = problem.sgd, problem.sgd.lr, dim, problem
         readout, bias = (lr if own is None else own for own in (sgd.readout_lr, sgd.bias_lr))
         force, push, factor = 1.0, lr, 1.0
         if isinstance(sgd.momentum, SlowMomentum):
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
-        columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
-        self._columns: dict[int, Any] = {i: c if callable(c) else float(np.asarray(c)) for i, c in columns.items()}
-        tasks = isinstance(problem.teacher, Tasks)
-        self._tasks = eqx.Partial(_task_columns, problem.teacher) if tasks else None
-        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * tasks), 1.0 / dim, 1.0])
+        self._columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
+        columns_of_tasks = 2 * len(problem.tasks) if isinstance(problem.teacher, Tasks) else 0
+        self._factor = np.array([factor, *[1.0] * (5 + columns_of_tasks), 1.0 / dim, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
 
     def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
-        """For steps first .. last - 1."""
+        """For steps first .. last - 1, at alpha = step / N exactly."""
         size = 1 << max(0, last - first - 1).bit_length()  # of times, for schedules: few shapes are compiled
         times = np.minimum(np.arange(first, first + size), max(first, last - 1)) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in self._columns.items():
-            table[:, i] = _scheduled(column, times) if callable(column) else column
-        if self._tasks is not None:
-            table[:, 6:-2] = _scheduled(self._tasks, times)
+            table[:, i] = _scheduled(column, times) if callable(column) else float(np.asarray(column))
+        if isinstance(self.problem.teacher, Tasks):
+            table[:, 6:-2] = _scheduled(eqx.Partial(_task_columns, self.problem.teacher), times)
         table = table[: last - first]
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
             at = (first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))) / self.dim
             raise InputError(f"a learning rate is negative or not finite at alpha = {at:g}; a schedule must be >= 0 there.")
-        if isinstance(self._label, labels.Sign):
+        if isinstance(self.problem.labels, labels.Sign):
             table[:, -1] = -ndtri(table[:, -1])
         return table * self._factor
 
@@ -228,23 +221,19 @@ def _scheduled(schedule: Any, times: np.ndarray) -> Array:
 
 def has_kernels(problem: Problem) -> bool:
     """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
-    known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
+    known = codes.UNKNOWN not in np.hstack([*_codes_of(problem).values()])
     return problem.student.outputs == problem.references.outputs == 1 and known and not isinstance(problem.inputs, Mixture)
 
 
-def _codes_of(problem: Problem) -> dict[str, int]:
+def _codes_of(problem: Problem) -> dict[str, Any]:
     """What a sample does, as codes of the kernels. The loss matters to a rule that follows its gradient alone."""
     return {
         "student": _activation(problem.student.activation),
+        "teacher": np.array([_activation(one.references.activation) for one in problem.tasks]),
         "label": codes.UNKNOWN if problem.has_noise_law else LABELS.get(type(problem.labels), codes.UNKNOWN),
         "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
         "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
     }
-
-
-def _teacher_codes(problem: Problem) -> list[int]:
-    """The code of each task's teacher."""
-    return [_activation(one.references.activation) for one in problem.tasks]
 
 
 def _activation(activation: Activation) -> int:
@@ -262,29 +251,22 @@ def _label_number(problem: Problem) -> tuple[Any, bool]:
     return number, callable(number) or float(np.asarray(number)) > 0
 
 
-def teacher_table(problem: Problem) -> TeacherTable:
-    """The teachers as the numba loops see them."""
-    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
-    return TeacherTable(
-        activation=np.array(_teacher_codes(problem)),
-        coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
-        readout=np.ravel(np.array(problem.references.readout, dtype=float)),
-        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
-        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
-    )
-
-
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
     sgd, teacher = problem.sgd, problem.references
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
+    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
-        drift=drift_rate(problem) / dim,
+        teacher_coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
+        teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
+        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
+        drift=drift_rate(problem) / dim,
         unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
         draws=_label_number(problem)[1],
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,

@@ -1,8 +1,7 @@
 """The generalization error of recorded states: the problem's exact Gaussian average, state by state.
 
 For inputs that are not Gaussian this is the error on Gaussian inputs of the same covariance, a good one when many
-coordinates add up in each field. All states are evaluated after the runs, in batches of one compiled program. With averages
-over nodes a state takes some milliseconds of one core, most of them for the loss under label noise.
+coordinates add up in each field. All states are evaluated after the runs, in batches of one compiled program.
 """
 
 import equinox as eqx
@@ -30,10 +29,9 @@ def errors_at_records(
     times: Float[np.ndarray, " time"],
     dim: int | None = None,
 ) -> tuple[Float[np.ndarray, "*lead_each"], Float[np.ndarray, "*lead_each"]]:
-    """Error and loss of states at times (the last axis of lead); NaN states give NaN.
+    """Error and loss of states at times (the last axis of lead), each with a last axis of tasks or classes; NaN gives NaN.
 
-    Several tasks have a last axis of tasks, a mixture one of classes. R, Q and T of a mixture are r, q and t per level. dim: N,
-    if the levels of a mixture hold whole numbers of dimensions.
+    R, Q and T of a mixture are r, q and t per level. dim: N, if its levels hold whole numbers of dimensions.
     """
     axes, each = 2, ()  # each: the axis of tasks or of classes, if any
     if isinstance(problem.inputs, Mixture):

@@ -1,7 +1,6 @@
-"""The runs of a simulation: what is asked for, what they record, and threads that carry them out.
+"""The runs of a simulation: what is asked for, what they record, and threads that carry them out (loops release the GIL).
 
-The loops release the GIL, so threads are enough. Every run has its own random streams, derived from the seed and its own
-number alone: neither the number of workers nor the number of runs changes a digit of it. Ctrl-C loses nothing recorded.
+Every run has its own random streams, derived from the seed and its own number alone. Ctrl-C loses nothing recorded.
 """
 
 from collections.abc import Callable
@@ -27,8 +26,10 @@ GoesOn = Callable[[int], bool]  # told the steps taken so far; False when the ru
 
 @dataclass(frozen=True)
 class Request:
-    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name, "features" (of a
-    `HiddenManifold`) or rows."""
+    """What `simulate` was asked for. weights: W and W*, in eigencoordinates. starts: one for all runs, or one each.
+
+    inputs: a law's name, "features" (of a `HiddenManifold`) or rows.
+    """
 
     problem: Problem
     method: str
@@ -39,7 +40,7 @@ class Request:
     runs: int
     seed: int
     starts: list[Start]
-    weights: tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]] | None
+    weights: tuple[np.ndarray, ...] | None
     inputs: str | Float[np.ndarray, "samples N"]
     order: str
     keep: bool
@@ -54,24 +55,15 @@ class Request:
         problem, count = self.problem, self.steps.size
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
         kept, moving = count if self.keep else 0, count if drift_rate(problem) else 0
-        shapes = {
-            "R": (count, K, M),
-            "Q": (count, K, K),
-            "r": (kept, L, K, M),
-            "q": (kept, L, K, K),
-            "readout": (count, *problem.readout_shape),
-            "bias": (count, K),
-            "T": (moving, M, M),
-        }
-        arrays = {name: np.full((self.runs, *shape), np.nan) for name, shape in shapes.items()}
-        return Records(self.steps, self.field_weights, **arrays)
+        overlaps = (count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K)
+        shapes = *overlaps, (count, *problem.readout_shape), (count, K), (moving, M, M)
+        return Records(self.steps, self.field_weights, *(np.full((self.runs, *shape), np.nan) for shape in shapes))
 
 
 class Records(NamedTuple):
-    """What to keep: step counts, and arrays that receive the states then. weights: p_l lam_l. r, q: empty when not kept. T:
-    empty unless the teachers drift. readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads.
+    """What to keep: step counts, and arrays that receive the states then; all runs together have a leading axis.
 
-    All runs together have a leading axis.
+    weights: p_l lam_l. r, q: empty when not kept. T: empty unless the teachers drift. readout: as in `ParameterState`.
     """
 
     steps: Int[np.ndarray, " time"]

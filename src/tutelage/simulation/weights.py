@@ -1,15 +1,14 @@
 """Ordinary SGD on the actual weights, for any N and any data, in bounded memory.
 
 The weights live in eigencoordinates (those of the data, rotated, if the spectrum was measured). Samples come in blocks of
-about BLOCK numbers and are used once; nothing of the size samples x N is ever held. Given weights and given rows, a run is
-the plain loop
+about BLOCK numbers and are used once. Given weights and given rows, a run is the plain loop
     Delta = y - sum_k v_k g(w_k.x/sqrt(N)),   w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x.
 
-Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance (LAWS; student_t3 has an
-infinite fourth moment, and with it an infinite variance of one step). Or they are rows of an array, the user's x itself; with
-a spectrum measured on data, rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so
-that the samples of a run depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what
-they do not carry of the teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
+Samples are drawn level by level, x_i = sqrt(lam_i) z_i, with independent z of unit variance (LAWS; student_t3 has an infinite
+fourth moment, and with it an infinite variance of one step). Or they are rows of an array; with a spectrum measured on data,
+rows are centered, scaled and rotated as recorded there. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what
+they do not carry of the teacher's fields beta . c / sqrt(D) is added to the fields. Blocks have a fixed size, so that the
+samples of a run depend on its seed alone.
 """
 
 import itertools
@@ -32,7 +31,7 @@ from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import prepare
 from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
 from tutelage.simulation.numba_kernels import advance_weights, draw_normals
-from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, teacher_table, with_heads
+from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, with_heads
 from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream
 
 Rows = Float[np.ndarray, "samples N"]
@@ -100,7 +99,7 @@ class WeightsMethod:
         features = isinstance(request.inputs, str) and request.inputs == "features"
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
+        self.tasks = isinstance(problem.teacher, Tasks)
         self.roots = [prepare.matrix_roots(start.blocks(problem)[2]) for start in request.starts]
         starts = request.starts if request.weights is None else []
         self.coordinates = [prepare.level_coordinates(problem, start, dims) for start in starts]
@@ -144,7 +143,7 @@ class WeightsMethod:
         step, stop = begin // B, (end - 1) // B + 1
         origin = step - step % STRETCH
         rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
-        seen = advance_weights(self.constants, self.table, *part, *state, self.mask, lengths, rates, begin)
+        seen = advance_weights(self.constants, *part, *state, self.mask, lengths, rates, begin)
         return state, begin + int(seen)
 
     def _in_jax(
@@ -167,11 +166,8 @@ class WeightsMethod:
     def _blocks(
         self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int
     ) -> Iterator[tuple[int, Drawn]]:
-        """Samples first, first + 1, ... of a run, with all their random numbers.
-
-        Rows; what they do not carry of the teacher's fields, empty if they carry all; the numbers of labels, rules and tasks;
-        zeta of teachers that drift, empty if they stay.
-        """
+        """Samples first, first + 1, ... of a run: rows, what they do not carry of the teacher's fields (empty if they carry
+        all), the numbers of labels, rules and tasks, and zeta of teachers that drift (empty if they stay)."""
         request, problem, latent = self.request, self.request.problem, np.zeros((0, 0))
         inputs, labels, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, NOISE, DRIFT, UNSEEN))
         if self.features is not None:
