@@ -405,12 +405,9 @@ class HiddenManifold(Inputs):
     def realized(self) -> Realized:
         """The matrix, or one that `seed` draws, and its directions."""
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
-        if isinstance(self.features, str):
-            F = _drawn(self.features, N, D, np.random.default_rng(self.seed))
-        elif self._matrix is None:
+        if self.word is None and self._matrix is None:
             raise InputError("the features are only eigenvalues; inputs need the matrix. Give it, or use method='overlaps'.")
-        else:
-            F = self._matrix
+        F: Any = self._matrix if self.word is None else _drawn(self.word, N, D, np.random.default_rng(self.seed))
         left, s, right = np.linalg.svd(F / np.sqrt(D))
         s = np.pad(s, (0, N - s.size))
         omega = linear**2 * s**2 + rest
@@ -423,7 +420,7 @@ class HiddenManifold(Inputs):
 
     def __repr__(self) -> str:
         N, D = self.dim, self.dim_latent
-        what = f"{N} x {D} {'eigenvalues' if self._matrix is None else 'matrix'}" if self.word is None else repr(self.word)
+        what = repr(self.word) if self.word else "eigenvalues" if self._matrix is None else "matrix"
         return f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={D}, dim={N}, levels={self.levels})"
 
 

@@ -36,13 +36,11 @@ class Mixture(Inputs):
     coefficients : array (classes, m)
         S.
     gram : array (m, m)
-        Overlaps b_m . b_n / N, or per level of the spectrum (levels, m, m). The mean of x in class c has the squared
-        norm (S gram S^T)_cc, a number of order one.
+        Overlaps b_m . b_n / N, or per level (levels, m, m). The mean of x in class c has the squared norm (S gram S^T)_cc.
     weights : array (classes,), optional
         Probabilities of the classes. Default: equal.
     inputs : Inputs or list
-        The law of the noise, one for all classes, or a list with one for each with the same fractions (common
-        eigenspaces).
+        The law of the noise, one for all classes, or a list with one for each, with common eigenspaces (fractions).
     labels : array, optional
         The label of each class, (classes,) or (classes, outputs); for labels='argmax' the number of the class, counted
         from 0. None: a teacher labels the samples.
@@ -183,8 +181,7 @@ class Mixture(Inputs):
     ) -> "Mixture":
         """Classes whose means of x are these vectors, (classes, N), in the coordinates of the inputs.
 
-        For a spectrum of several levels the columns are its eigenvectors, level by level (or the coordinates of the data, if
-        it was measured).
+        With several levels the columns are the eigenvectors, level by level, or the coordinates of data that were measured.
 
         >>> import numpy as np
         >>> import tutelage as tu

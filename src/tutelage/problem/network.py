@@ -28,18 +28,15 @@ class Network(Part):
     activation : str, function or tuple
         A name, a JAX function, or a tuple with one for each unit.
     readout : float or array
-        v: one number for all units, one for each, or an array (outputs, hidden). Default with several outputs: the
-        identity if outputs equals hidden.
+        v: one number for all units, one for each, or (outputs, hidden). Default: 1; the identity if outputs = hidden > 1.
     bias : float or array, optional
         Hidden biases b. Default: none.
     train_readout, train_bias : bool
         Train the readout, or the biases (from zero if bias is None), of the student.
     gram : array, optional
-        Overlaps T of the teacher vectors, (M, M) or per level (L, M, M). Default: those of the initial condition, else
-        the identity.
+        Overlaps T of the teacher vectors, (M, M) or per level (L, M, M). Default: T of the `Start`, else the identity.
     unseen : array (M, M), optional
-        Covariance of a part of the teacher's fields that is Gaussian and independent of the input; no student can learn
-        it.
+        Covariance of a Gaussian part of the teacher's fields that is independent of the input; no student can learn it.
     outputs : int
         Number of outputs.
 

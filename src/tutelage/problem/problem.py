@@ -51,8 +51,7 @@ class Problem(Part, ResultCard):
         How the teacher's fields become a label; "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax",
         labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi).
     rule : str or Rule
-        What one sample does to the student; "gradient", "hebbian", "perceptron", "adatron", a rule such as
-        `rules.Dropout(0.8)`, or a custom `Rule`.
+        What one sample does; "gradient", "hebbian", "perceptron", "adatron", or a `Rule` such as `rules.Dropout(0.8)`.
 
     Examples
     --------

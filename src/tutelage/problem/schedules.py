@@ -354,8 +354,7 @@ class SGD(Part):
     momentum : float or SlowMomentum
         A fixed beta in [0, 1), or `SlowMomentum`.
     trainable : list or mask, optional
-        Indices of the levels that learn, or a mask of shape (L,) or (K, L); other components are frozen. Default: all
-        learn.
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is frozen. Default: all learn.
     spherical : bool
         Rescale each student vector to its initial norm after every step.
 

@@ -36,8 +36,7 @@ class Start(eqx.Module):
     T : array (M, M), optional
         Covariance of teacher fields; or t per level. Default: the gram of the teacher, else the identity.
     readout, bias : array, optional
-        Initial v, (K,) or (outputs, K), and b of the student; (tasks, K) for `Tasks` with separate heads. Default: those
-        of the problem.
+        Initial v, (K,) or (outputs, K), (tasks, K) for separate heads of `Tasks`, and b. Default: those of the problem.
     dim : int, optional
         N, if the overlaps belong to one.
 
@@ -206,10 +205,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
-    if overlaps := [name for name in OVERLAPS if name in table]:
-        others = [name for name in ("kind", "scale", "seed") if name in table]
-        if others:
-            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
+    if set(OVERLAPS) & set(table):
         return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, ("kind", "dim", "scale", "seed", *OVERLAPS))

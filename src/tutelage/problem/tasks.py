@@ -1,7 +1,6 @@
 """Several tasks over time: teachers that share one student, a schedule that says which of them is shown, heads, drift.
 
-Probabilities of tasks are numbers, not structure: switch times, fractions and similarities can be batched, differentiated
-and changed without compiling again.
+Switch times, fractions and similarities are numbers: they are batched, differentiated and changed without compiling again.
 """
 
 from abc import abstractmethod
@@ -90,8 +89,7 @@ class Switch(TaskSchedule):
 class Interleave(TaskSchedule):
     """A random task at every sample.
 
-    shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
-    the first.
+    shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, that of the first.
 
     >>> import tutelage as tu
     >>> tu.Interleave(tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])).probabilities(25.0, 2).tolist()
@@ -181,13 +179,11 @@ class Tasks(Part):
         `Switch(60.0)`, `Interleave([0.5, 0.5])`, `Replay(0.2, after=60.0)`, or a JAX function of time that returns one
         probability for each task. Default: equal probabilities.
     similarity : float or array
-        Overlap of unit m of one teacher with unit m of another: one number for all pairs of tasks, or a matrix (tasks,
-        tasks).
+        Overlap of unit m of one teacher with unit m of another: one number for all pairs, or a matrix (tasks, tasks).
     gram : array, optional
         Instead of similarity the overlaps of all teacher units, (M, M) or per level (L, M, M).
     heads : str
-        "separate": each task has a readout v^s, which learns from samples of its task only. "shared": one readout for
-        all tasks.
+        "separate": each task has a readout v^s, which learns from its samples only. "shared": one readout for all tasks.
     drift : Drift, optional
         `Drift(rate)` if the teachers move.
     freeze_heads : float or array, optional
