@@ -23,7 +23,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import Part, by_name
-from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Rate, Schedule
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Rate, Schedule, Table
 from tutelage.errors import InputError, ValidityWarning, explained
 
 if TYPE_CHECKING:
@@ -384,3 +384,6 @@ class SGD(Part):
             raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
         if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
             raise InputError(f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay.")
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"trainable": None if self.trainable is None else np.asarray(self.trainable)}
