@@ -115,9 +115,8 @@ def _readout(value: Numbers | None, outputs: int, hidden: int) -> Float[NumpyOrJ
         return _per_unit("readout", 1.0 if value is None else value, hidden)
     if value is None:
         if outputs != hidden:
-            raise InputError(
-                f"readout is None for {outputs} outputs of {hidden} hidden units; give one ({outputs}, {hidden})."
-            )
+            given = f"{outputs} outputs of {hidden} hidden units have no default"
+            raise InputError(f"{given}; give readout of shape ({outputs}, {hidden}).")
         return np.eye(hidden)
     fix = "One row per output, one column per hidden unit."
     return checks.as_array("readout", value, checks.require_finite, shapes=[(outputs, hidden)], fix=fix)
