@@ -1,17 +1,11 @@
 """What a hidden unit computes: an activation is a name, a function and what is known about it.
 
-Gaussian averages are found elsewhere; a function without a closed form is averaged by quadrature. To add an activation by
-name, add a line to `NAMED`.
-
-Compiled programs are found again by the function they hold. So a function must not change after it was used, and two
-functions must be told apart by what they compute, never by their names. A recording, the JAX expression of a function at
-one moment, has both properties: later changes of the object (a parameter, a variable of a closure) do not reach it, and
-equal recordings compute the same.
+Compiled programs are found again by the function they hold. So a function must not change after it was used, and equal
+functions must compute the same. A recording, the JAX expression of a function at one moment, has both properties.
 """
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TypeAlias
@@ -34,10 +28,9 @@ PROBES = np.concatenate([NEAR, np.linspace(-31.3, 29.7, 38), [-900.0, -70.0, 80.
 SMALL, LARGE = 2.0, 6.0
 P = (
     0.674933236039655, -0.2611118609312454, 0.11947913860985163, -0.04866277744915509, 0.017128344571823145,
-    -0.005234875836158027, 0.0014050914235853634, -0.0003351435335293146, 7.180100878143417e-05,
-    -1.3946273727597251e-05, 2.475801058763217e-06, -4.045094947367635e-07, 6.11973590542225e-08,
-    -8.617665144205791e-09, 1.1331611787961273e-09, -1.401554063331593e-10, 1.7218858155484183e-11,
-    -1.8874163743967482e-12,
+    -0.005234875836158027, 0.0014050914235853634, -0.0003351435335293146, 7.180100878143417e-05, -1.3946273727597251e-05,
+    2.475801058763217e-06, -4.045094947367635e-07, 6.11973590542225e-08, -8.617665144205791e-09, 1.1331611787961273e-09,
+    -1.401554063331593e-10, 1.7218858155484183e-11, -1.8874163743967482e-12,
 )  # fmt: skip
 F = (
     0.17900115118138996, 0.0815583900108431, -0.005039359895619625, -0.00023215792238330993, 0.00012459325170353816,
@@ -73,17 +66,18 @@ class Recorded:
 
     def __init__(self, function: Function, name: str):
         self.function, self.name, self.dtype = function, name, jnp.result_type(float)
-        with self._explained():
+        with explained(f"the activation {name!r} cannot be traced by JAX", "write it with jax.numpy."):
             out = jax.eval_shape(lambda x: function(x), jax.ShapeDtypeStruct((2, 3), self.dtype))
             expression = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), self.dtype))
-        if not hasattr(out, "shape") or out.shape != (2, 3):
-            shape = getattr(out, "shape", type(out).__name__)
+        shape = getattr(out, "shape", type(out).__name__)
+        if shape != (2, 3):
             raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")
         if not jnp.issubdtype(out.dtype, jnp.floating):
             raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
         if checks.is_traced(expression.consts):
-            given = f"the activation {name!r} depends on a number that JAX traces"
-            raise InputError(f"{given}; its parameters must be known. Build the network outside grad, jit and vmap.")
+            raise InputError(
+                f"the activation {name!r} has a parameter that JAX traces; build it outside grad, jit and vmap."
+            )
         self._scalar = jaxpr_as_fun(expression)
         self.probe, slope = self._probe()
         consts = tuple(np.asarray(c).tobytes() for c in expression.consts)
@@ -104,12 +98,9 @@ class Recorded:
     def __reduce__(self) -> tuple[type, tuple[Function, str]]:
         return Recorded, (self.function, self.name)
 
-    def _explained(self) -> AbstractContextManager[None]:
-        return explained(f"the activation {self.name!r} cannot be traced by JAX", "write it with jax.numpy.")
-
     def _probe(self) -> tuple[np.ndarray, np.ndarray]:
         """g and g' at `PROBES`, which show what the text of the expression does not; each entry must stand alone."""
-        with jax.ensure_compile_time_eval(), self._explained():
+        with jax.ensure_compile_time_eval(), explained(f"the activation {self.name!r} fails", "write it with jax.numpy."):
             both = jax.jit(lambda x: (self(x), elementwise_derivative(self)(x), self.function(x)))(PROBES)
         g, slope, together = map(np.asarray, both)
         bad = ~np.isfinite(g[: NEAR.size])
@@ -237,27 +228,35 @@ ActivationLike: TypeAlias = str | Function | Activation
 
 
 def as_activation(value: ActivationLike) -> Activation:
-    """An activation from its name, from a JAX function of an array, or as it is.
-
-    A function is recorded as it is now, whatever its name: closed forms belong to what is computed. It is examined for
-    jumps, and a polynomial is recognized.
-    """
+    """An activation from its name, from a JAX function of an array (recorded as it is now), or as it is."""
     if isinstance(value, str):
         return NAMED[checks.known("activation", value.lower(), NAMED)]
     if isinstance(value, Activation):
-        known = value in NAMED.values() or isinstance(value.function, Recorded)
-        return value if known else _as_declared(value)
+        return value if value in NAMED.values() or isinstance(value.function, Recorded) else _examined(value)
     for named in NAMED.values():
         if value is named.function:
             return named
     if not callable(value):
         raise InputError(f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function.")
-    name = checks.name_of(value)
-    recorded = Recorded(value, name)
-    polynomial = _recognized(recorded)
+    return _examined(Activation(checks.name_of(value), value, smooth=False))
+
+
+def _examined(given: Activation) -> Activation:
+    """An activation with its function recorded: what it declares must hold, jumps and polynomials are found."""
+    name, polynomial, parity = given.name, given.polynomial, given.parity
+    recorded = Recorded(given.function, name)
+    near = recorded.probe[: NEAR.size]
+    if polynomial is not None and not _is_polynomial(recorded, polynomial):
+        raise InputError(f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first.")
+    if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
+        raise InputError(f"the activation {name!r} does not have parity {parity}; use 1 for even, -1 for odd, 0 otherwise.")
+    polynomial = _recognized(recorded) if polynomial is None else polynomial
     if polynomial is not None:
-        return Activation(name, recorded, polynomial, parity=_parity(polynomial))
-    return Activation(name, recorded, trainable=not breaks_of(recorded, 0), smooth=False)
+        polynomial = tuple(np.trim_zeros(polynomial, "b")) or (0.0,)
+        return replace(given, function=recorded, polynomial=polynomial, parity=_parity(polynomial), smooth=True)
+    jumps = breaks_of(recorded, 0)
+    smooth = given.smooth and not (jumps or breaks_of(recorded, 1))
+    return replace(given, function=recorded, trainable=given.trainable and not jumps, smooth=smooth)
 
 
 def _recognized(g: Recorded) -> tuple[float, ...] | None:
@@ -266,8 +265,7 @@ def _recognized(g: Recorded) -> tuple[float, ...] | None:
         return None
     fit = np.polynomial.Chebyshev.fit(NEAR, g.probe[: NEAR.size], HIGHEST, domain=(-6, 6))
     share = np.abs(c := fit.convert(kind=np.polynomial.Polynomial).coef) * 3.0 ** np.arange(HIGHEST + 1)
-    coefficients = np.trim_zeros(np.where(share > 1e-11 * np.max(share), c, 0.0), "b")
-    coefficients = tuple(float(f"{each:.13g}") for each in coefficients) or (0.0,)
+    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), c, 0.0))
     return coefficients if _is_polynomial(g, coefficients) else None
 
 
@@ -275,22 +273,3 @@ def _is_polynomial(g: Recorded, coefficients: tuple[float, ...]) -> bool:
     powers = PROBES[:, None] ** np.arange(len(coefficients))
     gap, size = np.abs(powers @ coefficients - g.probe), np.abs(powers) @ np.abs(coefficients)
     return bool(np.all(gap <= 5e4 * np.finfo(g.dtype).eps * size))
-
-
-def _as_declared(activation: Activation) -> Activation:
-    """A custom `Activation`: what it declares must hold of its function."""
-    name, polynomial, parity = activation.name, activation.polynomial, activation.parity
-    recorded = Recorded(activation.function, name)
-    if polynomial is not None and not _is_polynomial(recorded, polynomial):
-        raise InputError(f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first.")
-    near = recorded.probe[: NEAR.size]
-    if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
-        raise InputError(f"the activation {name!r} does not have parity {parity}; use 1 for even, -1 for odd, 0 otherwise.")
-    jumps = breaks_of(recorded, 0)
-    return replace(
-        activation,
-        function=recorded,
-        polynomial=None if polynomial is None else tuple(np.trim_zeros(polynomial, "b")) or (0.0,),
-        trainable=activation.trainable and not jumps,
-        smooth=activation.smooth and not (jumps or breaks_of(recorded, 1)),
-    )

@@ -1,8 +1,7 @@
 """Input laws: x ~ N(0, Omega), of which the theory sees only the spectrum. Also rows of data, from which one is measured.
 
-A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by
-default, so that a teacher with unit weights has unit fields. The eigenvectors of Omega matter only when weights or data are
-given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them for that.
+A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by default.
+The eigenvectors of Omega matter only when weights or data are given; a measured spectrum keeps them for that.
 
 A `HiddenManifold` has inputs x = sigma(F c / sqrt(D)) with Gaussian c in D dimensions, and a teacher that looks at c.
 In high dimensions x acts as a Gaussian vector of the same covariance (Gaussian equivalence; Goldt et al. 2020). With rows
@@ -16,6 +15,7 @@ For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visib
 """
 
 import os
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,8 +47,8 @@ class Inputs(Part):
     known_dim: the input dimension, where the spectrum was measured on something that has one.
 
     >>> import tutelage as tu
-    >>> isinstance(tu.Isotropic(), tu.Inputs), tu.PowerLaw(beta=1.0, levels=4).level_dims(100)
-    (True, array([25, 25, 25, 25]))
+    >>> tu.PowerLaw(beta=1.0, levels=4).level_dims(100)
+    array([25, 25, 25, 25])
     """
 
     eigenvalues: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
@@ -97,23 +97,10 @@ class Inputs(Part):
 
 
 class Isotropic(Inputs):
-    """Independent inputs of unit variance: one level.
+    """Independent inputs of unit variance: one level."""
 
-    >>> import tutelage as tu
-    >>> tu.Isotropic().eigenvalues, tu.Isotropic().fractions
-    (array([1.]), array([1.]))
-    """
-
-    def __init__(self) -> None:
-        pass
-
-    @property
-    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return np.ones(1)
-
-    @property
-    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return np.ones(1)
+    eigenvalues: ClassVar[np.ndarray] = np.ones(1)  # pyright: ignore
+    fractions: ClassVar[np.ndarray] = np.ones(1)  # pyright: ignore
 
 
 class PowerLaw(Inputs):
@@ -156,37 +143,29 @@ class Spectrum(Inputs):
     array([1.5, 0.5])
     """
 
-    eigenvalues: Float[NumpyOrJax, " L"]
-    fractions: Float[NumpyOrJax, " L"]
-    scale: Float[NumpyOrJax, ""] | np.floating
-    normalize: bool = eqx.field(static=True)
-    center: Float[np.ndarray, " N"] | None
-    dropped: int = eqx.field(static=True)
-    basis: Float[np.ndarray, "D N"] | None  # pyright: ignore
-    known_dim: int | None = eqx.field(static=True)  # pyright: ignore
+    eigenvalues: Float[Any, " L"]
+    fractions: Float[Any, " L"] = None
+    _: KW_ONLY
+    normalize: bool = eqx.field(static=True, default=True)
+    scale: Float[Any, ""] = None
+    dropped: int = eqx.field(static=True, default=0)
+    known_dim: int | None = eqx.field(static=True, default=None)  # pyright: ignore
+    center: Float[np.ndarray, " N"] | None = eqx.field(init=False)
+    basis: Float[np.ndarray, "D N"] | None = eqx.field(init=False)  # pyright: ignore
 
-    def __init__(
-        self,
-        eigenvalues: Numbers,
-        fractions: Numbers | None = None,
-        *,
-        normalize: bool = True,
-        scale: float | NumpyOrJax | None = None,
-        dropped: int = 0,
-        known_dim: int | None = None,
-    ):
-        lam = checks.as_array("eigenvalues", eigenvalues, shapes=[("levels",)], fix="One number or more.")
+    def __post_init__(self) -> None:
+        lam = checks.as_array("eigenvalues", self.eigenvalues, shapes=[("levels",)], fix="One number or more.")
         checks.require_positive("eigenvalues", lam, fix="Leave out directions without variance.")
-        p = checks.as_probabilities("fractions", fractions, lam.size, fix="One fraction per eigenvalue.")
-        self.normalize = checks.as_flag("normalize", normalize)
-        if scale is None:
+        p = checks.as_probabilities("fractions", self.fractions, lam.size, fix="One fraction per eigenvalue.")
+        self.normalize = checks.as_flag("normalize", self.normalize)
+        if self.scale is None:
             self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
             lam = lam / self.scale
         else:
-            self.scale = checks.as_number("scale", scale, checks.require_positive)[()]
+            self.scale = checks.as_number("scale", self.scale, checks.require_positive)[()]
         self.eigenvalues, self.fractions = lam, p
-        self.dropped = checks.as_count("dropped", dropped, least=0)
-        self.known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)  # pyright: ignore
+        self.dropped = checks.as_count("dropped", self.dropped, least=0)
+        self.known_dim = None if self.known_dim is None else checks.as_count("known_dim", self.known_dim)  # pyright: ignore
         self.center = self.basis = None  # pyright: ignore
 
     def changed(self, **changes: Any) -> "Spectrum":
@@ -198,39 +177,31 @@ class Spectrum(Inputs):
         return Spectrum(**given | changes)
 
     def without_basis(self) -> "Spectrum":
-        """The same spectrum without eigenvectors and center: all that the theory needs, and all that a file keeps."""
         return with_fields(self, center=None, basis=None)
 
     @classmethod
-    def from_covariance(
-        cls, covariance: Numbers, levels: int | None = None, center: Float[np.ndarray, " N"] | None = None
-    ) -> "Spectrum":
+    def from_covariance(cls, covariance: Numbers, levels: int | None = None, center: Numbers | None = None) -> "Spectrum":
         """The spectrum of a covariance matrix (N, N): what `from_data` measures on samples.
 
         Directions without variance are dropped (`dropped`) and eigenvalues divided by their mean (`scale`). `levels` groups
-        neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean. `basis` holds the
-        eigenvectors, `center` the mean of the samples, which is subtracted from them. A file (TOML, JSON, NetCDF) keeps all
-        but these two, so weights can be projected only on a spectrum measured in this session.
+        neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean. A file does not keep
+        `basis`, the eigenvectors, and `center`, the mean of the samples, which is subtracted from them.
         """
         matrix = checks.as_array("covariance", covariance, checks.require_gram, shapes=[("N", "N")], fix="It is square.")
         values, vectors = np.linalg.eigh(matrix)
-        order = np.argsort(values)[::-1]
-        if values.size == 0 or values.max() <= 0:
+        if values.max() <= 0:
             raise InputError("the covariance has no positive eigenvalue; a spectrum needs a direction with variance.")
-        keep = order[values[order] > 1e-12 * values.max()]
-        count = keep.size if levels is None else checks.as_count("levels", levels)
-        if count > keep.size:
-            raise InputError(f"levels is {count}; it must be at most {keep.size}, the number of directions with variance.")
-        groups = np.array_split(values[keep], count)
-        fractions = [g.size / keep.size for g in groups]
-        dropped = matrix.shape[0] - keep.size
-        spectrum = cls([g.mean() for g in groups], fractions, dropped=dropped, known_dim=keep.size)
-        return with_fields(spectrum, center=center, basis=vectors[:, keep].T)
+        kept = int(np.sum(values > 1e-12 * values.max()))
+        count = kept if levels is None else checks.as_count("levels", levels)
+        if count > kept:
+            raise InputError(f"levels is {count}; it must be at most {kept}, the number of directions with variance.")
+        groups = np.array_split(values[::-1][:kept], count)
+        fractions = [g.size / kept for g in groups]
+        spectrum = cls([g.mean() for g in groups], fractions, dropped=len(matrix) - kept, known_dim=kept)
+        return with_fields(spectrum, center=center, basis=vectors[:, ::-1][:, :kept].T)
 
     def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
         """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
-        checks.require_shape("eigenvalues", eigenvalues, np.shape(self.eigenvalues), fix="One for each level.")
-        checks.require_positive("eigenvalues", eigenvalues)
         return with_fields(self, eigenvalues=eigenvalues, normalize=False)
 
     def __repr__(self) -> str:
@@ -241,35 +212,29 @@ class Spectrum(Inputs):
 
 
 class Coefficients(NamedTuple):
-    """Of an activation: its mean, k1 = E[z sigma(z)] and k*^2 = E[sigma^2] - mean^2 - k1^2."""
+    """Averages of an activation."""
 
     mean: float
-    linear: float
-    rest: float
+    linear: float  # k1 = E[z sigma(z)]
+    rest: float  # k*^2 = E[sigma^2] - mean^2 - k1^2
 
 
 class Realized(NamedTuple):
-    """A feature matrix with rows of length sqrt(D), and its directions in the order of levels.
-
-    inputs: the law. basis: eigenvectors of x as rows. amplitudes: a_i of every direction of x. eigenvalues: omega_i. latent:
-    right singular vectors as rows, those of the directions of x first.
-    """
+    """A feature matrix with rows of length sqrt(D), and its directions in the order of levels."""
 
     inputs: "HiddenManifold"
     matrix: Float[np.ndarray, "N D"]
-    basis: Float[np.ndarray, "N N"]
-    amplitudes: Float[np.ndarray, " N"]
-    eigenvalues: Float[np.ndarray, " N"]
-    latent: Float[np.ndarray, "D D"]
+    basis: Float[np.ndarray, "N N"]  # eigenvectors of x as rows
+    amplitudes: Float[np.ndarray, " N"]  # a_i
+    eigenvalues: Float[np.ndarray, " N"]  # omega_i
+    latent: Float[np.ndarray, "D D"]  # right singular vectors as rows, those of the directions of x first
 
     def with_amplitudes(self, teacher: Float[np.ndarray, "M N"], usual: Float[np.ndarray, " N"]) -> Float[np.ndarray, "M N"]:
         """A visible teacher with the usual amplitudes of its levels, as F shows it: the directions of a level differ."""
         return teacher * np.divide(self.amplitudes, usual, out=np.zeros_like(usual), where=usual > 0)
 
-    def latent_teacher(
-        self, teacher: Float[np.ndarray, "M N"], unseen: Float[np.ndarray, "M M"], rng: np.random.Generator
-    ) -> Float[np.ndarray, "M D"]:
-        """beta of a visible teacher. Latent directions that x does not show hold what is missing of the unseen part."""
+    def latent_teacher(self, teacher: np.ndarray, unseen: np.ndarray, rng: np.random.Generator) -> Float[np.ndarray, "M D"]:
+        """beta of a visible teacher (M, N). Latent directions that x does not show hold the rest of its unseen part."""
         N, D = self.matrix.shape
         shown = min(N, D)
         a = self.amplitudes[:shown]
@@ -291,6 +256,9 @@ class HiddenManifold(Inputs):
     the unseen part of its fields follow from F. `simulate(..., method="weights")` uses x itself, so that `compare` tests this
     equivalence; `inputs="gaussian"` and method="overlaps" use the Gaussian vector.
 
+    The teacher's `gram` (default: the identity) holds the latent overlaps T = beta beta^T / D. For given beta use
+    `Network(M, unseen=inputs.unseen_part(beta), gram=beta @ beta.T / D)` and `start_from_weights(problem, W, beta)`.
+
     Parameters
     ----------
     features : array (N, D), "random" or "orthogonal"
@@ -307,11 +275,6 @@ class HiddenManifold(Inputs):
         At most so many levels: neighboring eigenvalues are grouped (default 32).
     seed : int
         Of the matrix that a simulation draws for "random" and "orthogonal".
-
-    Notes
-    -----
-    The teacher's `gram` (default: the identity) holds the latent overlaps T = beta beta^T / D. For given beta use
-    `Network(M, unseen=inputs.unseen_part(beta), gram=beta @ beta.T / D)` and `start_from_weights(problem, W, beta)`.
 
     Examples
     --------
@@ -333,8 +296,9 @@ class HiddenManifold(Inputs):
     squares: Float[np.ndarray, " n"]
     activation: Activation = eqx.field(static=True)
     coefficients: Coefficients = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
+    word: str | None = eqx.field(static=True)
     dim: int = eqx.field(static=True)
+    known_dim: int | None = eqx.field(static=True)  # pyright: ignore
     dim_latent: int = eqx.field(static=True)
     most_levels: int = eqx.field(static=True)
     seed: int = eqx.field(static=True)
@@ -354,25 +318,25 @@ class HiddenManifold(Inputs):
         self.coefficients = _coefficients(self.activation)
         self.most_levels = checks.as_count("levels", levels)
         self.seed = checks.as_count("seed", seed, least=0)
-        self._matrix, array = None, np.zeros(0)
+        self._matrix = self.word = None
+        rows = columns = None
         if isinstance(features, str):
-            self.kind = checks.known("features", features, WORDS)
+            self.word, array = checks.known("features", features, WORDS), np.zeros(0)
         else:
             checks.require_untraced("features", "HiddenManifold", features)
             array = np.asarray(checks.as_array("features", features, checks.require_finite))
-            self.kind = "matrix" if array.ndim > 1 else "eigenvalues"
-        rows, columns = (array.shape[0], array.shape[-1]) if self.kind == "matrix" else (None, None)
-        N = self.dim = checks.as_count("dim (N)", rows if dim is None else dim)
+            if array.ndim > 1:
+                rows, columns = array.shape[0], array.shape[-1]
+        N = self.dim = self.known_dim = checks.as_count("dim (N)", rows if dim is None else dim)  # pyright: ignore
         D = self.dim_latent = checks.as_count("dim_latent (D)", columns if dim_latent is None else dim_latent)
-        if self.kind in WORDS:
-            self.squares = _typical_squares(self.kind, N, D)
-        else:
-            shape = (N, D) if self.kind == "matrix" else (min(N, D),)
-            checks.require_shape("features", array, shape, fix="A matrix (N, D), or min(N, D) eigenvalues of F F^T / D.")
-        if self.kind == "matrix":
+        if self.word is not None:
+            self.squares = _typical_squares(self.word, N, D)
+        elif array.ndim > 1:
+            checks.require_shape("features", array, (N, D), fix="A matrix (N, D).")
             self._matrix = _equal_rows(array)
             self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / D
-        elif self.kind == "eigenvalues":
+        else:
+            checks.require_shape("features", array, (min(N, D),), fix="A list of min(N, D) eigenvalues of F F^T / D.")
             checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
             self.squares = np.sort(array)[::-1]
         self._group()
@@ -398,11 +362,6 @@ class HiddenManifold(Inputs):
         self.unseen_share = np.asarray(1.0 - shown.sum())
 
     @property
-    def known_dim(self) -> int:  # pyright: ignore
-        """N."""
-        return self.dim
-
-    @property
     def basis(self) -> Float[np.ndarray, "N N"] | None:  # pyright: ignore
         """Eigenvectors as rows, if the matrix is known."""
         return None if self._matrix is None else self.realized().basis
@@ -410,19 +369,14 @@ class HiddenManifold(Inputs):
     @property
     def features(self) -> str | Float[np.ndarray, "..."]:
         """The matrix, its rows scaled; else the word or the eigenvalues that were given."""
-        if self.kind in WORDS:
-            return self.kind
-        return self.squares if self._matrix is None else self._matrix
+        return self.word or (self.squares if self._matrix is None else self._matrix)
 
     def without_basis(self) -> "HiddenManifold":
-        """The same law without the matrix: all that the theory needs, and all that a file keeps."""
-        if self._matrix is None:
-            return self
-        return with_fields(self, _matrix=None, kind="eigenvalues")
+        return with_fields(self, _matrix=None)
 
     def levels_only(self) -> "HiddenManifold":
-        nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
-        return with_fields(self, kind="levels", squares=np.zeros(0), **nothing)
+        numbers = ("eigenvalues", "fractions", "visible", "unseen_by_level", "unseen_share")
+        return with_fields(self, **{name: None for name in vars(self) if name not in numbers})
 
     def arguments(self) -> Table:
         return super().arguments() | {"levels": self.most_levels}
@@ -443,7 +397,7 @@ class HiddenManifold(Inputs):
         N, D, fix = self.dim, self.dim_latent, "One row per teacher unit, D columns."
         array = checks.as_array("beta", beta, checks.require_finite, shapes=[("M", D)], fix=fix)
         if self._matrix is None:
-            raise InputError(f"the features are {self.kind!r}; latent vectors need a matrix, as inputs.realized().matrix.")
+            raise InputError(f"{self!r} has no matrix, which latent vectors need; give one, as inputs.realized().matrix.")
         found = self.realized()
         b = array @ found.latent.T
         return b, found.amplitudes * np.pad(b[:, :N], ((0, 0), (0, max(0, N - D)))), found
@@ -451,27 +405,23 @@ class HiddenManifold(Inputs):
     def realized(self) -> Realized:
         """The matrix, or one that `seed` draws, and its directions."""
         N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
-        if self.kind == "eigenvalues":
+        if self.word is None and self._matrix is None:
             raise InputError("the features are only eigenvalues; inputs need the matrix. Give it, or use method='overlaps'.")
-        F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
+        F: Any = self._matrix if self.word is None else _drawn(self.word, N, D, np.random.default_rng(self.seed))
         left, s, right = np.linalg.svd(F / np.sqrt(D))
         s = np.pad(s, (0, N - s.size))
         omega = linear**2 * s**2 + rest
         return Realized(self, F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
 
-    def samples(
-        self, latent: Float[NumpyOrJax, "samples D"], features: Float[NumpyOrJax, "N D"]
-    ) -> Float[Array, "samples N"]:
+    def samples(self, latent: Float[NumpyOrJax, "S D"], features: Float[NumpyOrJax, "N D"]) -> Float[Array, "S N"]:
         """x of latent vectors."""
         fields = jnp.asarray(latent @ features.T) / np.sqrt(self.dim_latent)
         return self.activation(fields) - self.coefficients.mean
 
     def __repr__(self) -> str:
-        what = repr(self.kind) if self.kind in WORDS else f"{self.dim} x {self.dim_latent} {self.kind}"
-        return (
-            f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={self.dim_latent}, dim={self.dim}, "
-            f"levels={self.levels})"
-        )
+        N, D = self.dim, self.dim_latent
+        what = repr(self.word) if self.word else "eigenvalues" if self._matrix is None else "matrix"
+        return f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={D}, dim={N}, levels={self.levels})"
 
 
 def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
@@ -493,14 +443,11 @@ def _coefficients(activation: Activation) -> Coefficients:
         values = np.asarray(activation(jnp.asarray(z)))
     mean, linear = float(weights @ values), float(weights @ (z * values))
     rest = float(weights @ (values - mean - linear * z) ** 2)
-    size = linear**2 + rest
-    if not np.isfinite(size) or rest <= 1e-12 * size or linear**2 <= 1e-12 * size:
-        lacks = "nonlinear" if np.isfinite(size) and rest <= 1e-12 * size else "linear"
-        fix = "Use a Spectrum" if lacks == "nonlinear" else "Use an activation that is not even"
-        given = (
-            f"the activation {activation.name!r} of the features has no {lacks} part (k1 = {linear:.3g}, k*^2 = {rest:.3g})"
-        )
-        raise InputError(f"{given}; both must be positive. {fix}, or 'erf'.")
+    needed = (("nonlinear", rest, "Use a Spectrum"), ("linear", linear**2, "Use an activation that is not even"))
+    for part, size, fix in needed:
+        if not size > 1e-12 * (linear**2 + rest):
+            given = f"{activation.name!r} has no {part} part (k1 = {linear:.3g}, k*^2 = {rest:.3g})"
+            raise InputError(f"the activation of the features {given}; both must be positive. {fix}, or 'erf'.")
     return Coefficients(mean, linear, rest)
 
 

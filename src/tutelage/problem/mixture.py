@@ -6,7 +6,7 @@ x has a norm of order one and its noise a norm of order sqrt(N); what a unit see
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,7 @@ from tutelage.errors import InputError
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
+Laws: TypeAlias = Inputs | Sequence[Inputs] | None
 UNIT = Network(1, "linear")
 LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divide by sqrt(N)
 
@@ -26,27 +27,23 @@ LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divid
 class Mixture(Inputs):
     """A Gaussian mixture: x has mean sum_m S_cm b_m / sqrt(N) and the spectrum of its class c.
 
+    R has one column for each teacher unit, then one for each vector b_m. `error` and `loss` are averages over all
+    classes; `trajectory.class_errors` has the errors of single classes. `Mixture.xor`, `Mixture.two_gaussians`,
+    `Mixture.simplex` and `Mixture.from_means` make common mixtures.
+
     Parameters
     ----------
     coefficients : array (classes, m)
         S.
     gram : array (m, m)
-        Overlaps b_m . b_n / N, or per level of the spectrum (levels, m, m). The mean of x in class c has the squared
-        norm (S gram S^T)_cc, a number of order one.
+        Overlaps b_m . b_n / N, or per level (levels, m, m). The mean of x in class c has the squared norm (S gram S^T)_cc.
     weights : array (classes,), optional
         Probabilities of the classes. Default: equal.
     inputs : Inputs or list
-        The law of the noise, one for all classes, or a list with one for each with the same fractions (common
-        eigenspaces).
+        The law of the noise, one for all classes, or a list with one for each, with common eigenspaces (fractions).
     labels : array, optional
         The label of each class, (classes,) or (classes, outputs); for labels='argmax' the number of the class, counted
         from 0. None: a teacher labels the samples.
-
-    Notes
-    -----
-    R has one column for each teacher unit, then one for each vector b_m. `error` and `loss` are averages over all
-    classes; `trajectory.class_errors` has the errors of single classes. `Mixture.xor`, `Mixture.two_gaussians`,
-    `Mixture.simplex` and `Mixture.from_means` make common mixtures.
 
     Examples
     --------
@@ -69,17 +66,14 @@ class Mixture(Inputs):
         coefficients: Numbers,
         gram: Numbers,
         weights: Numbers | None = None,
-        inputs: Inputs | Sequence[Inputs] | None = None,
+        inputs: Laws = None,
         labels: Numbers | None = None,
     ):
-        fix = "For each class what its mean has of each reference vector."
-        shapes: list[checks.Shape] = [("classes", "m")]
-        self.coefficients = checks.as_array("coefficients", coefficients, checks.require_finite, shapes=shapes, fix=fix)
+        self.coefficients = checks.as_array("coefficients", coefficients, checks.require_finite, shapes=[("classes", "m")])
         classes, m = self.coefficients.shape
         self.probabilities = checks.as_probabilities("weights", weights, classes, fix="One probability for each class.")
         self.laws = _as_laws(inputs, classes)
-        fix, shapes = "The overlaps of the vectors that coefficients combine.", [(m, m), (self.levels, m, m)]
-        self.gram = checks.as_array("gram", gram, checks.require_gram, shapes=shapes, fix=fix)
+        self.gram = checks.as_array("gram", gram, checks.require_gram, shapes=[(m, m), (self.levels, m, m)])
         fix, shapes = "One label for each class.", [(classes,), (classes, "outputs")]
         self.labels = checks.as_array("labels", labels, checks.require_finite, shapes=shapes, fix=fix, optional=True)
         if checks.is_traced(self.coefficients, self.gram, self.laws):
@@ -103,8 +97,9 @@ class Mixture(Inputs):
     @property
     def spectra(self) -> Float[NumpyOrJax, "classes L"]:
         """Eigenvalues of each class."""
-        each = [law.eigenvalues for law in self.laws] * (self.classes if len(self.laws) == 1 else 1)
-        return jnp.stack([jnp.asarray(x) for x in each]) if checks.is_traced(each) else np.stack(each)
+        each = [law.eigenvalues for law in self.laws]
+        xp: Any = jnp if checks.is_traced(each) else np
+        return xp.broadcast_to(xp.stack(each), (self.classes, self.levels))
 
     @property
     def basis(self) -> Float[np.ndarray, "D N"] | None:  # pyright: ignore
@@ -123,14 +118,14 @@ class Mixture(Inputs):
 
     def mean_overlaps(self) -> Float[NumpyOrJax, "classes classes"]:
         """Overlaps of the means of x."""
-        t = np.asarray(self.gram)
+        S, t = np.asarray(self.coefficients), np.asarray(self.gram)
         t = t if t.ndim == 2 else np.einsum("l,lmn->mn", np.asarray(self.fractions), t)
-        return np.asarray(self.coefficients) @ t @ np.asarray(self.coefficients).T
+        return S @ t @ S.T
 
     def references(self, teacher: Network | None, outputs: int) -> Network:
-        """What the columns of R belong to, as one network: the units of the teacher, if there is one, then the vectors b_m.
+        """What the columns of R belong to, as one network: units of the teacher, then the b_m, which have no readout.
 
-        Teacher vectors are orthogonal to the b_m unless the initial condition says more. The b_m have no readout.
+        They are orthogonal to each other unless the initial condition says more.
         """
         own, M = (UNIT, 0) if teacher is None else (teacher, teacher.hidden)
         m, L = np.shape(self.coefficients)[1], self.levels
@@ -160,28 +155,16 @@ class Mixture(Inputs):
 
     @classmethod
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
-        """Four classes with means +-b_1 (label 1) and +-b_2 (label -1), b_1 orthogonal to b_2; norm: of each mean of x.
-
-        No single unit can tell the labels apart: the means of both are zero.
-
-        >>> import tutelage as tu
-        >>> tu.Mixture.xor().labels
-        array([ 1.,  1., -1., -1.])
-        """
+        """Four classes with means +-b_1 (label 1) and +-b_2 (label -1), b_1 orthogonal to b_2; norm: of each mean of x."""
         return cls([[1, 0], [-1, 0], [0, 1], [0, -1]], norm**2 * np.eye(2), None, inputs, [1, 1, -1, -1])
 
     @classmethod
-    def two_gaussians(cls, norm: float = 1.0, inputs: Inputs | Sequence[Inputs] | None = None) -> "Mixture":
-        """Two classes with means b (label 1) and -b (label -1); norm: of each mean of x.
-
-        >>> import tutelage as tu
-        >>> tu.Mixture.two_gaussians(2.0).gram
-        array([[4.]])
-        """
+    def two_gaussians(cls, norm: float = 1.0, inputs: Laws = None) -> "Mixture":
+        """Two classes with means b (label 1) and -b (label -1); norm: of each mean of x."""
         return cls([[1], [-1]], [[norm**2]], None, inputs, [1, -1])
 
     @classmethod
-    def simplex(cls, classes: int, norm: float = 1.0, inputs: Inputs | Sequence[Inputs] | None = None) -> "Mixture":
+    def simplex(cls, classes: int, norm: float = 1.0, inputs: Laws = None) -> "Mixture":
         """Classes whose means are the corners of a simplex around zero; labels are their numbers. norm: of each mean of x.
 
         >>> import tutelage as tu
@@ -194,16 +177,11 @@ class Mixture(Inputs):
 
     @classmethod
     def from_means(
-        cls,
-        means: Numbers,
-        weights: Numbers | None = None,
-        inputs: Inputs | Sequence[Inputs] | None = None,
-        labels: Numbers | None = None,
+        cls, means: Numbers, weights: Numbers | None = None, inputs: Laws = None, labels: Numbers | None = None
     ) -> "Mixture":
         """Classes whose means of x are these vectors, (classes, N), in the coordinates of the inputs.
 
-        For a spectrum of several levels the columns are its eigenvectors, level by level (or the coordinates of the data, if
-        it was measured).
+        With several levels the columns are the eigenvectors, level by level, or the coordinates of data that were measured.
 
         >>> import numpy as np
         >>> import tutelage as tu
@@ -231,7 +209,7 @@ class Mixture(Inputs):
         return f"Mixture({self.classes} classes, {spectrum}, {by})"
 
 
-def _as_laws(inputs: Inputs | Sequence[Inputs] | None, classes: int) -> tuple[Inputs, ...]:
+def _as_laws(inputs: Laws, classes: int) -> tuple[Inputs, ...]:
     laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
     for law in laws:
         if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):

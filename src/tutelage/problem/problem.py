@@ -1,21 +1,19 @@
 """`Problem`: who learns from whom, from which inputs, by which rule."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY
+from typing import Any
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import checks
+from tutelage import checks, labels, losses, rules
 from tutelage._html import ResultCard
 from tutelage._part import Part, argument_names, with_fields
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
+from tutelage._types import ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
-from tutelage.labels import Function as FunctionLabels
-from tutelage.labels import Labels, as_labels
-from tutelage.losses import Function as FunctionLoss
-from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
@@ -24,9 +22,6 @@ from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at, sche
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
-from tutelage.rules import Rule, as_rule
-
-Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
 class Problem(Part, ResultCard):
@@ -56,8 +51,7 @@ class Problem(Part, ResultCard):
         How the teacher's fields become a label; "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax",
         labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi).
     rule : str or Rule
-        What one sample does to the student; "gradient", "hebbian", "perceptron", "adatron", a rule such as
-        `rules.Dropout(0.8)`, or a custom `Rule`.
+        What one sample does; "gradient", "hebbian", "perceptron", "adatron", or a `Rule` such as `rules.Dropout(0.8)`.
 
     Examples
     --------
@@ -67,39 +61,27 @@ class Problem(Part, ResultCard):
     """
 
     student: Network
-    teacher: Any  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
-    inputs: Any  # a law of inputs; most callers know which kind
-    sgd: SGD
-    noise: Any  # a `Noise`; most callers know which kind
-    loss: Loss
-    labels: Labels
-    rule: Rule
+    teacher: Any = None  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
+    inputs: Any = None  # a law of inputs; most callers know which kind
+    sgd: SGD = eqx.field(default=None)
+    noise: Any = 0.0  # a number, a schedule or a quantile function
+    _: KW_ONLY
+    loss: Any = "squared"  # a `Loss`, as labels are `Labels` and the rule is a `Rule`, once the problem is made
+    labels: Any = None
+    rule: Any = "gradient"
 
-    def __init__(
-        self,
-        student: Network,
-        teacher: Network | Tasks | None = None,
-        inputs: Inputs | None = None,
-        sgd: SGD | None = None,
-        noise: Noise | float = 0.0,
-        *,
-        loss: str | Loss | Callable[[Array, Array], Array] = "squared",
-        labels: str | Labels | Callable[[Array, Array], Array] | None = None,
-        rule: str | Rule = "gradient",
-    ):
-        self.student = student
-        self.teacher = teacher
-        self.inputs = Isotropic() if inputs is None else inputs
-        self.sgd = SGD(USUAL_LR) if sgd is None else sgd
-        self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
-        self.loss, self.rule = as_loss(loss), as_rule(rule)
-        self.labels = as_labels(self._usual_labels() if labels is None else labels)
+    def __post_init__(self) -> None:
+        self.inputs = Isotropic() if self.inputs is None else self.inputs
+        self.sgd = SGD(USUAL_LR) if self.sgd is None else self.sgd
+        self.noise = checks.as_number("noise", self.noise, checks.require_nonnegative, schedule=True)
+        self.loss, self.rule = losses.as_loss(self.loss), rules.as_rule(self.rule)
+        self.labels = labels.as_labels(self._usual_labels() if self.labels is None else self.labels)
         self._check()
-        if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
+        if isinstance(self.labels, labels.Function) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
         for each in self.tasks:
             require_fit(each.in_class())
-        if isinstance(self.loss, FunctionLoss):
+        if isinstance(self.loss, losses.Function):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
@@ -120,10 +102,11 @@ class Problem(Part, ResultCard):
         if not student.activation.trainable and self.rule.uses_loss:
             name = student.activation.name
             raise InputError(f"the student's activation is {name!r}; it has no gradient, so only a teacher can use it.")
-        if student.gram is not None:
-            raise InputError("gram is set on the student; only the teacher has one. Give the student's overlaps to Start.")
-        if student.unseen is not None:
-            raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
+        for name in ("gram", "unseen"):
+            if getattr(student, name) is not None:
+                raise InputError(
+                    f"{name} is set on the student; only the teacher has one. Give the student's overlaps to Start."
+                )
         if teacher is not None and np.ndim(teacher.gram) == 3:
             if isinstance(inputs, HiddenManifold):
                 raise InputError("the teacher's gram has several levels; for a HiddenManifold give latent overlaps (M, M).")
@@ -144,13 +127,12 @@ class Problem(Part, ResultCard):
             raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
         if teacher is not None and teacher.unseen is not None:
             raise InputError("the teacher has an unseen part, which mixtures do not support; leave one of them out.")
-        if given and isinstance(self.labels, FunctionLabels):
+        if given and isinstance(self.labels, labels.Function):
             raise InputError("labels is a function of teacher fields and the classes have labels; give a teacher.")
-        targets = self.targets
-        signs = self.labels.kind != "sign" or targets is None or checks.is_traced(targets) or np.all(np.abs(targets) == 1)
-        if not signs:
-            labels = checks.shown(mixture.labels)
-            raise InputError(f"the labels of the classes are {labels}; labels='sign' and this loss need -1 and 1.")
+        targets, signs = self.targets, self.labels.kind == "sign"
+        if signs and targets is not None and not checks.is_traced(targets) and np.any(np.abs(targets) != 1):
+            given = checks.shown(mixture.labels)
+            raise InputError(f"the labels of the classes are {given}; labels='sign' and this loss need -1 and 1.")
 
     def _usual_labels(self) -> str:
         """Real labels; where the classes of a mixture have labels, those that the loss needs."""
@@ -178,10 +160,8 @@ class Problem(Part, ResultCard):
 
     def schedules(self) -> dict[str, Any]:
         """All numbers that change in time, by name, except the probabilities of tasks."""
-        parts: list[Any] = [self.sgd, self.sgd.momentum, self.labels, self.rule]
-        found: Table = {}
-        for part in parts:
-            found |= schedules_of(part) if isinstance(part, Part) else {}
+        parts = [part for part in (self.sgd, self.sgd.momentum, self.labels, self.rule) if isinstance(part, Part)]
+        found: Table = {name: rate for part in parts for name, rate in schedules_of(part).items()}
         return found | {"noise": self.noise} if is_schedule(self.noise) else found
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
@@ -201,9 +181,9 @@ class Problem(Part, ResultCard):
         """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or `Mixture.references`."""
         if not isinstance(self.inputs, Mixture):
             return self.teacher
-        outputs, labels = (self.student if self.teacher is None else self.teacher).outputs, self.inputs.labels
-        if self.teacher is None and labels is not None and np.ndim(labels) == 2:
-            outputs = np.shape(labels)[1]
+        outputs = (self.student if self.teacher is None else self.teacher).outputs
+        if self.teacher is None and self.inputs.labels is not None and self.inputs.labels.ndim == 2:
+            outputs = self.inputs.labels.shape[1]
         return self.inputs.references(self.teacher, outputs)
 
     @property
@@ -251,21 +231,17 @@ class Problem(Part, ResultCard):
             return None
         if self.teacher.unseen is not None or not isinstance(self.inputs, HiddenManifold):
             return self.teacher.unseen
-        return self.inputs.unseen_share * self.latent_overlaps
-
-    @property
-    def latent_overlaps(self) -> Float[NumpyOrJax, "M M"]:
-        """T of the latent teacher vectors of a `HiddenManifold`: the teacher's gram, else the identity."""
-        return np.eye(self.teacher.hidden) if self.teacher.gram is None else self.teacher.gram
+        return self.inputs.unseen_share * (np.eye(self.teacher.hidden) if self.teacher.gram is None else self.teacher.gram)
 
     def all_seen(self) -> "Problem":
         """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
         if self.unseen is None:
             return self
-        latent, teacher = isinstance(self.inputs, HiddenManifold), self.teacher
-        teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
-        teachers = tuple(with_fields(one, unseen=None, gram=None if latent else one.gram) for one in teachers)
-        teacher = with_fields(teacher, teachers=teachers) if isinstance(teacher, Tasks) else teachers[0]
+        latent = isinstance(self.inputs, HiddenManifold)
+        teachers = tuple(
+            with_fields(one.teacher, unseen=None, gram=None if latent else one.teacher.gram) for one in self.tasks
+        )
+        teacher = with_fields(self.teacher, teachers=teachers) if isinstance(self.teacher, Tasks) else teachers[0]
         inputs = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False) if latent else self.inputs
         return with_fields(self, teacher=teacher, inputs=inputs)
 
@@ -292,10 +268,9 @@ class Problem(Part, ResultCard):
         return self.student.bias is not None or self.references.bias is not None
 
     def replace(self, **changes: object) -> "Problem":
-        """The same problem with some fields changed: whole parts, or their fields by name.
+        """The same problem with some fields changed at once: whole parts, or their fields by name.
 
-        `problem.replace(noise=0.1, lr=0.3)`; a name that two parts share needs its part:
-        `problem.replace(**{"student.hidden": 4})`. All changes are made at once, in any order.
+        `problem.replace(noise=0.1, lr=0.3)`; a name that two parts share needs its part, such as "student.hidden".
 
         >>> import tutelage as tu
         >>> problem = tu.Problem(tu.Network(2), tu.Network(2))
@@ -335,13 +310,7 @@ class Problem(Part, ResultCard):
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
-        """The problem that `to_toml`, or a person, wrote; allow: as in `from_dict`.
-
-        >>> import tutelage as tu
-        >>> text = "labels = { kind = 'sign', flip = 0.1 }\\n[student]\\nhidden = 1\\n[teacher]\\nhidden = 1"
-        >>> tu.Problem.from_toml(text).labels
-        Sign(flip=0.1)
-        """
+        """The problem that `to_toml`, or a person, wrote; allow: as in `from_dict`."""
         return cls.from_dict(serialize.parsed(text), allow)
 
     def __repr__(self) -> str:

@@ -40,9 +40,7 @@ def _of_label_and_rule(problem: Problem) -> tuple[int, int]:
     return 0 if certain else outputs if outputs > 1 and not problem.has_noise_law else 1, of_rule
 
 
-def with_unseen(
-    problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S draws"]
-) -> Float[Array, "*S M"]:
+def with_unseen(problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S n"]) -> Float[Array, "*S M"]:
     """Fields of one teacher, complete: what the inputs carry of them is given, the part that they do not is added."""
     if problem.unseen is None:
         return reference
@@ -51,9 +49,7 @@ def with_unseen(
 
 
 def unseen_root(problem: Problem) -> Float[NumpyOrJax, "M M"]:
-    """A factor F of what the inputs do not carry of the teacher's fields, unseen = F F^T; zeros if they carry all."""
-    if problem.unseen is None:
-        return np.zeros((problem.teacher.hidden, problem.teacher.hidden))
+    """A factor F of the part of the teacher's fields that the inputs do not carry, unseen = F F^T."""
     xp: Any = jnp if checks.is_traced(problem.unseen) else np
     values, vectors = xp.linalg.eigh(problem.unseen)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))
@@ -128,10 +124,7 @@ def updates_of(
     context: Context,
     norm2: Float[Array, "S ..."] | None = None,
 ) -> Update:
-    """What samples with these fields (biases included) and labels do to the student, (S, ...) in every array.
-
-    A rule of episodes takes the samples in their order, some to each episode. norm2: |x|^2 / N; default: its limit.
-    """
+    """What samples with these fields (biases included) and labels do to the student; episodes take them in their order."""
     rule, law = problem.rule, problem.rule.law(problem.student.hidden, context.time)
 
     def seen(student: Array, reference: Array, label: Array, normals: Array, norm2: Array) -> Sample:

@@ -1,21 +1,19 @@
 """SGD, its numbers that change with time alpha, and where the solver must not step across their features.
 
-A learning rate is a number, one of these schedules, or any function of time that JAX can trace; so are weight decay, the
-probabilities of flips and of dropout, and the strength of feedback. Label noise is a number or one of these schedules (a
-function is its quantile function). The numbers inside a schedule are leaves: they can be batched and differentiated.
+A learning rate is a number, one of these schedules, or any function of time that JAX can trace. The numbers inside a
+schedule are leaves: they can be batched and differentiated.
 
-An adaptive solver sees a custom function only where it evaluates it, and a burst between two evaluations is invisible. So
-the function is scanned on a fine grid first, even in t and even in ln t, and the solver stops at times that divide the
-variation of the function (of eta and of ln eta) into equal parts: many inside a burst, none where nothing changes. A stop
-within one cell of the grid is moved to where the function crosses the middle of the cell's values; a jump is found to the
+A burst of a custom function between two evaluations of the solver is invisible. So the function is scanned on a fine grid,
+even in t and even in ln t, and the solver stops at times that divide the variation of the function (of eta and of ln eta)
+into equal parts. A stop is moved to where the function crosses the middle of the values of its cell: a jump is found to the
 last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% of the time that has passed, can be missed.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import equinox as eqx
 import jax
@@ -47,12 +45,7 @@ _positive = partial(checks.require_positive, fix="To freeze weights use `trainab
 
 
 class Constant(Part):
-    """eta(alpha) = value. A plain number means the same, and is what a problem keeps.
-
-    >>> import tutelage as tu
-    >>> float(tu.schedules.Constant(0.5)(10.0))
-    0.5
-    """
+    """eta(alpha) = value. A plain number means the same, and is what a problem keeps."""
 
     value: ArrayLike = checks.number_field("value (the learning rate)", checks.require_positive)
 
@@ -69,9 +62,8 @@ class PowerDecay(Part):
     """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
 
     >>> import tutelage as tu
-    >>> rate = tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0)
-    >>> float(rate(0.0)), float(rate(50.0))
-    (0.5, 0.25)
+    >>> float(tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0)(50.0))
+    0.25
     """
 
     initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
@@ -106,8 +98,13 @@ class Piecewise(Part):
         return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
 
 
-class _Knots(Part):
-    """A curve through `values` at `times`."""
+class Linear(Part):
+    """Straight lines through `values` at `times`, constant before and after; values may be 0.
+
+    >>> import tutelage as tu
+    >>> float(tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])(50.0))
+    0.5
+    """
 
     times: ArrayLike = _list_field("times", checks.require_increasing)
     values: ArrayLike = _list_field("values", checks.require_nonnegative)
@@ -115,13 +112,15 @@ class _Knots(Part):
     def __check_init__(self) -> None:
         checks.require_shape("values", self.values, np.shape(self.times), fix="One value for each time.")
 
+    def __call__(self, t: Array) -> Array:
+        return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
-class Interpolated(_Knots):
+
+class Interpolated(Linear):
     """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
 
     >>> import tutelage as tu
-    >>> rate = tu.schedules.Interpolated([0.0, 100.0], [1.0, 0.01])
-    >>> round(float(rate(50.0)), 6)
+    >>> round(float(tu.schedules.Interpolated([0.0, 100.0], [1.0, 0.01])(50.0)), 6)
     0.1
     """
 
@@ -130,19 +129,6 @@ class Interpolated(_Knots):
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
-
-
-class Linear(_Knots):
-    """Straight lines through `values` at `times`, constant before and after; values may be 0.
-
-    >>> import tutelage as tu
-    >>> rate = tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])
-    >>> float(rate(50.0))
-    0.5
-    """
-
-    def __call__(self, t: Array) -> Array:
-        return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
 class Cosine(Part):
@@ -192,7 +178,6 @@ class Restarted(Part):
 
 NAMED = by_name(Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted)
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
-Trainable: TypeAlias = tuple[int, ...] | tuple[tuple[bool, ...], ...] | None
 RANGES = {"keep": (np.finfo(float).tiny, 1.0, "above 0 and at most 1"), "flip": (0.0, 1.0, "between 0 and 1")}
 USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
@@ -205,12 +190,8 @@ def is_schedule(value: object) -> bool:
 
 def schedules_of(part: Part) -> dict[str, Any]:
     """Numbers of a part that are functions of time, by name: the solver does not step across their jumps."""
-    return {name: value for name in _schedule_fields(type(part)) if callable(value := getattr(part, name))}
-
-
-@cache
-def _schedule_fields(cls: type[Part]) -> list[str]:
-    return [field.name for field in fields(cls) if field.metadata.get("schedule")]
+    names = [field.name for field in fields(part) if field.metadata.get("schedule")]
+    return {name: value for name in names if callable(value := getattr(part, name))}
 
 
 def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:
@@ -226,26 +207,22 @@ def _is_custom(rate: Rate | None) -> TypeGuard[Schedule]:
 def switch_times(end: ArrayLike, *rates: Rate | None, known: Sequence[ArrayLike] = ()) -> Float[Array, " S"] | None:
     """Times up to `end` at which a rate jumps, bends or changes quickly, and known ones; the solver must not step across them."""
     found = [_feature_times(rate, end) if _is_custom(rate) else _known_switches(rate) for rate in rates]
-    times = [jnp.ravel(jnp.asarray(t)) for t in (*known, *found) if t is not None]
+    times = [jnp.ravel(jnp.asarray(t)) for t in (*known, *found) if np.size(t)]
     return jnp.concatenate(times) if times else None
 
 
-def _known_switches(rate: Rate | None) -> ArrayLike | None:
-    """Where a schedule of this module jumps or bends; None if nowhere."""
-    if not isinstance(rate, Restarted):
-        times = getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
-        return None if times is None or np.size(times) == 0 else times
-    inside = _known_switches(rate.rate)
-    if inside is None:
-        return rate.at
-    return jnp.concatenate([jnp.asarray(rate.at), jnp.ravel(rate.begins[:, None] + jnp.asarray(inside))])
+def _known_switches(rate: Rate | None) -> ArrayLike:
+    """Where a schedule of this module jumps or bends."""
+    if isinstance(rate, Restarted):
+        inside = jnp.asarray(_known_switches(rate.rate))
+        return jnp.concatenate([jnp.asarray(rate.at), jnp.ravel(rate.begins[:, None] + inside)])
+    return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else np.zeros(0)
 
 
 def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
     if not _is_custom(rate):
-        times = _known_switches(rate)
-        return np.zeros(0) if times is None else np.atleast_1d(times)
+        return np.atleast_1d(_known_switches(rate))
     found = np.unique(np.asarray(_feature_times(rate, end)))
     found = found[found < end]
     gap = 4 * np.finfo(found.dtype).eps * end
@@ -255,14 +232,8 @@ def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
 
 
 def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
-    """Every schedule must be one number, finite and not negative, at the given times and between them; keep and flip are
-    probabilities.
-
-    solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
-    """
+    """Every schedule must be one number in its range at all times. solved: warn of features that the solver may miss."""
     for name, rate in problem.schedules().items():
-        if checks.is_traced(rate):
-            continue
         at = np.union1d(times, scan_grid(float(times[-1]))) if _is_custom(rate) else times
         with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
             values = _values(rate, jnp.asarray(at))
@@ -277,12 +248,9 @@ def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solv
             worst = int(np.argmax(beyond))
             raise InputError(f"{name} is {values[worst]:g} at time {at[worst]:g}; a schedule must be {rule}.")
         if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
-            warnings.warn(
-                f"{name} rises and falls about {turns:.0f} times up to time {at[-1]:g}; the solver surely sees {RESOLVED}. Solve up "
-                "to an earlier time, or give a Piecewise or Interpolated schedule.",
-                ValidityWarning,
-                stacklevel=4,
-            )
+            given = f"{name} rises and falls about {turns:.0f} times up to {at[-1]:g}; the solver surely sees {RESOLVED}"
+            fix = "Solve up to an earlier time, or give a Piecewise or Interpolated schedule."
+            warnings.warn(f"{given}. {fix}", ValidityWarning, stacklevel=4)
 
 
 def scan_grid(end: ArrayLike) -> Float[Array, " T"]:
@@ -301,8 +269,7 @@ def _feature_times(rate: Schedule, end: ArrayLike) -> Float[Array, " S"]:
     values = jax.lax.stop_gradient(_values(rate, times))
     tiny = jnp.finfo(float).tiny
     variations = [jnp.abs(jnp.diff(v)) for v in (values, jnp.log(values + FLOOR * jnp.max(values) + tiny))]
-    first, second = (part / jnp.maximum(jnp.sum(part), tiny) for part in variations)
-    measure = first + second
+    measure = sum(part / jnp.maximum(jnp.sum(part), tiny) for part in variations)
     count = jnp.clip(PER_SWING * _swings(values), PER_SWING, MOST_STOPS)
     levels = 2.0 * (jnp.arange(MOST_STOPS) + 0.5) / count
     cell = jnp.minimum(jnp.searchsorted(jnp.cumsum(measure), levels), times.size - 2)
@@ -315,9 +282,7 @@ def _swings(values: Float[NumpyOrJax, " T"]) -> Float[Array, ""]:
     return jnp.sum(jnp.abs(jnp.diff(values))) / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
 
 
-def _crossings(
-    rate: Schedule, low: Float[Array, " S"], high: Float[Array, " S"], level: Float[Array, " S"]
-) -> Float[Array, " S"]:
+def _crossings(rate: Schedule, low: Array, high: Array, level: Array) -> Float[Array, " S"]:
     """Where the function passes the level within each cell, by bisection: the first float on the other side."""
     above = _values(rate, low) > level
 
@@ -354,7 +319,7 @@ def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
     return beta
 
 
-def _frozen(trainable: Numbers | None) -> Trainable:
+def _frozen(trainable: Numbers | None) -> tuple[Any, ...] | None:
     """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
     if trainable is None:
         return None
@@ -389,8 +354,7 @@ class SGD(Part):
     momentum : float or SlowMomentum
         A fixed beta in [0, 1), or `SlowMomentum`.
     trainable : list or mask, optional
-        Indices of the levels that learn, or a mask of shape (L,) or (K, L); other components are frozen. Default: all
-        learn.
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is frozen. Default: all learn.
     spherical : bool
         Rescale each student vector to its initial norm after every step.
 
@@ -411,7 +375,7 @@ class SGD(Part):
     readout_lr: Any = _rate_field("readout_lr", _positive, optional=True, default=None, kw_only=True)
     bias_lr: Any = _rate_field("bias_lr", _positive, optional=True, default=None, kw_only=True)
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
-    trainable: Trainable = eqx.field(static=True, converter=_frozen, default=None, kw_only=True)
+    trainable: tuple[Any, ...] | None = eqx.field(static=True, converter=_frozen, default=None, kw_only=True)
     spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
 
     def __check_init__(self) -> None:

@@ -2,9 +2,7 @@
 
 A part is stored as a table of the constructor arguments that differ from their defaults, with its `kind` where several classes
 can stand. A function of a module is stored as "module:function" and imported only if the reader allows that module; any other
-function cannot be stored. A custom input law is stored as its spectrum, a `HiddenManifold` of a matrix by the squared singular
-values. The eigenvectors and the center of a measured spectrum are not stored: they are as large as the data's covariance, and
-the theory never uses them.
+function cannot be stored. A custom input law is stored as its spectrum, without eigenvectors.
 """
 
 import inspect
@@ -51,9 +49,6 @@ PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "sgd": SGD,
     "sgd.momentum": SlowMomentum,
 }
-
-
-# Writing.
 
 
 def plain(name: str, value: object) -> Plain:
@@ -130,9 +125,6 @@ def _toml(value: Plain) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
-# Reading.
-
-
 def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
     """The arguments of the problem that a table describes, every name checked. allow: modules that may be imported for it."""
     modules = as_modules(allow)
@@ -153,10 +145,7 @@ def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
 
 
 def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
-    """A value of a file: a part from its table, a function from "module:function", anything else as it is.
-
-    where: its dotted name, such as "sgd.lr".
-    """
+    """The value that a file has under a dotted name ("sgd.lr"): a part, a function of a module, anything else as it is."""
     if isinstance(value, list) and any(isinstance(one, str | dict) for one in value):
         return [_read(where, one, allow) for one in value]
     if where in LEARNING:
@@ -167,16 +156,14 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
         return imported(where, value, allow)
     if not isinstance(value, dict):
         return value
-    if where == "teacher" and "teachers" in value:
-        return build(where, Tasks, value, allow)
-    place = PLACES.get(where)
-    if isinstance(place, type):
-        return build(where, place, value, allow)
+    place = Tasks if where == "teacher" and "teachers" in value else PLACES.get(where)
     if place is None and "kind" not in value:
         return value
-    options, named = dict(value), place or schedules.NAMED
-    kind = checks.known(f"{where}.kind", options.pop("kind", "isotropic" if place is INPUTS else None), named)
-    return build(where, named[kind], options, allow)
+    options, kinds = dict(value), place or schedules.NAMED
+    if isinstance(kinds, type):
+        return build(where, kinds, options, allow)
+    kind = checks.known(f"{where}.kind", options.pop("kind", "isotropic" if kinds is INPUTS else None), kinds)
+    return build(where, kinds[kind], options, allow)
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
@@ -197,10 +184,7 @@ def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
 
 
 def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (), **given: object) -> Built:
-    """A part, or an initial condition, from the arguments of its constructor, every name checked.
-
-    given: arguments that the table cannot have.
-    """
+    """A part, or an initial condition, from the arguments of its constructor. given: those that the table cannot have."""
     taken = {name: p for name, p in parameters(cls).items() if name not in given}
     for name in table:
         checks.known(f"a name in [{where}]", name, taken)
@@ -227,9 +211,6 @@ def parsed(text: str, form: str = "TOML") -> Table:
     except ValueError as error:  # bad syntax, a number with too many digits
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
-
-
-# Functions of modules.
 
 
 def is_path(value: object) -> TypeGuard[str]:

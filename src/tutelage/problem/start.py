@@ -1,8 +1,4 @@
-"""Initial conditions: the overlaps of student and teacher at time zero.
-
-Give them by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones (`start_from_weights`), or
-as units that differ from the beginning (`asymmetric_start`). `Start.blocks` spreads them over the levels of a spectrum.
-"""
+"""Initial conditions: the overlaps of student and teacher at time zero, by hand, of random or of given weights."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -20,6 +16,7 @@ from tutelage.errors import InputError, kind_of
 from tutelage.problem.inputs import HiddenManifold, Inputs
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
+from tutelage.problem.sample import unseen_root
 from tutelage.problem.serialize import build
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
@@ -28,25 +25,20 @@ SHARED, OWN, REST = 0.2, 0.1, 0.1  # `asymmetric_start`: of every teacher, more 
 
 
 class Start(eqx.Module):
-    """An initial condition: the overlaps at time zero.
+    """An initial condition: the overlaps at time zero. Without a level axis all levels have the same overlaps.
 
     Parameters
     ----------
     R : array (K, M)
-        Covariance of student and teacher fields; or r per level, (L, K, M).
+        Covariance of student and teacher fields; or r per level, (L, K, M). For `Tasks` M counts the units of all teachers.
     Q : array (K, K)
         Covariance of student fields; or q per level, (L, K, K).
     T : array (M, M), optional
         Covariance of teacher fields; or t per level. Default: the gram of the teacher, else the identity.
     readout, bias : array, optional
-        Initial v, (K,) or (outputs, K), and b of the student; (tasks, K) for `Tasks` with separate heads. Default: those
-        of the problem.
+        Initial v, (K,) or (outputs, K), (tasks, K) for separate heads of `Tasks`, and b. Default: those of the problem.
     dim : int, optional
         N, if the overlaps belong to one.
-
-    Notes
-    -----
-    Without a level axis all levels have the same overlaps. For `Tasks` M counts the teacher units of all tasks.
 
     Examples
     --------
@@ -56,33 +48,26 @@ class Start(eqx.Module):
     ((2, 2), 1000)
     """
 
-    R: Float[NumpyOrJax, "*L K M"]
-    Q: Float[NumpyOrJax, "*L K K"]
-    T: Float[NumpyOrJax, "*L M M"] | None
-    readout: Float[NumpyOrJax, "*outputs K"] | None
-    bias: Float[NumpyOrJax, " K"] | None
-    dim: int | None = eqx.field(static=True)
+    R: Float[Any, "*L K M"]
+    Q: Float[Any, "*L K K"]
+    T: Float[Any, "*L M M"] | None = None
+    readout: Float[Any, "*outputs K"] | None = None
+    bias: Float[Any, " K"] | None = None
+    dim: int | None = eqx.field(static=True, default=None, kw_only=True)
 
-    def __init__(
-        self,
-        R: Numbers,
-        Q: Numbers,
-        T: Numbers | None = None,
-        readout: Numbers | None = None,
-        bias: Numbers | None = None,
-        *,
-        dim: int | None = None,
-    ):
+    def __post_init__(self) -> None:
         finite, gram = checks.require_finite, checks.require_gram
-        self.R = checks.as_array("R", R, finite, shapes=[("K", "M"), ("levels", "K", "M")])
+        self.R = checks.as_array("R", self.R, finite, shapes=[("K", "M"), ("levels", "K", "M")])
         *levels, K, M = self.R.shape
         fix = f"R has shape {self.R.shape}."
-        self.Q = checks.as_array("Q", Q, gram, shapes=[(*levels, K, K)], fix=fix)
-        self.T = checks.as_array("T", T, gram, shapes=[(*levels, M, M), (M, M)], fix=fix, optional=True)
+        self.Q = checks.as_array("Q", self.Q, gram, shapes=[(*levels, K, K)], fix=fix)
+        self.T = checks.as_array("T", self.T, gram, shapes=[(*levels, M, M), (M, M)], fix=fix, optional=True)
         shapes, fix = [(K,), ("outputs", K), ("tasks", "outputs", K)], "One number per student unit (and output, and task)."
-        self.readout = checks.as_array("readout", readout, finite, shapes=shapes, fix=fix, optional=True)
-        self.bias = checks.as_array("bias", bias, finite, shapes=[(K,)], fix="One number per student unit.", optional=True)
-        self.dim = None if dim is None else checks.as_count("dim", dim)
+        self.readout = checks.as_array("readout", self.readout, finite, shapes=shapes, fix=fix, optional=True)
+        self.bias = checks.as_array(
+            "bias", self.bias, finite, shapes=[(K,)], fix="One number per student unit.", optional=True
+        )
+        self.dim = None if self.dim is None else checks.as_count("dim", self.dim)
         if self.T is not None and np.ndim(self.T) == np.ndim(self.R):
             _require_joint(self.R, self.Q, self.T)
 
@@ -132,15 +117,13 @@ class Start(eqx.Module):
 
 def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
-    gram, inputs = problem.references.gram, problem.inputs
-    T: Any = start.T
-    known = T is not None and not checks.is_traced(gram, T, inputs)
+    gram, inputs, T = problem.references.gram, problem.inputs, start.T
     if isinstance(inputs, HiddenManifold):
-        return _visible_teacher(inputs, problem.latent_overlaps, T, known)
+        return _visible_teacher(inputs, np.eye(problem.teacher.hidden) if gram is None else gram, T)
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
     own = problem.label_fields if isinstance(inputs, Mixture) else 0  # overlaps of teacher and means are the start's to say
-    if T is not None and known:
+    if T is not None and not checks.is_traced(gram, T, inputs):
         said, given = _per_level(inputs, gram, T)
         gap = float(np.max(np.abs(said - given)[..., own:, own:]))
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
@@ -148,21 +131,19 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     return T if T is not None and isinstance(inputs, Mixture) else gram
 
 
-def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: bool) -> Float[NumpyOrJax, "L M M"]:
+def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any) -> Float[NumpyOrJax, "L M M"]:
     """t of each level, for a teacher that looks at the latent vector: as given, else in law."""
-    if np.ndim(T) == 3:
-        if known and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
+    if T is not None and not checks.is_traced(latent, T, inputs):
+        if T.ndim == 3 and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
             raise InputError("T of the Start is not zero on directions that the features do not reach; leave T out.")
-        return T
-    if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
-        raise InputError("T of the Start is not that of the latent teacher; give it to the teacher, Network(M, gram=T).")
-    return inputs.visible[:, None, None] * latent
+        if T.ndim == 2 and not np.allclose(latent, T, rtol=0, atol=1e-9):
+            raise InputError("T of the Start is not that of the latent teacher; give it to the teacher, Network(M, gram=T).")
+    return T if T is not None and T.ndim == 3 else inputs.visible[:, None, None] * latent
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
     if not checks.is_traced((r, q, t)):
-        students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
-        joint = np.concatenate([students, teachers], -2)
+        joint = np.block([[q, r], [np.swapaxes(r, -1, -2), t]])
         checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the Start", joint)
 
 
@@ -174,6 +155,8 @@ def _per_level(inputs: Inputs, *overlaps: NumpyOrJax) -> tuple[Any, ...]:
 
 def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, seed: int = 0) -> Start:
     """The overlaps of random weights: student entries N(0, scale^2), teacher entries N(0, 1) (or its given gram).
+
+    The cost does not depend on N: the law of the Gram matrix is sampled, not the vectors.
 
     Parameters
     ----------
@@ -190,10 +173,6 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     Returns
     -------
     Start
-
-    Notes
-    -----
-    The cost does not depend on N: the law of the Gram matrix is sampled, not the vectors.
 
     Examples
     --------
@@ -226,10 +205,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
-    if overlaps := [name for name in OVERLAPS if name in table]:
-        others = [name for name in ("kind", "scale", "seed") if name in table]
-        if others:
-            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
+    if set(OVERLAPS) & set(table):
         return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, ("kind", "dim", "scale", "seed", *OVERLAPS))
@@ -244,6 +220,10 @@ def start_from_table(problem: Problem, table: Table) -> Start:
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     """Student unit k is a mixture of all teacher vectors, with a little more of teacher unit k.
 
+    w_k = sum_m a_km w*_m plus an orthogonal part, with a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], k counted from 0. So R
+    = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N, so the initial condition, not SGD noise,
+    determines when and in which permutation the units specialize. The factor (1 - k/2K) makes any two units different.
+
     Parameters
     ----------
     problem : Problem
@@ -254,12 +234,6 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     Returns
     -------
     Start
-
-    Notes
-    -----
-    w_k = sum_m a_km w*_m plus an orthogonal part, with a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], k counted from 0. So R
-    = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N, so the initial condition, not SGD noise,
-    determines when and in which permutation the units specialize. The factor (1 - k/2K) makes any two units different.
 
     Examples
     --------
@@ -290,15 +264,11 @@ def _measured(problem: Problem, r: NumpyOrJax, q: NumpyOrJax, t: Any, dim: int, 
 
 def _random_latent(problem: Problem, rng: np.random.Generator, dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L M M"]:
     """t of each level for random latent teacher vectors whose unseen part is exactly that of the problem."""
-    inputs, M, unseen = problem.inputs, problem.teacher.hidden, np.asarray(problem.unseen)
-    assert isinstance(inputs, HiddenManifold)
+    inputs, M = problem.inputs, problem.teacher.hidden
     each = np.stack([_wishart(rng, M, n) / n for n in dims])
-    beyond = inputs.dim_latent - inputs.dim  # latent directions that no input shows
-    total = np.einsum("l,lmn->mn", inputs.unseen_by_level, each)
-    if beyond > 0:
-        total = total + beyond / inputs.dim_latent * _wishart(rng, M, beyond) / beyond
-    values, vectors = np.linalg.eigh(unseen)
-    turn = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.linalg.inv(np.linalg.cholesky(total))
+    beyond = max(0, inputs.dim_latent - inputs.dim)  # latent directions that no input shows
+    total = np.einsum("l,lmn->mn", inputs.unseen_by_level, each) + _wishart(rng, M, beyond) / inputs.dim_latent
+    turn = np.asarray(unseen_root(problem)) @ np.linalg.inv(np.linalg.cholesky(total))
     return inputs.visible[:, None, None] * (turn @ each @ turn.T)
 
 
@@ -312,10 +282,8 @@ def _wishart(rng: np.random.Generator, count: int, n: int) -> Float[np.ndarray, 
     return factor @ factor.T
 
 
-def _given_teacher(
-    rng: np.random.Generator, K: int, n: int, teacher: Float[np.ndarray, "M M"]
-) -> tuple[Float[np.ndarray, "K M"], Float[np.ndarray, "K K"]]:
-    """Overlaps (r, q) of K random student vectors in n dimensions with teachers of a fixed Gram matrix."""
+def _given_teacher(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps r (K, M) and q (K, K) of K random student vectors in n dimensions with teachers of a fixed Gram matrix."""
     values, vectors = np.linalg.eigh(teacher)
     keep = values > 1e-12 * max(values.max(), 1e-300)
     root = vectors[:, keep] * np.sqrt(values[keep])  # teacher coordinates in their own span
@@ -323,8 +291,7 @@ def _given_teacher(
     if rank > n:
         raise InputError(f"the teacher's gram has rank {rank} and a level has {n} dimensions; it needs {rank}. Raise dim.")
     inside = rng.standard_normal((K, rank))
-    outside = _wishart(rng, K, n - rank) if n > rank else np.zeros((K, K))
-    return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
+    return inside @ root.T / np.sqrt(n), (inside @ inside.T + _wishart(rng, K, n - rank)) / n
 
 
 def start_from_weights(
@@ -362,9 +329,8 @@ def start_from_weights(
         found, said = problem.inputs.unseen_part(teacher_weights), np.asarray(problem.unseen)
         gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked below
         if gap > 1e-6:
-            given = f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}"
-            fix = "Use the teacher Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta))."
-            raise InputError(f"{given}; they must agree. {fix}")
+            given = f"the unseen parts of teacher_weights and of the problem differ by {gap:.3g}; they must agree"
+            raise InputError(f"{given}. Use Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)).")
     both = list(zip(*weights_by_level(problem, weights, teacher_weights), strict=True))
     r, q, t = (np.stack([x[a] @ x[b].T / x[a].shape[1] for x in both]) for a, b in ((0, 1), (0, 0), (1, 1)))
     return _measured(problem, r, q, t, dim=sum(w.shape[1] for w, _ in both), readout=readout)

@@ -1,8 +1,6 @@
 """Several tasks over time: teachers that share one student, a schedule that says which of them is shown, heads, drift.
 
-`Tasks` stands in place of a teacher. Every sample belongs to one task, drawn with the probabilities of the schedule; its
-label is that of the task's teacher. Probabilities are numbers, not structure: switch times, fractions and similarities can be
-batched, differentiated and changed without compiling again.
+Switch times, fractions and similarities are numbers: they are batched, differentiated and changed without compiling again.
 """
 
 from abc import abstractmethod
@@ -41,14 +39,14 @@ class TaskSchedule(Part):
         """The probability of each task at time t."""
 
     @property
-    @abstractmethod
-    def needs(self) -> int:
-        """The number of tasks that it is for: at least so many, of `Interleave` exactly."""
+    def begins(self) -> ArrayLike:
+        """Times at which the next task begins."""
+        return getattr(self, "times", getattr(self, "after", np.zeros(0)))
 
     @property
-    def begins(self) -> tuple[ArrayLike, ...]:
-        """Times at which the next task begins."""
-        return ()
+    def needs(self) -> int:
+        """The number of tasks that it is for: at least so many, of `Interleave` exactly."""
+        return np.size(self.begins) + 1
 
     def schedules(self) -> dict[str, Any]:
         """Its numbers that are functions of time, by name."""
@@ -84,10 +82,6 @@ class Switch(TaskSchedule):
     def needs(self) -> int:
         return max(self._order) + 1
 
-    @property
-    def begins(self) -> tuple[ArrayLike, ...]:
-        return (self.times,)
-
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         return jnp.asarray(np.eye(count)[np.array(self._order)])[_phase(self.times, t)]
 
@@ -95,12 +89,9 @@ class Switch(TaskSchedule):
 class Interleave(TaskSchedule):
     """A random task at every sample.
 
-    shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
-    the first.
+    shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, that of the first.
 
     >>> import tutelage as tu
-    >>> tu.Interleave([0.5, 0.5]).probabilities(10.0, 2).tolist()
-    [0.5, 0.5]
     >>> tu.Interleave(tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])).probabilities(25.0, 2).tolist()
     [0.75, 0.25]
     """
@@ -151,20 +142,11 @@ class Replay(TaskSchedule):
     fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
     after: ArrayLike = _switches_field("after (the switches)")
 
-    @property
-    def needs(self) -> int:
-        return np.size(self.after) + 1
-
-    @property
-    def begins(self) -> tuple[ArrayLike, ...]:
-        return (self.after,)
-
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        phases = self.needs
-        present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
-        earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
-        fraction = jnp.where(np.arange(phases) > 0, rate_at(self.fraction, t), 0.0)[:, None]
-        return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
+        phase = _phase(self.after, t)
+        earlier = jnp.where(np.arange(count) < phase, 1 / jnp.maximum(phase, 1), 0.0)
+        fraction = jnp.where(phase > 0, rate_at(self.fraction, t), 0.0)
+        return (1 - fraction) * jnp.eye(count)[phase] + fraction * earlier
 
 
 class Drift(Part):
@@ -172,10 +154,6 @@ class Drift(Part):
 
         w* <- (1 - omega / N) w* + sqrt(2 omega / N) zeta     at every step, zeta Gaussian with the overlaps of the teachers
     Their own overlaps T stay; those with the student decay, dr_l = ... - omega r_l.
-
-    >>> import tutelage as tu
-    >>> tu.Tasks([tu.Network(1, "linear")], drift=tu.Drift(0.03)).drift
-    Drift(rate=0.03)
     """
 
     rate: ArrayLike = checks.number_field("rate (of the drift)", checks.require_nonnegative)
@@ -189,7 +167,9 @@ class Tasks(Part):
 
         Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
 
-    All tasks train the first layer of the student.
+    All tasks train the first layer of the student; to freeze it at a switch use SGD(lr=Piecewise([60.0], [0.5, 0.0]),
+    readout_lr=0.5). `error` and `loss` of a trajectory have shape (time, task). R has one column for each teacher unit, all
+    tasks in order. With separate heads `readout` has shape (time, task, K). `Start` takes the same shapes.
 
     Parameters
     ----------
@@ -199,25 +179,15 @@ class Tasks(Part):
         `Switch(60.0)`, `Interleave([0.5, 0.5])`, `Replay(0.2, after=60.0)`, or a JAX function of time that returns one
         probability for each task. Default: equal probabilities.
     similarity : float or array
-        Overlap of unit m of one teacher with unit m of another: one number for all pairs of tasks, or a matrix (tasks,
-        tasks).
+        Overlap of unit m of one teacher with unit m of another: one number for all pairs, or a matrix (tasks, tasks).
     gram : array, optional
         Instead of similarity the overlaps of all teacher units, (M, M) or per level (L, M, M).
     heads : str
-        "separate": each task has a readout v^s, which learns from samples of its task only. "shared": one readout for
-        all tasks.
+        "separate": each task has a readout v^s, which learns from its samples only. "shared": one readout for all tasks.
     drift : Drift, optional
         `Drift(rate)` if the teachers move.
     freeze_heads : float or array, optional
         Times from which the heads no longer learn, one for all tasks or one for each (inf: never).
-
-    Notes
-    -----
-    `error` and `loss` of a trajectory have shape (time, task). R has one column for each teacher unit, all tasks in
-    order. With separate heads `readout` has shape (time, task, K). `Start(R, Q, T, readout)` takes the same shapes.
-
-    To freeze the first layer at a switch use SGD(lr=Piecewise([60.0], [0.5, 0.0]), readout_lr=0.5).
-    `schedules.Restarted` begins a schedule of the learning rate again at a switch.
 
     Examples
     --------
@@ -230,6 +200,9 @@ class Tasks(Part):
     """
 
     teachers: tuple[Network, ...]
+    count: int = eqx.field(static=True)  # of tasks
+    hidden: int = eqx.field(static=True)  # teacher units of all tasks
+    outputs: int = eqx.field(static=True)  # of each task
     schedule: Any  # a schedule of this module, or a function of time
     heads: str = eqx.field(static=True)
     similarity: Float[NumpyOrJax, "..."] | None
@@ -250,20 +223,21 @@ class Tasks(Part):
     ):
         if isinstance(teachers, Network) or not isinstance(teachers, Sequence) or not teachers:
             raise InputError(f"teachers is {checks.shown(teachers)}; it must be a list of Networks, one for each task.")
-        self.teachers, count = tuple(teachers), len(teachers)
-        for teacher in self.teachers:
+        for teacher in teachers:
             checks.as_kind("a teacher", teacher, Network, "a Network, such as Network(3, 'erf')").require_fixed()
-        outputs = [teacher.outputs for teacher in self.teachers]
+        outputs = [teacher.outputs for teacher in teachers]
         if len(set(outputs)) > 1:
             raise InputError(f"the teachers have {', '.join(map(str, outputs))} outputs; give all of them equally many.")
+        self.teachers, self.outputs = tuple(teachers), outputs[0]
+        self.count = count = len(teachers)
+        self.hidden = sum(teacher.hidden for teacher in teachers)
         self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
         if isinstance(self.schedule, TaskSchedule):
             needs = self.schedule.needs
             if needs > count or (isinstance(self.schedule, Interleave) and needs < count):
                 raise InputError(f"{self.schedule!r} is for {needs} tasks; there are {count} tasks. Change one of them.")
         elif not callable(self.schedule) or isinstance(self.schedule, type):
-            given = f"schedule is {checks.shown(schedule)}"
-            raise InputError(f"{given}; give a schedule such as Switch(60.0), or a function of time.")
+            raise InputError(f"schedule is {checks.shown(schedule)}; give one such as Switch(60.0), or a function of time.")
         self.heads = checks.known("heads", heads, ("separate", "shared"))
         self.drift = checks.as_kind("drift", drift, Drift | None, "a Drift, such as Drift(0.01)")
         shapes, fix = [(), (count,)] if self.heads == "separate" else [()], "One time for all heads, or one for each task."
@@ -290,23 +264,6 @@ class Tasks(Part):
             if changes.get(new) is not None:
                 changes.setdefault(old, None)
         return super().changed(**changes)
-
-    # What a problem asks of its teacher.
-
-    @property
-    def count(self) -> int:
-        """The number of tasks."""
-        return len(self.teachers)
-
-    @property
-    def hidden(self) -> int:
-        """Teacher units of all tasks."""
-        return sum(teacher.hidden for teacher in self.teachers)
-
-    @property
-    def outputs(self) -> int:
-        """Outputs of each task."""
-        return self.teachers[0].outputs
 
     @property
     def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
@@ -358,8 +315,6 @@ class Tasks(Part):
         """The task of each teacher unit, counted from 0."""
         return np.repeat(np.arange(self.count), [teacher.hidden for teacher in self.teachers])
 
-    # What time does.
-
     def probabilities(self, t: ArrayLike) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
         if isinstance(self.schedule, TaskSchedule):
@@ -368,11 +323,11 @@ class Tasks(Part):
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` across which the solver must not step."""
-        known = [] if self.freeze_heads is None else [self.freeze_heads]
+        frozen = np.zeros(0) if self.freeze_heads is None else self.freeze_heads
         if isinstance(self.schedule, TaskSchedule):
-            return switch_times(end, *self.schedule.schedules().values(), known=[*self.schedule.begins, *known])
+            return switch_times(end, *self.schedule.schedules().values(), known=[self.schedule.begins, frozen])
         one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
-        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))), known=known)
+        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))), known=[frozen])
 
     def head_rates(self, t: ArrayLike) -> Float[Array, "..."]:
         """1 for a head that learns at time t, 0 for a frozen one; a factor of the readout's force (task, outputs, K)."""
@@ -389,12 +344,10 @@ class Tasks(Part):
         numbers = isinstance(self.schedule, TaskSchedule) and not self.schedule.schedules()
         if numbers or checks.is_traced(self.schedule):
             return
-        fix = "write it with jax.numpy, as a function of time to probabilities."
-        with explained("the schedule of tasks cannot be traced by JAX", fix):
+        with explained("the schedule of tasks cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):
-            given = f"the schedule of tasks maps a time to shape {values.shape[1:]}"
-            raise InputError(f"{given}; give {self.count} probabilities.")
+            raise InputError(f"the schedule of tasks returns shape {values.shape[1:]}; give {self.count} probabilities.")
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):
                 checks.require_probabilities("the probabilities of the tasks", row, f" at time {t:g}")

@@ -1,11 +1,7 @@
-"""Traits of a problem: what closed forms, solvers and analyses may rely on. One table, and one function that checks it.
-
-A function that needs more than the general theory asks `require_traits(problem, "fixed_point", SMOOTH)`; the message names
-each missing trait, what the problem has instead, and what to change.
-"""
+"""Traits of a problem: what closed forms, solvers and analyses may rely on, and the messages about what is missing."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +19,10 @@ if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
 
-CLOSED_FORMS = (rules.Gradient, rules.FeedbackAlignment, rules.Dropout)  # whose averages for squared loss have a closed form
-
-
 def has_closed_form(rule: rules.Rule) -> bool:
     """Do the averages of the rule for squared loss have a closed form? A sample that is used once is backpropagation."""
-    return type(rule) in CLOSED_FORMS or (type(rule) is rules.Reuse and rule.times == 1)
+    closed = (rules.Gradient, rules.FeedbackAlignment, rules.Dropout)
+    return type(rule) in closed or (type(rule) is rules.Reuse and rule.times == 1)
 
 
 def is_affine_in_label(rule: rules.Rule) -> bool:
@@ -36,79 +30,53 @@ def is_affine_in_label(rule: rules.Rule) -> bool:
     return has_closed_form(rule) or type(rule) is rules.NodePerturbation
 
 
-class Trait(NamedTuple):
-    """holds: does a problem have it? has: what it has instead, a text with names in braces. needs: what to ask for."""
-
-    holds: "Callable[[Problem], bool]"
-    has: str
-    needs: str
-
-
 # not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
 TASKS, MIXTURES = "tasks", "mixtures"
 UNLESS = {TASKS: "one task", MIXTURES: "one Gaussian"}
-TRAITS = {
-    "one task": Trait(
-        lambda p: not isinstance(p.teacher, Tasks), "it has {tasks} (Tasks) in place of a teacher", "one teacher (a Network)"
+TRAITS: "dict[str, Callable[[Problem], bool]]" = {
+    "one task": lambda p: not isinstance(p.teacher, Tasks),
+    "one Gaussian": lambda p: not isinstance(p.inputs, Mixture),
+    "squared": lambda p: type(p.loss) is losses.Squared,
+    "gradient": lambda p: type(p.rule) is rules.Gradient,
+    "closed rule": lambda p: has_closed_form(p.rule),
+    "real": lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
+    "single output": lambda p: p.student.outputs == 1 and p.references.outputs == 1,
+    "one activation": lambda p: ", " not in p.student.activation.name + p.tasks[0].references.activation.name,
+    "smooth": lambda p: not (p.rule.jumps or (p.rule.uses_loss and (p.loss.jumps or not p.student.activation.smooth))),
+    "differentiable": lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
+    "constant rates": lambda p: not p.schedules(),
+    "fixed momentum": lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
+    "no momentum": lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
+    "free norms": lambda p: not p.sgd.spherical,
+    "all levels": lambda p: p.sgd.trainable is None,
+    "no weight decay": lambda p: not callable(p.sgd.weight_decay) and float(p.sgd.weight_decay) == 0,
+    "visible teacher": lambda p: p.unseen is None,
+    "no biases": lambda p: not p.biased,
+    "fixed readout": lambda p: not p.student.train_readout,
+}
+MESSAGES = {  # what a problem has instead of a trait, with names in braces, and what to ask for
+    "one task": ("it has {tasks} (Tasks) in place of a teacher", "one teacher (a Network)"),
+    "one Gaussian": ("its inputs are a mixture of {classes} classes", "inputs of one Gaussian"),
+    "squared": ("the loss is {loss!r}, not 'squared'", "loss='squared'"),
+    "gradient": ("the rule is {rule}, not the gradient", "rule='gradient'"),
+    "closed rule": ("the averages of the rule {rule} have no closed form", "rule='gradient', FeedbackAlignment or Dropout"),
+    "real": ("{labels}", "labels='real' with a number as noise"),
+    "single output": ("the networks have {outputs} outputs", "outputs=1"),
+    "one activation": ("the units of a network have different activations", "one activation for all units"),
+    "smooth": ("the update jumps as a function of the student's fields", "a smooth loss and activation"),
+    "differentiable": (
+        "the slope of the loss {loss!r} jumps and the readout learns",
+        "train_readout=False or a smooth loss",
     ),
-    "one Gaussian": Trait(
-        lambda p: not isinstance(p.inputs, Mixture),
-        "its inputs are a mixture of {classes} classes",
-        "inputs of one Gaussian",
-    ),
-    "squared": Trait(lambda p: type(p.loss) is losses.Squared, "the loss is {loss!r}, not 'squared'", "loss='squared'"),
-    "gradient": Trait(lambda p: type(p.rule) is rules.Gradient, "the rule is {rule}, not the gradient", "rule='gradient'"),
-    "closed rule": Trait(
-        lambda p: has_closed_form(p.rule),
-        "the rule is {rule}, whose averages have no closed form",
-        "rule='gradient', FeedbackAlignment or Dropout",
-    ),
-    "real": Trait(
-        lambda p: type(p.labels) is labels.Real and not p.has_noise_law, "{labels}", "labels='real' with a number as noise"
-    ),
-    "single output": Trait(
-        lambda p: p.student.outputs == 1 and p.references.outputs == 1, "the networks have {outputs} outputs", "outputs=1"
-    ),
-    "one activation": Trait(
-        lambda p: ", " not in p.student.activation.name + p.tasks[0].references.activation.name,
-        "the units of a network have different activations",
-        "one activation for all units",
-    ),
-    "smooth": Trait(
-        lambda p: not (p.rule.jumps or (p.rule.uses_loss and (p.loss.jumps or not p.student.activation.smooth))),
-        "the update jumps as a function of the student's fields",
-        "a smooth loss and activation",
-    ),
-    "differentiable": Trait(
-        lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
-        "the derivative of the loss {loss!r} jumps and the readout is trained",
-        "a fixed readout (train_readout=False) or a smooth loss",
-    ),
-    "constant rates": Trait(lambda p: not p.schedules(), "{changing} is a schedule", "constant learning rates (lr=0.5)"),
-    "fixed momentum": Trait(
-        lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
-        "momentum is a SlowMomentum",
-        "a fixed momentum (momentum=0.9)",
-    ),
-    "no momentum": Trait(
-        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
-        "the problem has momentum",
-        "momentum=0",
-    ),
-    "free norms": Trait(lambda p: not p.sgd.spherical, "spherical is True (weights of fixed length)", "spherical=False"),
-    "all levels": Trait(lambda p: p.sgd.trainable is None, "some levels are frozen (trainable)", "trainable=None"),
-    "no weight decay": Trait(
-        lambda p: not callable(p.sgd.weight_decay) and float(p.sgd.weight_decay) == 0,
-        "the weights decay (weight_decay)",
-        "weight_decay=0",
-    ),
-    "visible teacher": Trait(
-        lambda p: p.unseen is None,
-        "the inputs do not carry all of the teacher's fields (unseen), so that no student can copy it",
-        "a teacher without unseen",
-    ),
-    "no biases": Trait(lambda p: not p.biased, "the units have biases", "units without biases"),
-    "fixed readout": Trait(lambda p: not p.student.train_readout, "the readout learns too", "train_readout=False"),
+    "constant rates": ("{changing} is a schedule", "constant learning rates (lr=0.5)"),
+    "fixed momentum": ("momentum is a SlowMomentum", "a fixed momentum (momentum=0.9)"),
+    "no momentum": ("the problem has momentum", "momentum=0"),
+    "free norms": ("spherical is True (weights of fixed length)", "spherical=False"),
+    "all levels": ("some levels are frozen (trainable)", "trainable=None"),
+    "no weight decay": ("the weights decay (weight_decay)", "weight_decay=0"),
+    "visible teacher": ("the inputs do not carry all of the teacher's fields (unseen)", "a teacher without unseen"),
+    "no biases": ("the units have biases", "units without biases"),
+    "fixed readout": ("the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
 CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)  # closed drift and noise
@@ -120,7 +88,7 @@ CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  #
 
 def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
     """The traits among these that the problem does not have."""
-    return [name for name in needed if not TRAITS[name].holds(problem)]
+    return [name for name in needed if not TRAITS[name](problem)]
 
 
 def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
@@ -129,14 +97,14 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
     usual = tuple(trait for word, trait in UNLESS.items() if word not in needed and trait not in needed)
     missing = missing_traits(problem, (*usual, *(name for name in needed if name not in UNLESS)))
     if missing:
-        has, needs = said_instead(problem, missing), " and ".join(TRAITS[name].needs for name in missing)
+        has, needs = said_instead(problem, missing), " and ".join(MESSAGES[name][1] for name in missing)
         raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
 
 
 def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
     """What a problem has instead of these traits."""
     p, tasks = problem, getattr(problem.teacher, "count", 1)
-    return ", and ".join(TRAITS[name].has for name in missing).format(
+    return ", and ".join(MESSAGES[name][0] for name in missing).format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(p.inputs, "classes", 1),
         loss=losses.loss_name(p.loss),
