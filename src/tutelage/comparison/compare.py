@@ -159,7 +159,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             f"<h2>Error along the curve</h2>{table(CURVE, self.curve_rows())}",
             f"<h2>{escape(capital(self._counted_words()))}</h2>{table(WORST, self.worst_rows())}",
             *(f"<h2>{escape(capital(name))}</h2>{bullets(lines)}" for name, lines in self._remarks().items()),
-            self._sources(),
+            *self._sources(),
             f"<footer>{escape(capital(LEGEND))}. tutelage {__version__}</footer>",
         ]
         return document(f"{who}: {outcome}", body)
@@ -217,16 +217,27 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         }
         return {name: lines for name, lines in rows.items() if lines}
 
-    def _sources(self) -> str:
-        """The problem, for the page: as a file, or by its fields if a custom function has no text."""
-        problem = self.theory.problem
-        if problem is None:
-            return ""
+    def _sources(self) -> list[str]:
+        """The problem as a file, for the page."""
+        if self.theory.problem is None:
+            return []
         try:
-            text = problem.to_toml()
-        except InputError:
-            text = repr(problem)
-        return f"<h2>The problem</h2><pre>{escape(text)}</pre>"
+            text = self.problem_file()
+        except InputError as error:  # a function of one's own has no text
+            return [f"<h2>The problem</h2><pre>{escape(repr(self.theory.problem))}</pre><p>{escape(str(error))}</p>"]
+        return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
+
+    def problem_file(self) -> str:
+        """The problem with its start and times, as `tutelage compare` reads it."""
+        assert self.theory.problem is not None
+        text, start, times = self.theory.problem.to_toml().strip(), self.theory.start, self.times
+        if start is not None:
+            given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
+            rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
+            text += "\n\n[start]\n" + "\n".join(rows)
+        if times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size)):
+            text += f"\n\n[times]\nend = {float(times[-1])}\npoints = {times.size}"
+        return text
 
 
 def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
