@@ -3,9 +3,8 @@
     label y = label(output, rho, xi, noise)        output: of the teacher network, rho: its fields, xi: randomness of its own
 Any JAX function label(rho, xi), with xi uniform on (0, 1), makes a multi-index target of your own (`Function`).
 
-The error of a trajectory follows from the labels, whatever the loss. For "squared" it is E[(student - noiseless label)^2]/2,
-for "class" the probability that the student's class differs from the noiseless one: the sign of the output, or its largest
-entry.
+The error of a trajectory follows from the labels, whatever the loss: E[(student - noiseless label)^2]/2 for "squared", and for
+"class" the probability that the class of the student (the sign of its output, or the largest entry) differs from it.
 """
 
 from abc import abstractmethod
@@ -22,7 +21,7 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, Weighted, uniform
+from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction, Weighted
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -123,7 +122,7 @@ class Logistic(Labels):
     slope: ArrayLike = checks.number_field("slope", checks.require_positive, default=1.0)
 
     def law(self, noise: Noise) -> Law | None:
-        return uniform()
+        return UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
@@ -193,7 +192,7 @@ class Function(Labels):
         return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
 
     def law(self, noise: Noise) -> Law | None:
-        return None if self.random is False else uniform()
+        return None if self.random is False else UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)

@@ -25,27 +25,9 @@ from tutelage.errors import InputError
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 
-__all__ = [
-    "AdaTron",
-    "Context",
-    "Discrete",
-    "Dropout",
-    "FeedbackAlignment",
-    "Gradient",
-    "Hebbian",
-    "Law",
-    "NodePerturbation",
-    "Normal",
-    "Parameters",
-    "PerUnit",
-    "Perceptron",
-    "Quantile",
-    "Reinforce",
-    "Reuse",
-    "Rule",
-    "Sample",
-    "Update",
-]
+__all__ = ["AdaTron", "Dropout", "FeedbackAlignment", "Gradient", "Hebbian", "NodePerturbation", "Perceptron", "Reinforce"]
+__all__ += ["Context", "Parameters", "Reuse", "Rule", "Sample", "Update"]
+__all__ += ["Discrete", "Law", "Normal", "PerUnit", "Quantile"]
 
 Label: TypeAlias = Float[Array, "*outputs"]
 Readout: TypeAlias = Float[Array, "*outputs K"]
@@ -197,11 +179,8 @@ class FeedbackAlignment(Gradient):
     `trajectory.alignment` is the cosine between readout and feedback.
     """
 
-    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x), default=1.0)
+    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x, checks.require_finite), default=1.0)
     strength: Any = checks.number_field("strength", checks.require_nonnegative, schedule=True, default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.require_finite("feedback", self.feedback)
 
     def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
         return jnp.broadcast_to(_at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout))
@@ -250,18 +229,14 @@ class Reuse(Gradient):
         return self.times > 1
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        v = parameters.readout
-
-        def use(carry: tuple[Array, Array, Array], at: None) -> tuple[tuple[Array, Array, Array], Array]:
-            fields, total, readout = carry
+        def use(fields: Array, at: None) -> tuple[Array, tuple[Array, Array, Array]]:
             seen = Sample(fields, sample.reference, sample.label)
-            delta, _, h, loss = _sent_back(seen, parameters, context, v)
-            moved = jnp.asarray(fields + context.lr * sample.norm2 * delta)
-            return (moved, total + delta, readout + h), loss
+            delta, _, h, loss = _sent_back(seen, parameters, context, parameters.readout)
+            return jnp.asarray(fields + context.lr * sample.norm2 * delta), (delta, h, loss)
 
-        begin = sample.student, jnp.zeros_like(sample.student), jnp.zeros_like(v)
-        (_, delta, readout), losses = jax.lax.scan(use, begin, length=self.times, unroll=self.times <= UNROLLED)
-        return self.result(delta, parameters, readout, losses[0])
+        _, each = jax.lax.scan(use, sample.student, length=self.times, unroll=self.times <= UNROLLED)
+        deltas, readouts, losses = each
+        return self.result(deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0])
 
 
 class NodePerturbation(Gradient):

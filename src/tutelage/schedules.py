@@ -9,15 +9,5 @@ from tutelage.analysis.greedy_rates import greedy
 from tutelage.analysis.protocols import OptimalProtocol, optimize
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, Restarted
 
-__all__ = [
-    "Constant",
-    "Cosine",
-    "Interpolated",
-    "Linear",
-    "OptimalProtocol",
-    "Piecewise",
-    "PowerDecay",
-    "Restarted",
-    "greedy",
-    "optimize",
-]
+__all__ = ["Constant", "Cosine", "Interpolated", "Linear", "Piecewise", "PowerDecay", "Restarted"]
+__all__ += ["OptimalProtocol", "greedy", "optimize"]

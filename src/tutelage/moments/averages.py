@@ -2,9 +2,6 @@
 
 The fields z_a, a = 1..n, are the K student fields and then the M teacher fields, jointly Gaussian with covariance C and
 means m (the hidden biases; None where there are none). g_a is the activation of field a. Indices i, j run over students.
-
-To add a closed form: subclass `Averages` and add to `FAMILIES` for which pairs it holds. Tests compare each family with
-quadrature and with Monte Carlo.
 """
 
 from abc import abstractmethod
@@ -148,11 +145,8 @@ def safe_arcsin(x: ArrayLike) -> Array:
     return jnp.where(x < 0, -angle, angle)
 
 
-@safe_arcsin.defjvp
-def _slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """d arcsin x = dx / sqrt(1 - x^2), and nothing where |x| has reached one."""
-    (x,), (dx,) = primals, tangents
-    return safe_arcsin(x), safe_ratio(dx, safe_sqrt((1 - x) * (1 + x)))
+# d arcsin x = dx / sqrt(1 - x^2), and nothing where |x| has reached one
+safe_arcsin.defjvps(lambda dx, _, x: safe_ratio(dx, safe_sqrt((1 - x) * (1 + x))))
 
 
 def safe_sqrt(x: ArrayLike) -> Array:
@@ -226,12 +220,7 @@ class ErfAverages(Averages):
         return np.zeros((self.K, C.shape[-1]))  # g' is even and g odd: without biases nothing pulls on them
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
-        """Each pair of students i <= j and each pair of fields a <= b once; some pairs of fields at a time.
-
-        A row holds all pairs of students, so that its arcsines are computed several at once. On a CPU there are always two
-        turns: what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of
-        pairs. On a GPU each turn is a few launches more.
-        """
+        """Each pair of students i <= j and each pair of fields a <= b once; some pairs of fields at a time."""
         K, d = self.K, _d(C, self.softness)
         i, j, place = triangle(K)
         root = jax.lax.rsqrt(d)
@@ -272,6 +261,7 @@ def _angles(sines: Array | np.ndarray, softness: tuple[float, ...], a: ArrayLike
 
 def _in_turns(n: int, width: int) -> tuple[Index, Index, Float[np.ndarray, "turns pairs"]]:
     """The pairs a <= b of n fields and how often each counts, (turns, pairs): as many at a time as there is room for."""
+    # Always two turns on a CPU: XLA computes what a loop reads before it, and would else compute roots for each pair of pairs.
     a, b = np.triu_indices(n)
     few, on_cpu = a.size * width <= LARGE_TURN // 8, jax.default_backend() == "cpu"
     at_once = ON_GPU if not on_cpu else SMALL_TURN if few else LARGE_TURN

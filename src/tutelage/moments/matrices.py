@@ -52,7 +52,7 @@ PATH = np.polynomial.legendre.leggauss(5)
 FieldCovariance = Float[Any, "*time n n"]  # of NumPy or JAX; arrays of NumPy may have leading axes
 Readout = Float[Any, "*time K"]
 TeacherReadout = Float[Any, " M"]
-Copy = Float[Any, "*time K M"]
+Cross = Float[Any, "*time K M"]
 
 
 def averages_for(
@@ -96,9 +96,7 @@ def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L
     return array_module(weights, blocks).einsum("l,...lab->...ab", weights, blocks)
 
 
-def joint_covariance(
-    R: Float[Any, "*lead K M"], Q: Float[Any, "*lead K K"], T: Float[Any, "*lead M M"]
-) -> Float[Any, "*lead n n"]:
+def joint_covariance(R: Cross, Q: Float[Any, "*time K K"], T: Float[Any, "*time M M"]) -> FieldCovariance:
     """C = [[Q, R], [R^T, T]], exactly symmetric."""
     # Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
     # would grow exponentially and leave the fixed points of real vectors.
@@ -194,19 +192,17 @@ class MixtureMoments(Moments):
     def _over_classes(self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]) -> Any:
         """A function of the situation in a class, over all classes."""
         # Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
-        problem, bias = at.problem, at.parameters.bias
+        problem = at.problem
 
         def one(label: Array, C: Array, mean: Array) -> Any:
             return function(replace(at, problem=problem.in_class(label), C=C, mean=mean))
 
         targets = jnp.zeros(problem.inputs.classes) if problem.targets is None else jnp.asarray(problem.targets)
-        over = targets, *class_fields(problem, blocks, bias)
+        over = targets, *class_fields(problem, blocks, at.parameters.bias)
         return jax.lax.map(lambda each: one(*each), over) if isinstance(self.one, NodeMoments) else jax.vmap(one)(*over)
 
 
-def class_fields(
-    problem: Problem, blocks: Blocks, bias: Array | None
-) -> tuple[Float[Array, "classes n n"], Float[Array, "classes n"]]:
+def class_fields(problem: Problem, blocks: Blocks, bias: Array | None) -> tuple[FieldCovariance, Float[Array, "classes n"]]:
     """Covariance and mean of the fields in each class: students, then teacher units; or a unit whose field is always 1."""
     (r, q, t), mixture, M = blocks, problem.inputs, problem.label_fields
     p, lam, S = (jnp.asarray(x) for x in (mixture.fractions, mixture.spectra, mixture.coefficients))
@@ -260,7 +256,7 @@ def population_error(
     return errors
 
 
-def _nearest_copy(C: FieldCovariance, parity: int, K: int) -> Copy:
+def _nearest_copy(C: FieldCovariance, parity: int, K: int) -> Cross:
     """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
     xp, R = array_module(C), C[..., :K, K:]
     lengths = xp.sqrt(xp.maximum(xp.diagonal(C, axis1=-2, axis2=-1)[..., None, K:], 1e-300))  # a teacher may be silent
@@ -268,7 +264,7 @@ def _nearest_copy(C: FieldCovariance, parity: int, K: int) -> Copy:
     return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
 
 
-def _from_copy(C: FieldCovariance, copy: Copy) -> FieldCovariance:
+def _from_copy(C: FieldCovariance, copy: Cross) -> FieldCovariance:
     """How far the covariance is from that of the copies; zero among the teachers."""
     K, xp = copy.shape[-2], array_module(C, copy)
     T = C[..., K:, K:]
@@ -277,7 +273,7 @@ def _from_copy(C: FieldCovariance, copy: Copy) -> FieldCovariance:
 
 
 def _along_path(
-    averages: Averages, C: FieldCovariance, v: Readout, v_teacher: TeacherReadout, copy: Copy, parity: int
+    averages: Averages, C: FieldCovariance, v: Readout, v_teacher: TeacherReadout, copy: Cross, parity: int
 ) -> Float[Any, "*time"]:
     """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
     K, w, away, xp = v.shape[-1], error_weights(v, v_teacher), _from_copy(C, copy), array_module(C, v, v_teacher)

@@ -23,6 +23,7 @@ so nothing is differentiated through a square root: derivatives of any order hol
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from itertools import combinations
 from types import ModuleType
 from typing import Any
 
@@ -331,16 +332,13 @@ class QuadratureAverages(Averages):
     def by_held_fields(self, even: bool, C: Array, mean: Array, w: Array) -> Array:
         """`slopes_squared_error` of functions without kinks: every pair of students held in turn (or the only student)."""
         K, n, C, w = self.K, self.K + self.M, jnp.asarray(C), jnp.asarray(w)
-        held = np.stack(np.triu_indices(K, 1), axis=1) if K > 1 else np.zeros((1, 1), int)
+        held = np.array(list(combinations(range(K), min(K, 2))))
         others = np.array([np.delete(np.arange(n), students) for students in held])
         one = lambda held, others: self._held(even, C, mean, w, held, others)  # noqa: E731
         found = in_turn(one, held, others, size=self.rule.held**2 * self.rule.given * others.shape[1])
-        if K == 1:
-            return found[0]
-        i, j = held.T
-        total = jnp.zeros((K, K)).at[i, j].set(found[:, 0, 1])
-        own = jnp.zeros(K).at[i].add(found[:, 0, 0]).at[j].add(found[:, 1, 1]) / (K - 1)  # each pair gives them again
-        return total + total.T + jnp.diag(own)
+        total = jnp.zeros((K, K)).at[held[:, :, None], held[:, None]].add(found)
+        total = total / np.where(np.eye(K), max(K - 1, 1), 1)  # each pair of students gives their diagonal again
+        return (total + total.T) / 2
 
     def _held(self, even: bool, C: Array, mean: Array, w: Array, held: Array, others: Array) -> Array:
         """E[g'_i g'_j Delta^2] among the students held: the other fields averaged given them, these at last."""
