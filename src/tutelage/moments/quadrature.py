@@ -24,7 +24,6 @@ so nothing is differentiated through a square root: derivatives of any order hol
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import combinations
-from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -38,7 +37,7 @@ from tutelage import checks
 from tutelage._jump_search import Function, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
-from tutelage.moments.averages import ROOM, Averages, Covariance, Means, in_turn, safe_ratio, safe_sqrt
+from tutelage.moments.averages import ROOM, Averages, Covariance, Means, array_module, in_turn, safe_ratio, safe_sqrt
 from tutelage.problem.activation import Activation
 from tutelage.randomness import even_nodes
 
@@ -106,22 +105,19 @@ class Sampled(eqx.Module):
     seed: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
-        count = checks.as_count("points", self.points, least=2**9, most=2**22)
+        count = checks.as_count("points", self.points, least=2**9)
         checks.as_count("seed", self.seed, least=0)
         if count & (count - 1):
             raise InputError(f"points is {count}; it must be a power of two, such as {1 << count.bit_length()}.")
+        if count > 2**22:
+            raise InputError(f"points is {count}; it must be at most {2**22}. Memory grows with it.")
 
 
 def panels(
-    breaks: Float[Array | np.ndarray, "... count"],
-    nodes: int,
-    fixed: Sequence[float] = (-REACH, 0.0, REACH),
-    xp: ModuleType = jnp,
-) -> tuple[Float[Array, "... nodes"], Float[Array, "... nodes"]]:
-    """Nodes and weights: Gauss-Legendre between the breaks and the fixed ends, whose first and last bound them.
-
-    xp: numpy, or jax.numpy for breaks that JAX traces.
-    """
+    breaks: Float[Any, "... count"], nodes: int, fixed: Sequence[float] = (-REACH, 0.0, REACH)
+) -> tuple[Float[Any, "... nodes"], Float[Any, "... nodes"]]:
+    """Nodes and weights: Gauss-Legendre between the breaks and the fixed ends, whose first and last bound them."""
+    xp = array_module(breaks)
     ends = xp.broadcast_to(np.asarray(fixed), (*breaks.shape[:-1], len(fixed)))
     ends = xp.sort(xp.concatenate([ends, xp.clip(breaks, fixed[0], fixed[-1])], axis=-1), axis=-1)
     x, weights = LEGENDRE(nodes)
@@ -531,9 +527,8 @@ def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
 def _errors(activation: Activation, rule: Quadrature, s: float) -> dict[str, float]:
     """Relative errors of a rule for averages of one function on one normal, at standard deviation s of the field."""
     kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-    z, weights = map(np.asarray, panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE), np))
-    pairs_rule = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
-    plain, plain_weights = map(np.asarray, pairs_rule)
+    z, weights = panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE))
+    plain, plain_weights = panels(kinks, rule.nodes // 2) if kinks.size else hermite_transform(rule.nodes)
     held, held_weights = disc(rule.held, rule.reach, 1)
     given, inner = hermite_rule(rule.given)
     grids = [z, plain, held[:, 0], given]
