@@ -45,7 +45,7 @@ from tutelage.moments.quadrature import BrokenAverages, Quadrature, QuadratureAv
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.start import Blocks
-from tutelage.rules import Context, Dropout, Gradient
+from tutelage.rules import Context, Dropout, FeedbackAlignment
 
 NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral of the error is used
 PATH = np.polynomial.legendre.leggauss(5)
@@ -113,9 +113,8 @@ class ClosedMoments(Moments):
 
     def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         problem, rule, time = at.problem, at.problem.rule, at.context.time
-        assert isinstance(rule, Gradient)
         v, v_teacher = at.parameters.readout, jnp.asarray(problem.teacher.readout)
-        feedback = rule.feedback_at(v, time)
+        feedback = rule.feedback_at(v, time) if isinstance(rule, FeedbackAlignment) else v
         keep = rule.keep_at(time) if isinstance(rule, Dropout) else None
         update = mean_update(self.averages, at.C, at.mean, v, v_teacher, feedback, keep)
         if flow:
