@@ -37,9 +37,10 @@ def public_names() -> dict[str, tuple[str, ...]]:
         path = PACKAGE.joinpath(*space.split(".")[1:])
         files = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
         body = ast.parse(next(file for file in files if file.is_file()).read_text()).body
-        lists = [n.value for n in body if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"]
+        lists = [n for n in body if isinstance(n, ast.Assign | ast.AugAssign) and ast.unparse(n).startswith("__all__")]
+        listed = [name for each in lists for name in ast.literal_eval(each.value)]
         defined = [n.name for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name[0] != "_"]
-        found[space] = tuple(ast.literal_eval(lists[0]) if lists else defined)
+        found[space] = tuple(listed or defined)
     return found
 
 

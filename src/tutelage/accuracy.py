@@ -48,13 +48,11 @@ def in_words(averages: str, error: tuple[float, float] | None) -> str:
 
 def quadrature_warning(trajectory: Trajectory, moments: Moments) -> str | None:
     """One sentence if the averages are not accurate along a curve. The full estimate is made only where there is doubt."""
-    problem, start = trajectory.problem, trajectory.start
-    if problem is None or start is None or not len(trajectory.times):
+    problem, start, averages = trajectory.problem, trajectory.start, getattr(moments, "averages", None)
+    if problem is None or start is None or not len(trajectory.times) or not isinstance(averages, QuadratureAverages):
         return None
-    if not isinstance(moments, ClosedMoments) or not isinstance(moments.averages, QuadratureAverages):
-        return None
-    used, rule = 1 if dict(trajectory.settings).get("gradient_flow") else 2, moments.averages.rule
-    if _is_accurate(_doubt(problem, moments.averages, rule, trajectory)[:used]):
+    used, rule = 1 if dict(trajectory.settings).get("gradient_flow") else 2, averages.rule
+    if _is_accurate(_doubt(problem, averages, rule, trajectory)[:used]):
         return None
     _, t = initial_overlaps(problem, start)
     error = averages_error(OrderParameters(problem, t, moments=moments), moments, trajectory)

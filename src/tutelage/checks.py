@@ -1,12 +1,7 @@
 """Checks of arguments, for this library and for the author of an extension (an input law, a loss, a rule, an analysis).
 
 Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap) has no number
-yet, so it passes; `solve` reports what it led to.
-
-    as_array, as_number, as_count, as_flag, as_kind, ...   the value in its standard form, or InputError
-    number_field                                           a field of a module that holds one checked number
-    require_finite, require_gram, require_shape, ...       nothing, or InputError
-    known                                                  one of several words, or InputError with the nearest one
+yet, so it passes; `solve` reports what it led to. `as_...` return the value in its standard form, `require_...` nothing.
 
 A letter in a shape stands for any size of one or more, the same one wherever it occurs: ("N", "N") is a square matrix.
 
@@ -224,9 +219,8 @@ def require_increasing(name: str, values: Numbers) -> None:
         raise InputError(f"{name} has shape {np.shape(values)}; it must be a list of one number or more.")
     require_nonnegative(name, values)
     if not is_traced(values) and np.any(falls := np.diff(values) <= 0):
-        at = int(np.argmax(falls))
-        given = np.asarray(values)
-        raise InputError(f"{name} goes from {given[at]:g} to {given[at + 1]:g}; the entries must increase. Use np.unique.")
+        before, after = np.asarray(values)[int(np.argmax(falls)) :][:2]
+        raise InputError(f"{name} goes from {before:g} to {after:g}; the entries must increase. Use np.unique.")
 
 
 def require_shape(name: str, value: Numbers, *allowed: Shape, fix: str = "") -> None:
@@ -271,10 +265,8 @@ def require_gram(name: str, matrix: Numbers) -> None:
 def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
     """The value, if it is one of the allowed words; the message suggests the nearest."""
     allowed = list(allowed)
-    if isinstance(value, str | int):
-        for word in allowed:
-            if word == value:
-                return word
+    if same := [word for word in allowed if isinstance(value, str | int) and word == value]:
+        return same[0]
     words = [str(word) for word in allowed]
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 

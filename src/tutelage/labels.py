@@ -3,9 +3,8 @@
     label y = label(output, rho, xi, noise)        output: of the teacher network, rho: its fields, xi: randomness of its own
 Any JAX function label(rho, xi), with xi uniform on (0, 1), makes a multi-index target of your own (`Function`).
 
-The error of a trajectory follows from the labels, whatever the loss. For "squared" it is E[(student - noiseless label)^2]/2,
-for "class" the probability that the student's class differs from the noiseless one: the sign of the output, or its largest
-entry.
+The error of a trajectory follows from the labels, whatever the loss: E[(student - noiseless label)^2]/2 for "squared", and for
+"class" the probability that the class of the student (the sign of its output, or the largest entry) differs from it.
 """
 
 from abc import abstractmethod
@@ -22,7 +21,7 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, Weighted, uniform
+from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction, Weighted
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -80,12 +79,7 @@ class Labels(Part):
 
 
 class Real(Labels):
-    """The teacher's output, plus the problem's `noise` times a standard normal number (or drawn by its quantile function).
-
-    >>> import tutelage as tu
-    >>> float(tu.labels.Real().label(1.0, None, 2.0, 0.1))
-    1.2
-    """
+    """The teacher's output, plus the problem's `noise` times a standard normal number (or drawn by its quantile function)."""
 
     def law(self, noise: Noise) -> Law | None:
         return Quantile(noise) if callable(noise) else Normal()
@@ -104,12 +98,7 @@ class Real(Labels):
 
 
 class Sign(Labels):
-    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`, a number or a schedule.
-
-    >>> import tutelage as tu
-    >>> tu.labels.Sign(flip=0.1)
-    Sign(flip=0.1)
-    """
+    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`, a number or a schedule."""
 
     kind: ClassVar[str] = "sign"
     flip: Any = checks.number_field("flip", checks.require_probability, schedule=True, default=0.0)
@@ -127,19 +116,13 @@ class Sign(Labels):
 
 
 class Logistic(Labels):
-    """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link.
-
-    >>> import tutelage as tu
-    >>> labels, probabilities = tu.labels.Logistic().outcomes(0.0, None, 0.0, affine=False)
-    >>> probabilities.tolist()
-    [0.5, 0.5]
-    """
+    """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link."""
 
     kind: ClassVar[str] = "sign"
     slope: ArrayLike = checks.number_field("slope", checks.require_positive, default=1.0)
 
     def law(self, noise: Noise) -> Law | None:
-        return uniform()
+        return UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
@@ -194,16 +177,11 @@ class Function(Labels):
     def for_fields(self, M: int) -> "Function":
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
         rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
-        name = f"the label function {checks.name_of(self.function)!r}"
-        fails, fix = (
-            f"{name} fails on {M} teacher field{'s' * (M > 1)}",
-            "write it with jax.numpy, as label(rho, xi) with rho (M,).",
-        )
-        with explained(fails, fix):
-            both, fixed_rho, fixed_xi = (
-                np.asarray(jax.vmap(self.function)(jnp.asarray(r), jnp.asarray(x)))
-                for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
-            )
+        name, labels = f"the label function {checks.name_of(self.function)!r}", jax.vmap(self.function)
+        fails = f"{name} fails on {M} teacher field{'s' * (M > 1)}"
+        with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho (M,)."):
+            cases = (rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37))
+            both, fixed_rho, fixed_xi = (np.asarray(labels(*map(jnp.asarray, case))) for case in cases)
         if both.ndim > 2:
             raise InputError(f"{name} returns shape {both.shape[1:]}; it must return a number or a vector.")
         if not np.all(np.isfinite(both)):
@@ -214,7 +192,7 @@ class Function(Labels):
         return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
 
     def law(self, noise: Noise) -> Law | None:
-        return None if self.random is False else uniform()
+        return None if self.random is False else UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)

@@ -4,7 +4,6 @@ The theory averages over `nodes()`, weighted values of xi. Simulations and error
 a standard normal number.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
@@ -28,6 +27,14 @@ QUANTILES = 400  # mid-quantiles that stand for a continuous law
 AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 6  # exact up to fifth moments
 
 
+@lru_cache
+def even_nodes(count: int, reach: float) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+    """Even nodes and weights for a standard normal number: exponentially accurate for smooth functions."""
+    z = np.linspace(-reach, reach, count)
+    weights = np.exp(-(z**2) / 2)
+    return z, weights / weights.sum()
+
+
 class Law(eqx.Module):
     """The law of the randomness xi of a label or a rule: weighted values, and draws."""
 
@@ -41,33 +48,17 @@ class Law(eqx.Module):
 
 
 class Normal(Law):
-    """A standard normal number.
-
-    >>> import tutelage as tu
-    >>> values, weights = tu.rules.Normal().nodes(affine=True)
-    >>> values.size
-    3
-    """
+    """A standard normal number."""
 
     def nodes(self, affine: bool) -> Weighted:
-        if affine:
-            return AFFINE
-        z = np.linspace(-5.0, 5.0, 101)
-        weights = np.exp(-(z**2) / 2)
-        return z, weights / weights.sum()
+        return AFFINE if affine else even_nodes(101, 5.0)
 
     def from_normal(self, z: Draws) -> Draws:
         return z
 
 
 class Quantile(Law):
-    """A continuous law by its quantile function f(u), 0 < u < 1, such as `scipy.stats.t(3).ppf`.
-
-    >>> import tutelage as tu
-    >>> law = tu.rules.Quantile(lambda u: 2 * u)
-    >>> float(law.from_normal(0.0))
-    1.0
-    """
+    """A continuous law by its quantile function f(u), 0 < u < 1, such as `scipy.stats.t(3).ppf`."""
 
     function: QuantileFunction = eqx.field(static=True)
 
@@ -81,7 +72,7 @@ class Quantile(Law):
         return _few_nodes(values, weights) if affine else (values, weights)
 
     def from_normal(self, z: Draws) -> Draws:
-        if self.function is _itself:
+        if self.function is np.positive:  # u itself
             return ndtr(z)
         at = np.linspace(-8.0, 8.0, 4097)  # JAX cannot call the user's function: it is interpolated
         from scipy.special import ndtr as normal_cdf  # slow to import, and a solve does not need it
@@ -98,22 +89,11 @@ def _few_nodes(values: Float[np.ndarray, " X"], weights: Float[np.ndarray, " X"]
     return nodes, (roots @ basis @ vectors) ** 2
 
 
-def uniform() -> Quantile:
-    """Uniform on (0, 1): the law of xi in a label function of your own."""
-    return Quantile(_itself)
-
-
-def _itself(u: np.ndarray) -> np.ndarray:
-    return u
+UNIFORM = Quantile(np.positive)  # on (0, 1): the law of xi in a label function of your own
 
 
 class Discrete(Law):
-    """Finitely many values with probabilities.
-
-    >>> import tutelage as tu
-    >>> tu.rules.Discrete([1.0, -1.0], [0.9, 0.1]).nodes(affine=False)[1].tolist()
-    [0.9, 0.1]
-    """
+    """Finitely many values with probabilities."""
 
     values: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("values", x)))
     probabilities: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("probabilities", x)))
@@ -149,9 +129,7 @@ class PerUnit(Law):
     @property
     def enumerable(self) -> bool:
         """Are there few combinations of discrete values?"""
-        if not isinstance(self.law, Discrete):
-            return False
-        return self.units * math.log2(np.shape(self.law.values)[0]) <= math.log2(MOST_NODES)
+        return isinstance(self.law, Discrete) and np.shape(self.law.values)[0] ** self.units <= MOST_NODES
 
     def numbers(self, points: int, seed: int) -> Float[np.ndarray, "points numbers"]:
         """What xi is made from at each point of a sampled average: normal numbers, or rotations of the units' axes."""
@@ -173,12 +151,11 @@ class PerUnit(Law):
         return jnp.einsum("k,pkj->pj", pattern, numbers.reshape(-1, self.units, self.units))
 
     def nodes(self, affine: bool) -> Weighted:
-        values, weights = map(jnp.asarray, self.law.nodes(affine))
-        if isinstance(self.law, Normal):  # updates have high powers of xi
-            values, weights = map(jnp.asarray, np.polynomial.hermite_e.hermegauss(HERMITE))
-            weights = weights / weights.sum()
+        normal = isinstance(self.law, Normal)  # updates have high powers of xi
+        each = np.polynomial.hermite_e.hermegauss(HERMITE) if normal else self.law.nodes(affine)
+        values, weights = map(jnp.asarray, each)
         which = np.indices((values.shape[0],) * self.units).reshape(self.units, -1).T
-        return values[which], jnp.prod(weights[which], axis=1)
+        return values[which], jnp.prod((weights / weights.sum())[which], axis=1)
 
     def from_normal(self, z: Draws) -> Draws:
         return self.law.from_normal(z)
@@ -186,11 +163,8 @@ class PerUnit(Law):
 
 @lru_cache(maxsize=8)
 def _turned_pattern(units: int) -> Weighted:
-    """Points and weights for standard normal numbers, exact to degree 5: lengths times directions.
-
-    |xi|^2 / 2 has a Gamma law, which a Gauss-Laguerre rule averages. Directions (Stroud): the axes with weight
-    (4 - n) / (2 n (n + 2)) and the diagonals of two axes with 1 / (n (n + 2)).
-    """
+    """Points and weights for standard normal numbers, exact to degree 5: lengths times directions (Stroud)."""
+    # |xi|^2 / 2 has a Gamma law, which a Gauss-Laguerre rule averages; directions are the axes and the diagonals of two axes
     n, halves = units, np.sqrt(0.5)
     from scipy.special import roots_genlaguerre
 

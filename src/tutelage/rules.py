@@ -3,12 +3,9 @@
     w_k += (eta / sqrt(N)) delta_k x - (eta kappa / N) w_k,    readout += (eta_v / N) h,    bias += (eta_b / N) delta
 A rule is written once, for one sample, with jax.numpy. To write your own, subclass `Rule` and define `update`.
 
-Gradient descent on the problem's loss sends back psi = -d loss / d output. Feedback alignment sends it through fixed random
-weights instead of the readout, dropout through the units that are kept for this sample. Reuse takes several steps on each
-sample. Node perturbation sends nothing back: it measures how noise in the hidden fields changes the loss.
 The classical rules (Hebb, Rosenblatt, AdaTron) and the perceptron that learns from rewards are made for a single unit and
-labels -1 and 1. They look at the unit's field alone, not at an activation or a loss: the student's class is the sign of its
-field. A rule applies to each unit of a wider student by itself. Readouts do not move.
+labels -1 and 1. They look at its field alone, whose sign is the class, not at activation, readout or loss, and leave the
+readout as it is.
 """
 
 from abc import abstractmethod
@@ -28,27 +25,9 @@ from tutelage.errors import InputError
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 
-__all__ = [
-    "AdaTron",
-    "Context",
-    "Discrete",
-    "Dropout",
-    "FeedbackAlignment",
-    "Gradient",
-    "Hebbian",
-    "Law",
-    "NodePerturbation",
-    "Normal",
-    "Parameters",
-    "PerUnit",
-    "Perceptron",
-    "Quantile",
-    "Reinforce",
-    "Reuse",
-    "Rule",
-    "Sample",
-    "Update",
-]
+__all__ = ["AdaTron", "Dropout", "FeedbackAlignment", "Gradient", "Hebbian", "NodePerturbation", "Perceptron", "Reinforce"]
+__all__ += ["Context", "Parameters", "Reuse", "Rule", "Sample", "Update"]
+__all__ += ["Discrete", "Law", "Normal", "PerUnit", "Quantile"]
 
 Label: TypeAlias = Float[Array, "*outputs"]
 Readout: TypeAlias = Float[Array, "*outputs K"]
@@ -166,18 +145,18 @@ class Rule(Part):
 
 
 class Gradient(Rule):
-    """delta_k = psi . v_k g'(lambda_k) and h = psi g(lambda), psi = -d loss / d output: backpropagation.
-
-    >>> import tutelage as tu
-    >>> tu.rules.Gradient()
-    Gradient()
-    """
+    """delta_k = psi . v_k g'(lambda_k) and h = psi g(lambda), psi = -d loss / d output: backpropagation."""
 
     jumps: ClassVar[bool] = False  # loss and activation decide
     uses_loss: ClassVar[bool] = True
 
+    def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
+        """What takes psi back to the units at this time: the readout."""
+        return readout
+
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        return self.result(*_sent_back(sample, parameters, context, parameters.readout))
+        feedback = self.feedback_at(parameters.readout, context.time)
+        return self.result(*_sent_back(sample, parameters, context, feedback, mask=sample.xi))
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
@@ -198,27 +177,16 @@ class FeedbackAlignment(Gradient):
     The readout learns as in backpropagation, h = psi g(lambda) (direct feedback alignment). feedback: f, one number for all
     units, or an array with the shape of the readout, (K,) or (outputs, K). strength: a factor of it, a number or a schedule.
     `trajectory.alignment` is the cosine between readout and feedback.
-
-    >>> import tutelage as tu
-    >>> tu.rules.FeedbackAlignment([1.0, 0.5])
-    FeedbackAlignment(feedback=[1.0, 0.5])
     """
 
-    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x), default=1.0)
+    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x, checks.require_finite), default=1.0)
     strength: Any = checks.number_field("strength", checks.require_nonnegative, schedule=True, default=1.0)
 
-    def __check_init__(self) -> None:
-        checks.require_finite("feedback", self.feedback)
-
-    def for_readout(self, readout: ArrayLike, time: ArrayLike) -> Readout:
-        """The feedback at this time, in the shape of the readout."""
+    def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
         return jnp.broadcast_to(_at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout))
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
-
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout, context.time)))
 
 
 class Dropout(Gradient):
@@ -226,10 +194,6 @@ class Dropout(Gradient):
 
     A kept unit's output is divided by keep, m_k = 1 / keep, else m_k = 0: output = sum_k v_k m_k g(lambda_k). `error` and
     `loss` of a trajectory are those of the network without mask. keep: a number in (0, 1], or a schedule of time.
-
-    >>> import tutelage as tu
-    >>> tu.rules.Dropout(keep=0.8)
-    Dropout(keep=0.8)
     """
 
     keep: Any = checks.number_field("keep", checks.require_positive, checks.require_probability, schedule=True, default=0.5)
@@ -241,9 +205,6 @@ class Dropout(Gradient):
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
         return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
-
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        return self.result(*_sent_back(sample, parameters, context, parameters.readout, sample.xi))
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         kept = Parameters(parameters.readout / self.keep_at(context.time), parameters.bias)
@@ -258,10 +219,6 @@ class Reuse(Gradient):
     sum of all delta, once. So do readout and biases with their sums: within one sample they would move by 1/N only, and the
     sums by 1/N of themselves. Weight decay acts, and spherical weights are rescaled, once per sample. Time counts samples.
     It needs batch=1 and no momentum.
-
-    >>> import tutelage as tu
-    >>> tu.rules.Reuse(times=3)
-    Reuse(times=3)
     """
 
     uses_norm: ClassVar[bool] = True
@@ -272,18 +229,14 @@ class Reuse(Gradient):
         return self.times > 1
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        v = parameters.readout
-
-        def use(carry: tuple[Array, Array, Array], at: None) -> tuple[tuple[Array, Array, Array], Array]:
-            fields, total, readout = carry
+        def use(fields: Array, at: None) -> tuple[Array, tuple[Array, Array, Array]]:
             seen = Sample(fields, sample.reference, sample.label)
-            delta, _, h, loss = _sent_back(seen, parameters, context, v)
-            moved = jnp.asarray(fields + context.lr * sample.norm2 * delta)
-            return (moved, total + delta, readout + h), loss
+            delta, _, h, loss = _sent_back(seen, parameters, context, parameters.readout)
+            return jnp.asarray(fields + context.lr * sample.norm2 * delta), (delta, h, loss)
 
-        begin = sample.student, jnp.zeros_like(sample.student), jnp.zeros_like(v)
-        (_, delta, readout), losses = jax.lax.scan(use, begin, length=self.times, unroll=self.times <= UNROLLED)
-        return self.result(delta, parameters, readout, losses[0])
+        _, each = jax.lax.scan(use, sample.student, length=self.times, unroll=self.times <= UNROLLED)
+        deltas, readouts, losses = each
+        return self.result(deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0])
 
 
 class NodePerturbation(Gradient):
@@ -294,10 +247,6 @@ class NodePerturbation(Gradient):
     smoothed over the noise: (A, B) are those of backpropagation at Q + scale^2 1. As scale -> 0 the mean is the gradient, and
     G becomes 2 G + tr(G) 1 (fourth moments of xi): the variance of the update grows with the number of units. `error` and
     `loss` of a trajectory are those without noise.
-
-    >>> import tutelage as tu
-    >>> tu.rules.NodePerturbation(scale=0.2)
-    NodePerturbation(scale=0.2)
     """
 
     moves_fields: ClassVar[bool] = True
@@ -325,10 +274,7 @@ UNROLLED = 8  # uses of a sample that are written out one after the other
 def _sent_back(
     sample: Sample, parameters: Parameters, context: Context, feedback: Readout, mask: ArrayLike | None = None
 ) -> tuple[Float[Array, " K"], Parameters, Readout, Float[Array, ""]]:
-    """delta, the parameters, h, and the loss of the network without mask.
-
-    feedback: what takes psi back to the units. mask: factors of the units' outputs.
-    """
+    """delta, the parameters, h, and the loss of the network without mask. mask: factors of the units' outputs."""
     v, activation = parameters.readout, context.student.activation
     whole, slope = jax.jvp(activation, (sample.student,), (jnp.ones_like(sample.student),))
     g, slope = (whole, slope) if mask is None else (mask * whole, mask * slope)
@@ -349,12 +295,7 @@ def is_proportional(activation: Any) -> bool:
 
 
 class Hebbian(Rule):
-    """delta = label: each sample adds its label times itself. The error falls as 1/sqrt(2 pi alpha).
-
-    >>> import tutelage as tu
-    >>> tu.rules.Hebbian()
-    Hebbian()
-    """
+    """delta = label: each sample adds its label times itself. The error falls as 1/sqrt(2 pi alpha)."""
 
     jumps: ClassVar[bool] = False
 
@@ -363,12 +304,7 @@ class Hebbian(Rule):
 
 
 class Perceptron(Rule):
-    """delta = label where label lambda < margin, else 0: learn from mistakes only (margin 0: Rosenblatt's rule).
-
-    >>> import tutelage as tu
-    >>> tu.rules.Perceptron()
-    Perceptron()
-    """
+    """delta = label where label lambda < margin, else 0: learn from mistakes only (margin 0: Rosenblatt's rule)."""
 
     margin: ArrayLike = checks.number_field("margin", default=0.0)
 
@@ -393,12 +329,7 @@ class SignRule(Rule):
 
 
 class AdaTron(SignRule):
-    """delta = -lambda where label lambda < 0, else 0: a mistake is corrected by as much as it is wrong.
-
-    >>> import tutelage as tu
-    >>> tu.rules.AdaTron()
-    AdaTron()
-    """
+    """delta = -lambda where label lambda < 0, else 0: a mistake is corrected by as much as it is wrong."""
 
     jumps: ClassVar[bool] = False
 
@@ -414,10 +345,6 @@ class Reinforce(SignRule):
         w += (eta / sqrt(N)) (1/T) sum_t delta_t x_t,    delta_t = sign(lambda_t) (reward if all T are right, else -penalty).
     Time counts episodes: alpha = episodes / N. decisions: T, samples per episode. With one decision, reward 0 and penalty 1
     the rule is `Perceptron()`; with reward and penalty 1 it is `Hebbian()`. For a single unit.
-
-    >>> import tutelage as tu
-    >>> tu.rules.Reinforce(decisions=5, reward=1.0, penalty=0.1)
-    Reinforce(decisions=5, penalty=0.1)
     """
 
     decisions: int = eqx.field(static=True, converter=lambda x: checks.as_count("decisions", x), default=3)

@@ -60,9 +60,8 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     first, end = checks.as_positive("first", first), checks.as_positive("end", end)
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
-    return np.concatenate(
-        [[0.0], np.geomspace(first, end, checks.as_count("count", count, least=3, most=checks.MOST_TIMES) - 1)]
-    )
+    count = checks.as_count("count", count, least=3, most=checks.MOST_TIMES)
+    return np.concatenate([[0.0], np.geomspace(first, end, count - 1)])
 
 
 def times_from_table(table: dict[str, Any]) -> np.ndarray:

@@ -12,7 +12,7 @@ import tutelage as tu
 from tests.rules.test_feedback_alignment import START, TIMES, assert_within_sampling, largest_z, matrices, numpy_sgd
 from tutelage.cli.app import main
 from tutelage.dynamics.order_parameters import averages_of
-from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
+from tutelage.moments.matrices import error_weights, joint_covariance, mean_update, update_covariance
 
 TEACHER = tu.Network(2, "erf")
 STEPS = tu.schedules.Piecewise([5.0], [0.5, 0.9])
@@ -57,7 +57,7 @@ def test_closed_form_is_the_average_over_all_masks(activation):
     @jax.jit
     def of_mask(m):
         p = mean_update(averages, C, None, m * v, v_teacher)
-        G = update_covariance(averages, C, None, m * v, v_teacher, jnp.asarray(noise))
+        G = update_covariance(averages, C, None, error_weights(m * v, v_teacher), m * v, jnp.asarray(noise))
         return jnp.concatenate([p.A, p.B], axis=1), G, m * p.readout, p.bias
 
     total = [0.0] * 4

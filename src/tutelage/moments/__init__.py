@@ -2,10 +2,8 @@
 
     mean        A, B with E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), what moves readout and bias, the loss
     covariance  G = E[delta delta^T]
-`moments_for` (matrices.py) chooses between two kinds of `Moments`. `ClosedMoments` (matrices.py) serves squared loss: five
-Gaussian averages of the activations, in closed form for erf, ReLU and polynomials (averages.py) or by quadrature
-(quadrature.py); I2, I3, I4, J2 are the textbook integrals. `NodeMoments` (node_moments.py) averages any rule over nodes.
-`TaskMoments` mixes the moments of several tasks, `MixtureMoments` those of classes.
+`moments_for` (matrices.py) chooses: `ClosedMoments` serves squared loss by five Gaussian averages of the activations, in
+closed form (averages.py) or by quadrature (quadrature.py). `NodeMoments` (node_moments.py) averages any rule over nodes.
 """
 
 from tutelage.moments.averages import Moments

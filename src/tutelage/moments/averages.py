@@ -2,13 +2,10 @@
 
 The fields z_a, a = 1..n, are the K student fields and then the M teacher fields, jointly Gaussian with covariance C and
 means m (the hidden biases; None where there are none). g_a is the activation of field a. Indices i, j run over students.
-
-To add a closed form: subclass `Averages` and add to `FAMILIES` for which pairs it holds. Tests compare each family with
-quadrature and with Monte Carlo.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -20,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.polynomial import Polynomial
 from numpy.polynomial.polynomial import polyder
 
 from tutelage._types import Array, ArrayLike
@@ -118,14 +116,10 @@ class Moments(eqx.Module):
         raise NotImplementedError
 
 
-def _coefficients() -> list[float]:
-    """(P(s) - 1) / s in powers of s: its Taylor series, whose terms are all positive, interpolated at Chebyshev points."""
-    taylor = np.polynomial.Polynomial([comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(1, 60)])
-    fit = np.polynomial.Chebyshev.interpolate(taylor, TERMS - 1, domain=(0, 0.25))
-    return fit.convert(kind=np.polynomial.Polynomial).coef.tolist()
-
-
-COEFFICIENTS = _coefficients()
+# (P(s) - 1) / s of `safe_arcsin` in powers of s: its Taylor series, whose terms are all positive, at Chebyshev points
+_TAYLOR = Polynomial([comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(1, 60)])
+_FIT = np.polynomial.Chebyshev.interpolate(_TAYLOR, TERMS - 1, domain=(0, 0.25))
+COEFFICIENTS: list[float] = _FIT.convert(kind=Polynomial).coef.tolist()
 
 
 @jax.custom_jvp
@@ -151,11 +145,8 @@ def safe_arcsin(x: ArrayLike) -> Array:
     return jnp.where(x < 0, -angle, angle)
 
 
-@safe_arcsin.defjvp
-def _slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """d arcsin x = dx / sqrt(1 - x^2), and nothing where |x| has reached one."""
-    (x,), (dx,) = primals, tangents
-    return safe_arcsin(x), safe_ratio(dx, safe_sqrt((1 - x) * (1 + x)))
+# d arcsin x = dx / sqrt(1 - x^2), and nothing where |x| has reached one
+safe_arcsin.defjvps(lambda dx, _, x: safe_ratio(dx, safe_sqrt((1 - x) * (1 + x))))
 
 
 def safe_sqrt(x: ArrayLike) -> Array:
@@ -229,12 +220,7 @@ class ErfAverages(Averages):
         return np.zeros((self.K, C.shape[-1]))  # g' is even and g odd: without biases nothing pulls on them
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
-        """Each pair of students i <= j and each pair of fields a <= b once; some pairs of fields at a time.
-
-        A row holds all pairs of students, so that its arcsines are computed several at once. On a CPU there are always two
-        turns: what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of
-        pairs. On a GPU each turn is a few launches more.
-        """
+        """Each pair of students i <= j and each pair of fields a <= b once; some pairs of fields at a time."""
         K, d = self.K, _d(C, self.softness)
         i, j, place = triangle(K)
         root = jax.lax.rsqrt(d)
@@ -257,10 +243,8 @@ class ErfAverages(Averages):
 
 
 def _d(C: Covariance, softness: tuple[float, ...]) -> Float[Any, " n"]:
-    if isinstance(C, np.ndarray):
-        return np.diagonal(C, axis1=-2, axis2=-1) + softness
-    own = np.eye(len(softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not
-    return jnp.sum(jnp.where(own, C, 0.0), axis=-1) + np.array(softness)
+    own, xp = np.eye(len(softness), dtype=bool), array_module(C)
+    return xp.sum(xp.where(own, C, 0.0), axis=-1) + np.array(softness)  # a mask joins the loops around it, unlike a gather
 
 
 def _root(C: Covariance, d: Float[Any, " n"], K: int) -> Float[Any, "K n"]:
@@ -277,6 +261,7 @@ def _angles(sines: Array | np.ndarray, softness: tuple[float, ...], a: ArrayLike
 
 def _in_turns(n: int, width: int) -> tuple[Index, Index, Float[np.ndarray, "turns pairs"]]:
     """The pairs a <= b of n fields and how often each counts, (turns, pairs): as many at a time as there is room for."""
+    # Always two turns on a CPU: XLA computes what a loop reads before it, and would else compute roots for each pair of pairs.
     a, b = np.triu_indices(n)
     few, on_cpu = a.size * width <= LARGE_TURN // 8, jax.default_backend() == "cpu"
     at_once = ON_GPU if not on_cpu else SMALL_TURN if few else LARGE_TURN
@@ -303,20 +288,16 @@ class ReluAverages(Averages):
     error_rounding: ClassVar[float] = 1e-14  # slopes have roots of what separates two fields, so roots of its rounding
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
-        same = jnp.eye(C.shape[0], dtype=bool)
         root, angle = _root_and_angle(C, C)
-        return jnp.where(same, C / 2, (root + (jnp.pi - angle) * C) / (2 * jnp.pi))
+        return (root + (jnp.pi - angle) * C) / (2 * jnp.pi)
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         _, angle = _root_and_angle(C[: self.K], C)
-        same = jnp.eye(self.K, C.shape[0], dtype=bool)
-        return jnp.where(same, 0.5, (jnp.pi - angle) / (2 * jnp.pi))
+        return (jnp.pi - angle) / (2 * jnp.pi)
 
     def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         root, _ = _root_and_angle(C[: self.K], C)
-        variance = jnp.diagonal(C)[: self.K, None]
-        same = jnp.eye(self.K, C.shape[0], dtype=bool)
-        return jnp.where(same, 0.0, safe_ratio(root, 2 * jnp.pi * variance))
+        return safe_ratio(root, 2 * jnp.pi * jnp.diagonal(C)[: self.K, None])
 
     def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         """E[th_i z_a+] = (s_a + C_ia / s_i) / (2 sqrt(2 pi))."""
@@ -434,27 +415,20 @@ class PolynomialAverages(Averages):
     With four vertices the sum over teachers and students inside Delta^2 is a matrix product, so memory stays at K^2 n.
     """
 
-    def _wick(self, C: Covariance, mean: Means, order: int) -> list[Array | None]:
-        """k! f_k of the derivative of given order for every field, (n,) per degree k; None where it vanishes."""
+    def _wick(self, C: Covariance, mean: Means, order: int) -> dict[int, Array]:
+        """k! f_k of the derivative of given order for every field, (n,), by those degrees k at which it does not vanish."""
         student, teacher = self.student.polynomial or (), self.teacher.polynomial or ()
-        variance = jnp.split(jnp.diagonal(C), [self.K])
-        means = (None, None) if mean is None else jnp.split(mean, [self.K])
-        out: list[Array | None] = []
-        for derivative in range(order, max(len(student), len(teacher))):
-            each = zip((student, teacher), variance, means, strict=True)
-            pieces = [_mean_of_polynomial(polyder(c, derivative), v, m) for c, v, m in each]
-            vanishes = all(piece is None for piece in pieces)
-            filled = [jnp.zeros_like(v) if p is None else p for p, v in zip(pieces, variance, strict=True)]
-            out.append(None if vanishes else jnp.concatenate(filled))
-        return out
+        powers = max(len(student), len(teacher))
+        padded = [np.pad(c, (0, powers - len(c))) for c in (student, teacher)]
+        coefficients = np.repeat(padded, [self.K, self.M], axis=0)  # (n, powers)
+        derivatives = {k: polyder(coefficients, order + k, axis=1) for k in range(powers - order)}
+        each = {k: _mean_of_polynomial(c, jnp.diagonal(C), mean) for k, c in derivatives.items()}
+        return {k: average for k, average in each.items() if average is not None}
 
-    def _pairs(self, C: Array, left: list[Array | None], right: list[Array | None], rows: int) -> Array:
+    def _pairs(self, C: Array, left: dict[int, Array], right: dict[int, Array], rows: int) -> Array:
         """sum_k k! f_k h_k C^k on the first `rows` rows."""
-        total = jnp.zeros((rows, C.shape[0]))
-        for k, (f, h) in enumerate(zip(left, right, strict=False)):
-            if f is not None and h is not None:
-                total = total + f[:rows, None] * h * C[:rows] ** k / factorial(k)
-        return total
+        each = [left[k][:rows, None] * right[k] * C[:rows] ** k / factorial(k) for k in left if k in right]
+        return sum(each, start=jnp.zeros((rows, C.shape[0])))
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         g = self._wick(C, mean, 0)
@@ -474,11 +448,9 @@ class PolynomialAverages(Averages):
         K = self.K
         slope, g = self._wick(C, mean, 1), self._wick(C, mean, 0)
         total = jnp.zeros((K, K))
-        for graph in _graphs(len(slope) - 1, len(g) - 1):
+        for graph in _graphs(slope, g):
             m12, m13, m23, m14, m24, m34 = graph
             f1, f2, f3, f4 = slope[m12 + m13 + m14], slope[m12 + m23 + m24], g[m13 + m23 + m34], g[m14 + m24 + m34]
-            if f1 is None or f2 is None or f3 is None or f4 is None:
-                continue
             towards3 = C[:K, None] ** m13 * C[None, :K] ** m23 * (w * f3)
             towards4 = C[:K, None] ** m14 * C[None, :K] ** m24 * (w * f4)
             joined = jnp.einsum("ija,ab,ijb->ij", towards3, C**m34, towards4)
@@ -487,27 +459,26 @@ class PolynomialAverages(Averages):
         return total
 
 
-def _graphs(slope_degree: int, degree: int) -> list[tuple[int, ...]]:
-    """Edge multiplicities (12, 13, 23, 14, 24, 34), up to exchange of vertices 3 and 4."""
-    edges = range(max(slope_degree, degree) + 1)
+def _graphs(slope_degrees: Container[int], degrees: Collection[int]) -> list[tuple[int, ...]]:
+    """Edge multiplicities (12, 13, 23, 14, 24, 34) with these degrees of vertices 1 and 2, and of 3 and 4, which may swap."""
     return [
         m
-        for m in product(edges, repeat=6)
-        if m[0] + m[1] + m[3] <= slope_degree
-        and m[0] + m[2] + m[4] <= slope_degree
-        and m[1] + m[2] + m[5] <= degree
-        and m[3] + m[4] + m[5] <= degree
+        for m in product(range(max(degrees, default=0) + 1), repeat=6)
+        if m[0] + m[1] + m[3] in slope_degrees
+        and m[0] + m[2] + m[4] in slope_degrees
+        and m[1] + m[2] + m[5] in degrees
+        and m[3] + m[4] + m[5] in degrees
         and m[1:3] <= m[3:5]
     ]
 
 
-def _mean_of_polynomial(coefficients: Iterable[float], variance: Array, mean: Array | None) -> Array | None:
-    """E[sum_p c_p (mean + s z)^p] over a standard normal z, or None where it is zero whatever the variance."""
+def _mean_of_polynomial(coefficients: Float[np.ndarray, "n powers"], variance: Array, mean: Means) -> Array | None:
+    """E[sum_p c_p (mean + s z)^p] over a standard normal z, (n,), or None where it is zero whatever the variance."""
     terms = [
         c * comb(p, 2 * j) * prod(range(1, 2 * j, 2)) * variance**j * (1.0 if mean is None else mean ** (p - 2 * j))
-        for p, c in enumerate(coefficients)
+        for p, c in enumerate(coefficients.T)
         for j in range(p // 2 + 1)
-        if c != 0 and (mean is not None or p == 2 * j)
+        if c.any() and (mean is not None or p == 2 * j)
     ]
     return sum(terms, start=jnp.zeros_like(variance)) if terms else None
 

@@ -39,26 +39,9 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.moments.averages import (
-    FAMILIES,
-    Averages,
-    Covariance,
-    Means,
-    MeanUpdate,
-    Moments,
-    Situation,
-    array_module,
-    triangle,
-)
+from tutelage.moments.averages import FAMILIES, Averages, Means, MeanUpdate, Moments, Situation, array_module, triangle
 from tutelage.moments.node_moments import NodeMoments, node_moments
-from tutelage.moments.quadrature import (
-    BrokenAverages,
-    Quadrature,
-    QuadratureAverages,
-    Sampled,
-    chosen_rule,
-    nearest_breaks,
-)
+from tutelage.moments.quadrature import BrokenAverages, Quadrature, QuadratureAverages, Sampled, chosen_rule, nearest_breaks
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.start import Blocks
@@ -66,13 +49,17 @@ from tutelage.rules import Context, Dropout, FeedbackAlignment
 
 NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral of the error is used
 PATH = np.polynomial.legendre.leggauss(5)
+FieldCovariance = Float[Any, "*time n n"]  # of NumPy or JAX; arrays of NumPy may have leading axes
+Readout = Float[Any, "*time K"]
+TeacherReadout = Float[Any, " M"]
+Cross = Float[Any, "*time K M"]
 
 
 def averages_for(
     student: Activation, teacher: Activation, K: int, M: int, biased: bool = False, quadrature: Quadrature | None = None
 ) -> Averages:
     """The averages of K students and M teachers: the first closed form that holds for the pair, else quadrature."""
-    _require_kind("quadrature", quadrature, Quadrature, "Quadrature(nodes=96)")
+    checks.as_kind("quadrature", quadrature, Quadrature | None, "a Quadrature, such as Quadrature(nodes=96)")
     for family, holds in FAMILIES.items():
         if holds(student, teacher, biased):
             return family(student, teacher, K, M)
@@ -88,8 +75,8 @@ def moments_for(
 
     others: problems that differ in numbers only and share these averages; labels vary if those of any one do.
     """
-    _require_kind("quadrature", quadrature, Quadrature, "Quadrature(nodes=96)")
-    _require_kind("moments", sampled, Sampled, "Sampled(points=2**14)")
+    checks.as_kind("quadrature", quadrature, Quadrature | None, "a Quadrature, such as Quadrature(nodes=96)")
+    checks.as_kind("moments", sampled, Sampled | None, "a Sampled, such as Sampled(points=2**14)")
     if isinstance(problem.teacher, Tasks):
         alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
         return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
@@ -104,19 +91,12 @@ def moments_for(
     return MixtureMoments(found) if mixture else found
 
 
-def _require_kind(name: str, value: object, kind: type, example: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise InputError(f"{name} is {checks.shown(value)}; it must be a {kind.__name__}, such as {example}.")
-
-
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
     """A field covariance: the overlaps of all levels, with weights p_l lam_l."""
     return array_module(weights, blocks).einsum("l,...lab->...ab", weights, blocks)
 
 
-def joint_covariance(
-    R: Float[Any, "*lead K M"], Q: Float[Any, "*lead K K"], T: Float[Any, "*lead M M"]
-) -> Float[Any, "*lead n n"]:
+def joint_covariance(R: Cross, Q: Float[Any, "*time K K"], T: Float[Any, "*time M M"]) -> FieldCovariance:
     """C = [[Q, R], [R^T, T]], exactly symmetric."""
     # Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
     # would grow exponentially and leave the fixed points of real vectors.
@@ -134,13 +114,13 @@ class ClosedMoments(Moments):
     def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         problem, rule, time = at.problem, at.problem.rule, at.context.time
         v, v_teacher = at.parameters.readout, jnp.asarray(problem.teacher.readout)
-        feedback = rule.for_readout(v, time) if isinstance(rule, FeedbackAlignment) else v
+        feedback = rule.feedback_at(v, time) if isinstance(rule, FeedbackAlignment) else v
         keep = rule.keep_at(time) if isinstance(rule, Dropout) else None
         update = mean_update(self.averages, at.C, at.mean, v, v_teacher, feedback, keep)
         if flow:
             return update, jnp.zeros_like(update.A)
-        noise = jnp.asarray(problem.noise)
-        return update, update_covariance(self.averages, at.C, at.mean, v, v_teacher, noise, feedback, keep)
+        w, noise = error_weights(v, v_teacher), jnp.asarray(problem.noise)
+        return update, update_covariance(self.averages, at.C, at.mean, w, feedback, noise, keep)
 
     def error_and_loss(self, at: Situation) -> tuple[Float[Array, ""], Float[Array, ""]]:
         v, v_teacher = at.parameters.readout, jnp.asarray(at.problem.teacher.readout)
@@ -211,19 +191,17 @@ class MixtureMoments(Moments):
     def _over_classes(self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]) -> Any:
         """A function of the situation in a class, over all classes."""
         # Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
-        problem, bias = at.problem, at.parameters.bias
+        problem = at.problem
 
         def one(label: Array, C: Array, mean: Array) -> Any:
             return function(replace(at, problem=problem.in_class(label), C=C, mean=mean))
 
         targets = jnp.zeros(problem.inputs.classes) if problem.targets is None else jnp.asarray(problem.targets)
-        over = targets, *class_fields(problem, blocks, bias)
+        over = targets, *class_fields(problem, blocks, at.parameters.bias)
         return jax.lax.map(lambda each: one(*each), over) if isinstance(self.one, NodeMoments) else jax.vmap(one)(*over)
 
 
-def class_fields(
-    problem: Problem, blocks: Blocks, bias: Array | None
-) -> tuple[Float[Array, "classes n n"], Float[Array, "classes n"]]:
+def class_fields(problem: Problem, blocks: Blocks, bias: Array | None) -> tuple[FieldCovariance, Float[Array, "classes n"]]:
     """Covariance and mean of the fields in each class: students, then teacher units; or a unit whose field is always 1."""
     (r, q, t), mixture, M = blocks, problem.inputs, problem.label_fields
     p, lam, S = (jnp.asarray(x) for x in (mixture.fractions, mixture.spectra, mixture.coefficients))
@@ -246,7 +224,7 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     return (getattr(moments, "one", moments),)
 
 
-def error_weights(v: Float[Any, "*lead K"], v_teacher: Float[Any, " M"]) -> Float[Any, "*lead n"]:
+def error_weights(v: Readout, v_teacher: TeacherReadout) -> Float[Any, "*time n"]:
     """w with Delta0 = sum_a w_a g_a."""
     xp = array_module(v, v_teacher)
     return xp.concatenate([-v, xp.broadcast_to(v_teacher, (*v.shape[:-1], v_teacher.size))], axis=-1)
@@ -259,17 +237,9 @@ def shared_parity(problem: Problem) -> int | None:
 
 
 def population_error(
-    averages: Averages,
-    C: Float[Any, "*time n n"],
-    mean: Means,
-    v: Float[Any, "*time K"],
-    v_teacher: Float[Any, " M"],
-    parity: int | None,
+    averages: Averages, C: FieldCovariance, mean: Means, v: Readout, v_teacher: TeacherReadout, parity: int | None
 ) -> Float[Any, "*time"]:
-    """e_g. `parity`: that of the activation which student and teacher share, None if they do not.
-
-    NumPy arrays may have leading axes, with the same teacher at all times.
-    """
+    """e_g. `parity`: that of the activation which student and teacher share, None if they do not."""
     w, xp = error_weights(v, v_teacher), array_module(C, v, v_teacher)
     # of the class: to bind a method of an equinox module takes longer than this call in NumPy
     outputs = type(averages).outputs(averages, C, mean)
@@ -285,7 +255,7 @@ def population_error(
     return errors
 
 
-def _nearest_copy(C: Float[Any, "*time n n"], parity: int, K: int) -> Float[Any, "*time K M"]:
+def _nearest_copy(C: FieldCovariance, parity: int, K: int) -> Cross:
     """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
     xp, R = array_module(C), C[..., :K, K:]
     lengths = xp.sqrt(xp.maximum(xp.diagonal(C, axis1=-2, axis2=-1)[..., None, K:], 1e-300))  # a teacher may be silent
@@ -293,7 +263,7 @@ def _nearest_copy(C: Float[Any, "*time n n"], parity: int, K: int) -> Float[Any,
     return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
 
 
-def _from_copy(C: Float[Any, "*time n n"], copy: Float[Any, "*time K M"]) -> Float[Any, "*time n n"]:
+def _from_copy(C: FieldCovariance, copy: Cross) -> FieldCovariance:
     """How far the covariance is from that of the copies; zero among the teachers."""
     K, xp = copy.shape[-2], array_module(C, copy)
     T = C[..., K:, K:]
@@ -302,12 +272,7 @@ def _from_copy(C: Float[Any, "*time n n"], copy: Float[Any, "*time K M"]) -> Flo
 
 
 def _along_path(
-    averages: Averages,
-    C: Float[Any, "*time n n"],
-    v: Float[Any, "*time K"],
-    v_teacher: Float[Any, " M"],
-    copy: Float[Any, "*time K M"],
-    parity: int,
+    averages: Averages, C: FieldCovariance, v: Readout, v_teacher: TeacherReadout, copy: Cross, parity: int
 ) -> Float[Any, "*time"]:
     """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
     K, w, away, xp = v.shape[-1], error_weights(v, v_teacher), _from_copy(C, copy), array_module(C, v, v_teacher)
@@ -328,11 +293,11 @@ def _along_path(
 
 def mean_update(
     averages: Averages,
-    C: Covariance,
+    C: FieldCovariance,
     mean: Means,
-    v: Float[Array, " K"],
-    v_teacher: Float[Array, " M"],
-    feedback: Float[Array, " K"] | None = None,
+    v: Readout,
+    v_teacher: TeacherReadout,
+    feedback: Readout | None = None,
     keep: Float[Array, ""] | None = None,
 ) -> MeanUpdate:
     """The order-eta part of the dynamics of squared loss. feedback: the prefactor of delta (default: v). keep: of dropout."""
@@ -345,7 +310,7 @@ def mean_update(
 
 
 def vector_update(
-    averages: Averages, C: Covariance, mean: Means, w: Float[Any, "*K n"], f: Float[Any, " K"]
+    averages: Averages, C: FieldCovariance, mean: Means, w: Float[Any, "*K n"], f: Readout
 ) -> Float[Any, "K n"]:
     """A beside B. w: weights of the error, one row for all students or one for each. f: the prefactor of delta."""
     # of the class: to bind a method of an equinox module takes longer than these calls in NumPy
@@ -355,17 +320,10 @@ def vector_update(
 
 
 def update_covariance(
-    averages: Averages,
-    C: Covariance,
-    mean: Means,
-    v: Float[Array, " K"],
-    v_teacher: Float[Array, " M"],
-    sigma: Float[Array, ""],
-    feedback: Float[Array, " K"] | None = None,
-    keep: Float[Array, ""] | None = None,
+    averages: Averages, C: FieldCovariance, mean: Means, w: Array, f: Readout, sigma: Array, keep: Array | None = None
 ) -> Float[Array, "K K"]:
-    """G: the order-eta^2 part of the dynamics of squared loss, with the same options."""
-    K, w, f = v.shape[0], error_weights(v, v_teacher), v if feedback is None else feedback
+    """G: the order-eta^2 part of the dynamics of squared loss; w, f and keep as before, sigma is the label noise."""
+    K = f.shape[0]
     noise = sigma**2 * averages.slopes(C, mean)[:, :K]
     if keep is None:
         return f[:, None] * f * (averages.slopes_squared_error(C, mean, w) + noise)
@@ -374,7 +332,7 @@ def update_covariance(
 
 
 def _squared_error_of_kept(
-    averages: Averages, C: Covariance, mean: Means, w: Float[Array, " n"], K: int, keep: Float[Array, ""]
+    averages: Averages, C: FieldCovariance, mean: Means, w: Float[Array, " n"], K: int, keep: Float[Array, ""]
 ) -> Float[Array, "K K"]:
     """E[g'_i g'_j Delta0^2] over the masks that keep i and j."""
     # In Delta0 these two units then have the weight w / keep. Each other unit a has w_a on average and adds its variance,
@@ -428,14 +386,11 @@ def _integral(
 
 @eqx.filter_jit
 def _formulas(name: str, family: Averages, C: Float[Array, "count n n"]) -> Float[Array, " count"]:
-    def one(c: Array) -> Array:
-        if name == "I2":
-            return family.outputs(c, None)[0, 1]
-        if name == "J2":
-            return family.slopes(c, None)[0, 1]
-        if name == "I3":
-            return c[0, 1] * family.curvatures(c, None)[0, 2] + c[1, 2] * family.slopes(c, None)[0, 2]
-        both, apart = (family.slopes_squared_error(c, None, jnp.array([0.0, 0.0, 1.0, sign])) for sign in (1.0, -1.0))
-        return (both - apart)[0, 1] / 4
-
-    return jax.vmap(one)(C)
+    squared = lambda c, sign: family.slopes_squared_error(c, None, jnp.array([0.0, 0.0, 1.0, sign]))[0, 1]  # noqa: E731
+    formulas = {
+        "I2": lambda c: family.outputs(c, None)[0, 1],
+        "J2": lambda c: family.slopes(c, None)[0, 1],
+        "I3": lambda c: c[0, 1] * family.curvatures(c, None)[0, 2] + c[1, 2] * family.slopes(c, None)[0, 2],
+        "I4": lambda c: (squared(c, 1.0) - squared(c, -1.0)) / 4,
+    }
+    return jax.vmap(formulas[name])(C)

@@ -36,17 +36,8 @@ from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import is_affine_in_label, missing_traits
-from tutelage.rules import (
-    Context,
-    Label,
-    Parameters,
-    PerUnit,
-    Reinforce,
-    Rule,
-    Sample,
-    Update,
-    is_proportional,
-)
+from tutelage.randomness import even_nodes
+from tutelage.rules import Context, Label, Parameters, PerUnit, Reinforce, Rule, Sample, Update, is_proportional
 
 ENDS = (-REACH, REACH)
 ONE_NODE = np.zeros(1), np.ones(1)
@@ -59,14 +50,6 @@ GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, 
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
-
-
-@lru_cache
-def trapezoid(count: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-    """Even nodes: exponentially accurate for smooth functions; the tails are below 1e-11."""
-    x = np.linspace(-REACH, REACH, count)
-    weights = np.exp(-(x**2) / 2)
-    return x, weights / weights.sum()
 
 
 def divided(L: Float[Array, "n n"], right: Float[Array, "n P"], trans: int = 0) -> Float[Array, "n P"]:
@@ -239,11 +222,7 @@ def sign_changes(activation: Activation) -> tuple[float, ...]:
     return tuple(x for x in places if abs(x) < NEAR)
 
 
-INVERSES = {
-    NAMED["linear"]: lambda y: y,
-    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
-    NAMED["tanh"]: jnp.arctanh,
-}
+INVERSES = {NAMED["linear"]: lambda y: y, NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y), NAMED["tanh"]: jnp.arctanh}
 
 
 def has_boundary(student: Network) -> bool:
@@ -307,12 +286,9 @@ class NodeMoments(Moments):
         return MeanUpdate(A, B, sums.readout, of_mean.delta), jnp.zeros_like(sums.pairs) if flow else sums.pairs
 
     def error_and_loss(self, at: Situation) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        return self.error(at), self.loss(at)
-
-    def loss(self, at: Situation) -> Float[Array, ""]:
-        """The population training loss; NaN for rules of episodes, which follow none."""
+        """The error and the loss, which is NaN for rules of episodes, because they follow none."""
         episodes = at.problem.rule.samples > 1
-        return jnp.full((), jnp.nan) if episodes else self._sums(self._of(at.problem.rule, at)).loss
+        return self.error(at), jnp.full((), jnp.nan) if episodes else self._sums(self._of(at.problem.rule, at)).loss
 
     def error(self, at: Situation) -> Float[Array, ""]:
         """The metric of the labels (`ErrorMetric`)."""
@@ -363,16 +339,16 @@ class NodeMoments(Moments):
         teacher, n, rho = at.problem.teacher, at.L.shape[0], jnp.ones(at.problem.teacher.hidden)
         some_label = at.problem.labels.truth(teacher.output(rho), rho)
         split = n == 2 and bool(at.rule.breaks(some_label, at.parameters, at.context))
-        first = even = trapezoid(2 * self.grid)
+        first = even = even_nodes(2 * self.grid, REACH)
         if self.still:
             first = ONE_NODE
         elif teacher.hidden == 1:
             first = self._teacher_axis(at, split)
-            even = even if n == 2 else trapezoid(5 * self.grid // 3)
+            even = even if n == 2 else even_nodes(5 * self.grid // 3, REACH)
         if split:
             return self._split_grid(at, *first)
         if without_last:
-            even = trapezoid(5 * self.grid)
+            even = even_nodes(5 * self.grid, REACH)
         nodes, weights = zip(first, *[even] * (n - 1 - without_last), strict=True)
         e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
         return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)

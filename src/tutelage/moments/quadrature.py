@@ -23,8 +23,8 @@ so nothing is differentiated through a square root: derivatives of any order hol
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -37,8 +37,9 @@ from tutelage import checks
 from tutelage._jump_search import Function, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
-from tutelage.moments.averages import ROOM, Averages, Covariance, Means, in_turn, safe_ratio, safe_sqrt
+from tutelage.moments.averages import ROOM, Averages, Covariance, Means, array_module, in_turn, safe_ratio, safe_sqrt
 from tutelage.problem.activation import Activation
+from tutelage.randomness import even_nodes
 
 REACH = 7.0  # standard deviations that a rule covers
 TAIL = 9.0  # those that `hermite_transform` covers: high degrees reach farther out
@@ -55,6 +56,7 @@ NUDGE = 1e-6  # relative variance added to every field where the four-field aver
 WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
 ENOUGH = (1e-8, 1e-3)  # what a chosen rule aims at: (pairs, G)
 TRUTH, EDGE = 3000, 9.0  # nodes and reach of the rule that stands for the truth
+LEGENDRE = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-1, 1)
 Functions = tuple[Function, Function]  # each field's own function: (of the students, of the teachers)
 
 
@@ -63,10 +65,6 @@ class Quadrature(eqx.Module):
 
     nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
     points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 28).
-
-    >>> import tutelage as tu
-    >>> tu.Quadrature(nodes=32, points=4096)
-    Quadrature(nodes=32, points=4096)
     """
 
     nodes: int = eqx.field(static=True, default=64)
@@ -101,10 +99,6 @@ class Sampled(eqx.Module):
 
     The same points serve at every time, so a solve is repeatable; `trajectory.sampling_error` estimates what they miss.
     points: a power of two from 2^9 up. seed: which set.
-
-    >>> import tutelage as tu
-    >>> tu.Sampled(points=2**12)
-    Sampled(points=4096)
     """
 
     points: int = eqx.field(static=True, default=2**14)
@@ -119,22 +113,14 @@ class Sampled(eqx.Module):
             raise InputError(f"points is {count}; it must be at most {2**22}. Memory grows with it.")
 
 
-legendre = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-1, 1)
-
-
 def panels(
-    breaks: Float[Array | np.ndarray, "... count"],
-    nodes: int,
-    fixed: Sequence[float] = (-REACH, 0.0, REACH),
-    xp: ModuleType = jnp,
-) -> tuple[Float[Array, "... nodes"], Float[Array, "... nodes"]]:
-    """Nodes and weights: Gauss-Legendre between the breaks and the fixed ends, whose first and last bound them.
-
-    xp: numpy, or jax.numpy for breaks that JAX traces.
-    """
+    breaks: Float[Any, "... count"], nodes: int, fixed: Sequence[float] = (-REACH, 0.0, REACH)
+) -> tuple[Float[Any, "... nodes"], Float[Any, "... nodes"]]:
+    """Nodes and weights: Gauss-Legendre between the breaks and the fixed ends, whose first and last bound them."""
+    xp = array_module(breaks)
     ends = xp.broadcast_to(np.asarray(fixed), (*breaks.shape[:-1], len(fixed)))
     ends = xp.sort(xp.concatenate([ends, xp.clip(breaks, fixed[0], fixed[-1])], axis=-1), axis=-1)
-    x, weights = legendre(nodes)
+    x, weights = LEGENDRE(nodes)
     length = xp.diff(ends)[..., None]
     z = (ends[..., :-1, None] + length * (x + 1) / 2).reshape(*breaks.shape[:-1], -1)
     return z, (length * weights).reshape(z.shape) * xp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
@@ -149,12 +135,12 @@ def hermite_rule(nodes: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndar
 
 @lru_cache
 def hermite_transform(nodes: int) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, "z degrees"]]:
-    """Even nodes as dense as those of `trapezoid(nodes)`, and weights times the Hermite polynomials that they resolve."""
+    """Even nodes, `nodes` of them within `REACH`, and weights times the Hermite polynomials that they resolve."""
     # h_k oscillates with the frequency sqrt(k): nodes at a distance d resolve it up to sqrt(k) = pi / d.
     step = 2 * REACH / (nodes - 1)
-    z = step * np.arange(-np.ceil(TAIL / step), np.ceil(TAIL / step) + 1)
-    weights = np.exp(-(z**2) / 2)
-    return z, hermites(z, int((np.pi / step) ** 2)) * (weights / weights.sum())[:, None]
+    half = int(np.ceil(TAIL / step))
+    z, weights = even_nodes(2 * half + 1, half * step)
+    return z, hermites(z, int((np.pi / step) ** 2)) * weights[:, None]
 
 
 def hermites(z: Float[np.ndarray, " z"], count: int) -> Float[np.ndarray, "z degrees"]:
@@ -342,16 +328,13 @@ class QuadratureAverages(Averages):
     def by_held_fields(self, even: bool, C: Array, mean: Array, w: Array) -> Array:
         """`slopes_squared_error` of functions without kinks: every pair of students held in turn (or the only student)."""
         K, n, C, w = self.K, self.K + self.M, jnp.asarray(C), jnp.asarray(w)
-        held = np.stack(np.triu_indices(K, 1), axis=1) if K > 1 else np.zeros((1, 1), int)
+        held = np.array(list(combinations(range(K), min(K, 2))))
         others = np.array([np.delete(np.arange(n), students) for students in held])
         one = lambda held, others: self._held(even, C, mean, w, held, others)  # noqa: E731
         found = in_turn(one, held, others, size=self.rule.held**2 * self.rule.given * others.shape[1])
-        if K == 1:
-            return found[0]
-        i, j = held.T
-        total = jnp.zeros((K, K)).at[i, j].set(found[:, 0, 1])
-        own = jnp.zeros(K).at[i].add(found[:, 0, 0]).at[j].add(found[:, 1, 1]) / (K - 1)  # each pair gives them again
-        return total + total.T + jnp.diag(own)
+        total = jnp.zeros((K, K)).at[held[:, :, None], held[:, None]].add(found)
+        total = total / np.where(np.eye(K), max(K - 1, 1), 1)  # each pair of students gives their diagonal again
+        return (total + total.T) / 2
 
     def _held(self, even: bool, C: Array, mean: Array, w: Array, held: Array, others: Array) -> Array:
         """E[g'_i g'_j Delta^2] among the students held: the other fields averaged given them, these at last."""
@@ -529,10 +512,9 @@ def shortfall(
     """
     pairs_sampled, spread_sampled = _sampled(student, teacher)
     own, other = _errors(student, rule, s_student), _errors(teacher, rule, s_teacher)
-    if pairs_sampled:
-        return max(own.sampled_outputs, other.sampled_outputs), own.sampled_spread
-    spread = own.sampled_spread if spread_sampled else max(own.spread, own.hermite, other.hermite)
-    return max(own.pairs, other.outputs), spread
+    of_student, of_teacher = ("sampled outputs",) * 2 if pairs_sampled else ("pairs", "outputs")
+    spread = own["sampled spread"] if spread_sampled else max(own["held"], own["hermite"], other["hermite"])
+    return max(own[of_student], other[of_teacher]), spread
 
 
 def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
@@ -541,24 +523,12 @@ def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
     return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
 
 
-class Errors(NamedTuple):
-    """Relative errors of the averages of one function on one normal."""
-
-    outputs: float  # E[g^2]
-    pairs: float  # the worst of E[g^2], E[g'^2] and, of a smooth function, E[g'' g]
-    spread: float  # the worst of E[g'^2] and E[(g' g)^2] on a held axis
-    hermite: float  # what is wrong with, and missing from, sum_k f_k^2 = E[g^2]
-    sampled_outputs: float  # E[g^2] over random points: the standard error
-    sampled_spread: float  # E[(g' g)^2] over random points
-
-
 @lru_cache(maxsize=512)
-def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
-    """The errors of a rule at standard deviation s of the field."""
+def _errors(activation: Activation, rule: Quadrature, s: float) -> dict[str, float]:
+    """Relative errors of a rule for averages of one function on one normal, at standard deviation s of the field."""
     kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-    z, weights = map(np.asarray, panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE), np))
-    pairs_rule = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
-    plain, plain_weights = map(np.asarray, pairs_rule)
+    z, weights = panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE))
+    plain, plain_weights = panels(kinks, rule.nodes // 2) if kinks.size else hermite_transform(rule.nodes)
     held, held_weights = disc(rule.held, rule.reach, 1)
     given, inner = hermite_rule(rule.given)
     grids = [z, plain, held[:, 0], given]
@@ -585,14 +555,14 @@ def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
         mean = weights @ f
         return _share(np.sqrt(max(weights @ f**2 - mean**2, 0.0) / (4 * rule.points)), mean)
 
-    return Errors(
-        outputs=_share(gaps[0], means[0]),
-        pairs=max(_share(gap, max(abs(mean), size)) for gap, mean in zip(gaps, means, strict=True)),
-        spread=max(_share(a - b, b) for a, b in zip(held_squares, squares, strict=True)),
-        hermite=_share(wrong, means[0]),
-        sampled_outputs=of_sampling(g**2),
-        sampled_spread=of_sampling((g * slope) ** 2),
-    )
+    return {
+        "outputs": _share(gaps[0], means[0]),
+        "pairs": max(_share(gap, max(abs(mean), size)) for gap, mean in zip(gaps, means, strict=True)),
+        "held": max(_share(a - b, b) for a, b in zip(held_squares, squares, strict=True)),  # E[g'^2], E[(g' g)^2]
+        "hermite": _share(wrong, means[0]),  # what is wrong with, and missing from, sum_k f_k^2 = E[g^2]
+        "sampled outputs": of_sampling(g**2),  # standard errors over random points
+        "sampled spread": of_sampling((g * slope) ** 2),
+    }
 
 
 def _share(part: ArrayLike, whole: ArrayLike) -> float:
