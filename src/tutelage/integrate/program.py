@@ -11,7 +11,6 @@ one says nothing about an error of 1e-9.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import equinox as eqx
@@ -194,15 +193,7 @@ def integrate(
         from tutelage.integrate.diffrax_solvers import ProgressBar
 
         meter = ProgressBar()
-    integrator: Callable[..., dormand_prince.Integrated]
-    if options.solver == "explicit" and options.gradient == "forward":
-        integrator = partial(dormand_prince.integrate, axis=options.axis)
-    else:
-        from tutelage.integrate import diffrax_solvers
-
-        solver, reverse = diffrax_solvers.solver_for(options.solver, system, FINE), options.gradient == "reverse"
-        integrator = partial(diffrax_solvers.integrate, solver=solver, reverse=reverse)
-    done = integrator(
+    ode = dormand_prince.ODE(
         rates,
         jax.lax.optimization_barrier(pack((state, error * FINE))),  # no constant, as above
         times,
@@ -215,6 +206,13 @@ def integrate(
         stops=system.switches(times[-1]),
         meter=meter,
     )
+    if options.solver == "explicit" and options.gradient == "forward":
+        done = dormand_prince.integrate(ode, options.axis)
+    else:
+        from tutelage.integrate import diffrax_solvers
+
+        solver = diffrax_solvers.solver_for(options.solver, system, FINE)
+        done = diffrax_solvers.integrate(ode, solver, options.gradient == "reverse")
     if guided and not _each_time_costs(moments):
         errors, losses = jax.vmap(system.error_and_loss)(done.records, times)
     else:
