@@ -202,7 +202,7 @@ def test_the_same_curve_as_by_diffrax(name):
             as_arrays(problem),
             moments,
             initial_overlaps(problem, start),
-            padded(times),
+            padded(times, moments),
             tolerances(),
             Options(False, "explicit", True, gradient),
         )

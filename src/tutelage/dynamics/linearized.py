@@ -215,8 +215,8 @@ class LocalDynamics:
     ) -> tuple[tuple[Float[np.ndarray, "K samples"], Float[np.ndarray, "*outputs K samples"]], tuple[float, ...]]:
         """What samples do to the student, in NumPy, and the rates; for committees nothing is compiled."""
         if self.committee is None or self._unseen:
-            updates, rates = _updates_and_rates(self.system, t, state, fields.T, draws.T)
-            deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in updates)
+            found, rates = compiled_updates(self.system, t, state, fields.T, draws.T)
+            deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in found)
             return (deltas, readouts), tuple(map(float, rates))
         from scipy.special import erf  # takes long to import
 
@@ -230,29 +230,25 @@ class LocalDynamics:
 
 def updates(
     system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
-) -> Updates:
-    """What samples with these fields (without biases) do to the student."""
+) -> tuple[Updates, tuple[Array, ...]]:
+    """What samples with these fields (without biases) do to the student, and the rates."""
     problem, mean, K = system.problem, field_means(system.problem, state.bias), system.problem.student.hidden
     fields = fields if mean is None else fields + mean
     context, parameters = system.context(t, *system.covariances(state)), Parameters(state.readout, state.bias)
     update = learn(problem, fields[:, :K], fields[:, K:], draws, parameters, context)
-    return update.delta, update.parameters.readout
+    return (update.delta, update.parameters.readout), system.rates(t)
 
 
-@eqx.filter_jit
-def _updates_and_rates(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
-) -> tuple[Updates, tuple[Array, ...]]:
-    return updates(system, t, state, fields, draws), system.rates(t)
+compiled_updates = eqx.filter_jit(updates)
 
 
 def shares(
     system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
 ) -> Float[Array, "samples size"]:
     """Shares of samples in a step, in flat coordinates."""
-    deltas, readouts = updates(system, t, state, parts.sum(axis=1), draws)
+    (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
     moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
-    return _flat_shares(system, system.rates(t), state, moved, pairs, readouts, deltas)
+    return _flat_shares(system, rates, state, moved, pairs, readouts, deltas)
 
 
 def _shares_of_kinds(

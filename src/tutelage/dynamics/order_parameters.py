@@ -32,14 +32,13 @@ from tutelage.moments.matrices import (
     averages_for,
     joint_covariance,
     mean_update,
-    mixed,
     single_moments,
     summed_levels,
 )
 from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
-from tutelage.problem.traits import CLASSIC, TASKS, require_traits
+from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, TASKS, missing_traits, require_traits
 from tutelage.rules import Context, Parameters
 
 SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
@@ -174,24 +173,18 @@ class OrderParameters(ClosedSystem):
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         if not self.closed:
             return self.drift(t, state), jnp.zeros(())
+        p, G = self.matrices(state, t)
+        d = self._drift(t, state, p, G)
+        if self.problem.classic:  # the rule is the gradient of e_g
+            return d, self.error_slope(p, d)
         at = self.situation(*self.covariances(state), state.readout, state.bias, t)
         if not isinstance(self.moments, TaskMoments):
-            p, G = self.moments.matrices(at, self.gradient_flow)
-            d = self._drift(t, state, p, G)
-            return d, self._error_rate(self.moments, at, p, d)
-        each = self.moments.of_tasks(at, self.gradient_flow)
-        d = self._drift(t, state, *mixed(at.problem, each, at.context))
-        rates = []
-        for s, (moments, (p, _)) in enumerate(zip(self.moments.each, each, strict=True)):
-            tasks = self.problem.teacher  # a task sees the overlaps with its teacher, and its head
-            own = Overlaps(d.r[..., tasks.units(s)], d.q, tasks.head(d.readout, s), d.bias)
-            rates.append(self._error_rate(moments, at.of_task(s), p, own))
+            return d, self.error_slope(self.moments.error_derivatives(at), d)
+        tasks, rates = self.problem.teacher, []
+        for s, moments in enumerate(self.moments.each):  # a task sees the overlaps with its teacher, and its head
+            own = d._replace(r=d.r[..., tasks.units(s)], readout=tasks.head(d.readout, s))
+            rates.append(self.error_slope(moments.error_derivatives(at.of_task(s)), own))
         return d, jnp.stack(rates)
-
-    def _error_rate(self, moments: Moments, at: Situation, p: MeanUpdate, d: Overlaps) -> Float[Array, ""]:
-        """d e_g / d alpha along the drift d; p holds the slope of e_g only if the rule is its gradient."""
-        assert isinstance(moments, ClosedMoments)
-        return self.error_slope(p if at.problem.classic else moments.error_derivatives(at), d)
 
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
@@ -229,10 +222,10 @@ class OrderParameters(ClosedSystem):
                 velocity = velocity._replace(teacher=velocity.teacher - omega * state.velocity.teacher)
         return Overlaps(dr, dq, readout, bias, velocity)
 
-    def _mask(self) -> Float[Array, "L K 1"] | None:
-        """Which student vectors learn on which level; None if everything does."""
+    def _mask(self) -> Float[Array, "L K 1"]:
+        """Which student vectors learn on which level."""
         mask = self.problem.trainable_mask()
-        return None if mask is None else jnp.asarray(mask)[:, :, None]
+        return jnp.ones((1, 1, 1)) if mask is None else jnp.asarray(mask)[:, :, None]
 
     def _forces(
         self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, eta: Array
@@ -245,9 +238,7 @@ class OrderParameters(ClosedSystem):
         dr = eta * (lam * force[..., K:] - kappa * r)
         fq = eta * (lam * force[..., :K] - kappa * q)
         noise = (eta**2 / self.problem.samples_per_step) * lam * G
-        if mask is not None:
-            dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
-        return dr, fq, noise
+        return mask * dr, mask * fq, mask * noise * _T(mask)
 
     def onto_sphere(
         self, state: Overlaps, dr: Float[Any, "*lead L K M"], dq: Float[Any, "*lead L K K"]
@@ -268,8 +259,7 @@ class OrderParameters(ClosedSystem):
         gamma, kappa = jnp.asarray(momentum.gamma), rate_at(sgd.weight_decay, t)
         k = gamma * rate_at(sgd.lr, t) if momentum.k is None else rate_at(momentum.k, t)
         on_teacher, on_student, noise = self._forces(t, state, p, G, k)
-        on_own = k * (self._lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
-        on_own = on_own if mask is None else mask * on_own
+        on_own = mask * k * (self._lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
         return (
             velocity.teacher,
             velocity.student + _T(velocity.student),
@@ -327,14 +317,10 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[An
 
 def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]:
     """Squared loss with one teacher, erf (or sign as teacher), plain SGD, known numbers: what committee_kernel.py computes?"""
-    if not isinstance(problem, Problem) or not problem.classic:
+    if not isinstance(problem, Problem) or missing_traits(problem, (*CLASSIC, *CONSTANT_RATES, "all levels")):
         return False
-    if not isinstance(moments, ClosedMoments) or not isinstance(moments.averages, ErfAverages):
-        return False
-    sgd = problem.sgd
-    if sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum) or problem.schedules():
-        return False
-    return not checks.is_traced(problem) and jnp.result_type(float) == np.float64
+    erf = isinstance(moments, ClosedMoments) and isinstance(moments.averages, ErfAverages)
+    return erf and not checks.is_traced(problem) and jnp.result_type(float) == np.float64
 
 
 def as_arrays(tree: PyTree) -> PyTree:

@@ -21,7 +21,6 @@ Frozen levels have rate zero. Masks that differ between the students of a level,
 do not have this form (`program.unsuited`).
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -40,7 +39,7 @@ from tutelage.errors import InputError, Status
 from tutelage.integrate.dormand_prince import ODE, Integrated, table
 from tutelage.integrate.program import unsuited
 from tutelage.moments.averages import MeanUpdate, triangle
-from tutelage.progress import SILENT_SECONDS, progress_bar
+from tutelage.progress import progress_bar
 
 Terms: TypeAlias = diffrax.AbstractTerm
 Matrices: TypeAlias = tuple[MeanUpdate, Array]
@@ -115,9 +114,7 @@ class ProgressBar(diffrax.TqdmProgressMeter):
 
     @staticmethod
     def _step_bar(bar: Any, progress: Any) -> None:
-        bar.n = round(100 * float(progress), 2)
-        if time.time() - bar.start_t > SILENT_SECONDS:
-            bar.refresh()
+        bar.update(round(100 * float(progress), 2) - bar.n)
 
     @staticmethod
     def _close_bar(bar: Any) -> None:
@@ -126,15 +123,9 @@ class ProgressBar(diffrax.TqdmProgressMeter):
 
 def integrate(ode: ODE, solver: diffrax.AbstractSolver, reverse: bool) -> Integrated:
     """As `dormand_prince.integrate`; for the stiff solver y is a pair of state and error."""
-    controller = diffrax.PIDController(
-        rtol=ode.rtol,
-        atol=ode.atol,
-        pcoeff=0.2,
-        icoeff=0.5,
-        dtmin=ode.shortest,
-        force_dtmin=False,
-        norm=guided_norm if isinstance(ode.y0, tuple) else optimistix.rms_norm,
-    )
+    norm = guided_norm if isinstance(ode.y0, tuple) else optimistix.rms_norm
+    control = {"pcoeff": 0.2, "icoeff": 0.5, "dtmin": ode.shortest, "force_dtmin": False}
+    controller = diffrax.PIDController(ode.rtol, ode.atol, norm=norm, **control)
     if ode.stops is not None:
         controller = diffrax.ClipStepSizeController(controller, jump_ts=ode.stops)
     recorded = diffrax.SubSaveAt(ts=ode.times, fn=lambda t, y, args: ode.observe(y))
