@@ -1,9 +1,8 @@
 """Theory as a curve: integrate a closed system, or many problems of one shape together, and return a `Trajectory`.
 
-`jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
-A batch is one program too: its members take their steps side by side, each with its own step size, until the slowest has
-finished. On a CPU a few members at a time fit into the cache and end at about the same step, and threads keep every core
-busy with chunks of them (compiled programs hold no lock); on a GPU as many as its memory allows run at once.
+The members of a batch take their steps side by side in one program, each with its own step size, until the slowest has
+finished. On a CPU a few members at a time fit into the cache, and threads keep every core busy with chunks of them; on a GPU
+as many as its memory allows run at once.
 """
 
 import itertools
@@ -172,7 +171,7 @@ def _require_variance(problem: Problem) -> None:
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
     if tails[0] > 0 and np.all(np.diff(tails) >= -1e-3 * tails[0]):
         raise InputError(
-            "the label noise has infinite variance, and squared loss has no theory then; use loss='huber', or simulate."
+            "the label noise has infinite variance, so squared loss has no theory; use loss='huber' or simulate."
         )
 
 
@@ -239,12 +238,10 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, initial)):
-        for category, sentence in (
-            (SymmetryWarning, symmetry_warning(problem, initial[0])),
-            (ValidityWarning, limit_warning(problem, start.dim)),
-        ):
-            if sentence:
-                warnings.warn(sentence, category, stacklevel=3)
+        if sentence := symmetry_warning(problem, initial[0]):
+            warnings.warn(sentence, SymmetryWarning, stacklevel=3)
+        if sentence := limit_warning(problem, start.dim):
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     return start, initial
 
 
@@ -256,13 +253,11 @@ def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
 
 def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
-    r, q = state.r, state.q
-    if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
+    r, q, K = state.r, state.q, state.r.shape[1]
+    if len({r[:, k].tobytes() for k in range(K)}) == K:
         return None
-    K = r.shape[1]
-    rows = [state.readout, problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)]
-    rows += [] if state.bias is None else [state.bias]
-    own = np.concatenate([np.reshape(x, (-1, K)) for x in rows])  # all that belongs to single units
+    rows = state.readout, state.bias, problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)
+    own = np.concatenate([np.reshape(x, (-1, K)) for x in rows if x is not None])  # all that belongs to single units
     for i, j in itertools.combinations(range(K), 2):
         swap = np.arange(K)
         swap[[i, j]] = j, i
@@ -276,9 +271,9 @@ def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
 
 def limit_warning(problem: Problem, dim: int | None) -> str | None:
     """One sentence if the largest eigenvalue is too large for this N."""
-    dim = dim or problem.inputs.known_dim
-    ratio = None if dim is None else largest_rate(problem) / dim
-    if ratio is None or ratio <= LIMIT:
+    dim = dim or problem.inputs.known_dim or np.inf
+    ratio = largest_rate(problem) / dim
+    if ratio <= LIMIT:
         return None
     return (
         f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
@@ -288,10 +283,10 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
 
 def largest_rate(problem: Problem) -> float:
     """eta lam_max at time zero, a fixed momentum included."""
-    sgd = problem.sgd
-    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
-    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
-    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+    lr, momentum = problem.sgd.lr, problem.sgd.momentum
+    lr = lr(jnp.zeros(())) if callable(lr) else lr
+    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
+    return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
@@ -316,14 +311,8 @@ def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settin
         end = int(np.searchsorted(times, raw.end_time, side="right"))
         raw, times = first_times(raw, end), times[:end]
     known = isinstance(problem, Problem)
-    return Trajectory(
-        times=times,
-        **raw._asdict(),
-        problem=problem if known else None,
-        start=start if known else None,
-        kind="theory" if known else "equations",
-        settings=settings,
-    )
+    described: dict[str, Any] = {"problem": problem, "start": start} if known else {"kind": "equations"}
+    return Trajectory(times=times, **raw._asdict(), **described, settings=settings)
 
 
 def _settings(options: Options, steps: np.ndarray) -> Settings:
@@ -360,7 +349,7 @@ def solve_batch(
     Parameters
     ----------
     problem : Problem
-        The problem that all members share.
+        What all members share.
     over : dict of lists
         What differs, by the names of `Problem.replace`, with one entry per member: {"lr": rates, "noise": sigmas}. All
         lists have one length; make combinations with np.meshgrid.
@@ -395,9 +384,7 @@ def solve_batch(
     times, start = checks.as_times(times), random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     starts = list(start) if isinstance(start, Sequence) else [start]
     if isinstance(start, Sequence) and len(starts) != count:
-        raise InputError(
-            f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one for each."
-        )
+        raise InputError(f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one each.")
     for i in (0, -1):
         prepare(problem.replace(**{name: value[i] for name, value in values.items()}), starts[i], times)
     options = Options(

@@ -1,13 +1,10 @@
 """Integration by diffrax: reverse-mode gradients, the implicit solver, and a stiff solver for the overlaps.
 
-`integrate` returns what dormand_prince.py returns. The stiff solver is Rodas5P, a linearly implicit method of order 5. One
-step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning (a Rosenbrock-Wanner method):
+The stiff solver is Rodas5P, a Rosenbrock-Wanner method: linearly implicit, L-stable, of order 5 (its dense output: 4). One
+step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning, solves no nonlinear equation:
     (1 - h g J) u_i = g (h f(t + c_i h, y + sum_j<i a_ij u_j) + sum_j<i C_ij u_j + h^2 d_i f_t),    i = 1..8
     y1 = y + sum_j a_8j u_j + u_8,    error estimate u_8 (an embedded method of order 4).
-No nonlinear equation is solved. The method is L-stable, and of full order for equations with slow parts under fast ones
-(Prothero and Robinson). Its dense output has order 4.
-Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
-Differential Equations package, BIT Numerical Mathematics 63 (2023) 27.
+Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P ..., BIT Numerical Mathematics 63 (2023) 27.
 
 `resolvent` solves (1 - s J) x = b for the overlaps in O(L). The levels talk to each other only through the fields
 z = (R, Q, v, b), on which A, B, G depend. So J is diagonal over levels, apart from a part of low rank: with primes for
@@ -17,8 +14,7 @@ changes,
 where A', B', G' are linear in z' = (sum_l p_l lam_l r'_l, sum_l p_l lam_l q'_l, v', b'). A is symmetric (A / 2 is minus the
 gradient of e_g with respect to Q), so one eigen-decomposition of this K x K matrix makes every level diagonal; what remains
 is one dense system for z', of K M + K (K + 1) / 2 numbers (and K for readouts or biases that learn).
-Frozen levels have rate zero. Masks that differ between the students of a level, vectors on a sphere and slow momentum
-do not have this form (`program.unsuited`).
+`program.unsuited` lists what does not have this form.
 """
 
 from collections.abc import Callable

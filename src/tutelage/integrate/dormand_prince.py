@@ -80,7 +80,7 @@ ALMOST = 1.0001  # a step that would end this close to a stop ends there
 RUNNING = -1
 
 
-def table(rows: Sequence[Sequence[float]], width: int) -> np.ndarray:
+def table(rows: Sequence[Any], width: int) -> np.ndarray:
     """Rows of factors, filled up with zeros."""
     return np.array([np.pad(row, (0, width - len(row))) for row in rows])
 

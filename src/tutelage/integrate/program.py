@@ -1,11 +1,8 @@
 """From equations to numbers: a closed system from its initial condition to the last time, recorded on the way.
 
-Committees of erf units (any spectrum, readouts fixed or trained, rates that are numbers) take the machine code of
-dynamics/committee_kernel.py outside of jit, vmap and grad: nothing is compiled for a new shape. Everything else takes
-`integrate`, a compiled program that serves all problems of equal shape; learning rates, noise, readouts, spectra, initial
-conditions, tolerances and (up to a standard count) times are data to it. Plain solves use the explicit integrator of
-dormand_prince.py. diffrax, which takes half a second to import, is loaded only for reverse-mode gradients, stiff and
-implicit solvers (diffrax_solvers.py).
+Committees of erf units take the machine code of dynamics/committee_kernel.py outside of jit, vmap and grad: nothing is compiled
+for a new shape. Everything else takes `integrate`, a compiled program that serves all problems of equal shape: all numbers are
+data to it. diffrax takes half a second to import and is loaded only for reverse-mode gradients, stiff and implicit solvers.
 The error is integrated next to the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order
 one says nothing about an error of 1e-9.
 """
@@ -222,7 +219,7 @@ def integrate(
 
 
 def _largest(state: PyTree) -> Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
+    return jnp.max(jnp.abs(ravel_pytree(state)[0]))
 
 
 def eager(tree: Tree) -> Tree:
@@ -232,9 +229,9 @@ def eager(tree: Tree) -> Tree:
 
 def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarray:
     """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
-    usual = USUAL[np.dtype(jnp.result_type(float)).name]
-    given = {"rtol": rtol, "atol": atol}
-    return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
+    usual_rtol, usual_atol = USUAL[np.dtype(jnp.result_type(float)).name]
+    rtol = usual_rtol if rtol is None else checks.as_positive("rtol", rtol)
+    return np.array([rtol, usual_atol if atol is None else checks.as_positive("atol", atol)])
 
 
 def by_quadrature(moments: Moments | None) -> bool:
@@ -284,17 +281,12 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
 
 def natural_time(problem: Problem, end: float) -> float:
     """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass; 0 if it is not known."""
-    sgd = problem.sgd
+    sgd, times = problem.sgd, scan_grid(end) if callable(problem.sgd.lr) else np.array([0.0, end])
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
-    if callable(sgd.lr):
-        times = scan_grid(end)
-        rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
-        if checks.is_traced(rates):  # the function holds traced numbers
-            return 0.0
-        clock = np.trapezoid(np.asarray(rates), np.asarray(times))
-    else:
-        clock = end * float(sgd.lr)
-    return float(clock / (1.0 - float(sgd.momentum)) * fastest)
+    rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times) if callable(sgd.lr) else np.full(2, sgd.lr)
+    if checks.is_traced(rates):  # the function holds traced numbers
+        return 0.0
+    return float(np.trapezoid(np.asarray(rates), np.asarray(times)) / (1.0 - float(sgd.momentum)) * fastest)
 
 
 def unsuited(problem: Problem) -> str | None:
