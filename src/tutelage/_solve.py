@@ -23,7 +23,7 @@ from tutelage._pool import cores
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, explained, kind_of
 from tutelage.integrate import program
 from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
 from tutelage.labels import Logistic, Real
@@ -170,9 +170,7 @@ def _require_variance(problem: Problem) -> None:
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
     if tails[0] > 0 and np.all(np.diff(tails) >= -1e-3 * tails[0]):
-        raise InputError(
-            "the label noise has infinite variance, so squared loss has no theory; use loss='huber' or simulate."
-        )
+        raise InputError("the label noise has infinite variance: squared loss has no theory. Use loss='huber', or simulate.")
 
 
 def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
@@ -184,10 +182,9 @@ def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moment
         return averages
     fixed_readout = not problem.student.train_readout and not checks.is_traced(problem.student.readout, start.readout)
     if problem.rule.uses_loss and problem.loss.jumps and not fixed_readout:
-        raise InputError(
-            f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
-            "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
-        )
+        what = f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says"
+        fix = "Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
+        raise InputError(f"{what}, and sampled averages cannot be differentiated there. {fix}")
     smooth = isinstance(problem.labels, Real | Logistic) and all(one.teacher.activation.smooth for one in problem.tasks)
     if nodes.jumps or smooth or not checks.is_traced(start.T, problem.teacher, problem.inputs):
         return averages
@@ -217,12 +214,8 @@ def require_observers(problem: System, observe: Observers) -> None:
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
             raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
-        try:
+        with explained(f"the function {name!r} of observe fails", "write it with jax.numpy, as f(R, Q, readout)."):
             jax.eval_shape(lambda *x, f=function: jnp.asarray(f(*x)), *like)
-        except Exception as error:
-            raise InputError(
-                f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
-            ) from None
 
 
 def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, PyTree]:
@@ -271,12 +264,11 @@ def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
 
 def limit_warning(problem: Problem, dim: int | None) -> str | None:
     """One sentence if the largest eigenvalue is too large for this N."""
-    dim = dim or problem.inputs.known_dim or np.inf
-    ratio = largest_rate(problem) / dim
-    if ratio <= LIMIT:
+    dim, largest = dim or problem.inputs.known_dim, largest_rate(problem)
+    if dim is None or largest <= LIMIT * dim:
         return None
     return (
-        f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
+        f"eta lam_max / N is {largest / dim:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
         f"{LIMIT}. Lower the learning rate, raise N, or simulate instead."
     )
 
@@ -418,9 +410,8 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np
         raise InputError(f"over is {checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
         if str(name).rpartition(".")[2] in SHAPES + FLAGS:
-            raise InputError(
-                f"over has {name!r}, which changes shapes, functions or flags; call solve_batch once for each, or use sweep."
-            )
+            what = "changes shapes, functions or flags"
+            raise InputError(f"over has {name!r}, which {what}; call solve_batch once for each, or use sweep.")
     values = {name: _entries(name, value) for name, value in over.items()}
     lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():

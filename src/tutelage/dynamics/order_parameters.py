@@ -151,12 +151,6 @@ class OrderParameters(ClosedSystem):
             return self.moments.of_levels(at, (state.r, state.q, self.t), self.gradient_flow)
         return self.moments.matrices(at, self.gradient_flow)
 
-    def matrices_at(
-        self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
-    ) -> tuple[MeanUpdate, Array]:
-        """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
-        return self.moments.matrices(self.situation(R, Q, T, readout, bias, t), self.gradient_flow)
-
     def situation(self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0) -> Situation:
         """What the averages of the rule depend on, at covariances of the fields."""
         problem, mean = self.problem.labeled_at(t), field_means(self.problem, bias)
@@ -175,12 +169,10 @@ class OrderParameters(ClosedSystem):
             return self.drift(t, state), jnp.zeros(())
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
-        if self.problem.classic:  # the rule is the gradient of e_g
-            return d, self.error_slope(p, d)
-        at = self.situation(*self.covariances(state), state.readout, state.bias, t)
-        if not isinstance(self.moments, TaskMoments):
-            return d, self.error_slope(self.moments.error_derivatives(at), d)
-        tasks, rates = self.problem.teacher, []
+        if not isinstance(self.moments, TaskMoments):  # p has the derivatives of e_g if the rule is its gradient
+            return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
+        at, tasks, rates = self.situation(*self.covariances(state), state.readout, state.bias, t), self.problem.teacher, []
+        moments: Any
         for s, moments in enumerate(self.moments.each):  # a task sees the overlaps with its teacher, and its head
             own = d._replace(r=d.r[..., tasks.units(s)], readout=tasks.head(d.readout, s))
             rates.append(self.error_slope(moments.error_derivatives(at.of_task(s)), own))

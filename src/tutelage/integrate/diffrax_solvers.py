@@ -283,7 +283,7 @@ class Levels:
         def matrices(fields: Array) -> Matrices:
             R, upper, readout, bias = unravel(fields)
             readout, bias = state.readout if readout is None else readout, state.bias if bias is None else bias
-            return system.matrices_at(R, upper[place], T, readout, bias)
+            return system.moments.matrices(system.situation(R, upper[place], T, readout, bias), system.gradient_flow)
 
         now, along = jax.linearize(matrices, flat)
         together = max(1, TOGETHER // (K * sum(R.shape)) ** 2)  # G is a sum of (K (K + M))^2 terms
