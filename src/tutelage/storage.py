@@ -66,8 +66,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
     checks.require_untraced("the trajectory", "a dataset", trajectory)
     start, custom = trajectory.start, trajectory.kind == "equations"
     lead = _Lead(trajectory)
-    names = list(trajectory.variables)
-    curve = (*lead.dims, "time", *(("task",) if trajectory.tasks else ()))
+    names, curve = list(trajectory.variables), (*lead.dims, "time", *(("task",) if trajectory.tasks else ()))
     data = {"error": _entry("error", curve, trajectory.error, error_name(trajectory.problem))}
     if not custom:
         loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
@@ -78,8 +77,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
         own = usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
-        value = getattr(trajectory, name)
-        data[name] = _entry(name, lead.dims if np.ndim(value) else (), value)
+        data[name] = _entry(name, lead.dims[: np.ndim(getattr(trajectory, name))], getattr(trajectory, name))
     if trajectory.T is not None:
         data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
     for name in START:

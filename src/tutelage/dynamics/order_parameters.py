@@ -94,14 +94,14 @@ class OrderParameters(ClosedSystem):
     @property
     def closed(self) -> bool:
         """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
-        parts = (self.moments,) if isinstance(self.moments, MixtureMoments) else single_moments(self.moments)
-        return all(isinstance(part, ClosedMoments) for part in parts)
+        parts = single_moments(self.moments)
+        return not isinstance(self.moments, MixtureMoments) and all(isinstance(part, ClosedMoments) for part in parts)
 
     @property
     def error_rounding(self) -> float:
         """The rounding error of e_g, from its averages."""
-        closed = [moments for moments in single_moments(self.moments) if isinstance(moments, ClosedMoments)]
-        return max((moments.averages.error_rounding for moments in closed), default=0.0)
+        closed = [one.averages.error_rounding for one in single_moments(self.moments) if isinstance(one, ClosedMoments)]
+        return max(closed, default=0.0)
 
     @property
     def averages(self) -> Averages:
@@ -119,13 +119,9 @@ class OrderParameters(ClosedSystem):
     def rates(self, t: ArrayLike) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         """eta, eta_v, eta_b at time t, a fixed momentum included."""
         sgd = self.problem.sgd
-        lr = rate_at(sgd.lr, t)
-        readout = lr if sgd.readout_lr is None else rate_at(sgd.readout_lr, t)
-        bias = lr if sgd.bias_lr is None else rate_at(sgd.bias_lr, t)
-        if isinstance(sgd.momentum, SlowMomentum):
-            return lr, readout, bias
-        gain = 1 - sgd.momentum
-        return lr / gain, readout / gain, bias / gain
+        gain = 1.0 if isinstance(sgd.momentum, SlowMomentum) else 1 - sgd.momentum
+        lr, readout, bias = (rate_at(sgd.lr if x is None else x, t) / gain for x in (None, sgd.readout_lr, sgd.bias_lr))
+        return lr, readout, bias
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         tasks = self.problem.teacher.switches(end) if isinstance(self.problem.teacher, Tasks) else None
@@ -278,8 +274,8 @@ class OrderParameters(ClosedSystem):
         self, observed: dict[str, Array], t: ArrayLike = 0.0
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         if isinstance(self.moments, MixtureMoments):
-            probabilities, both = jnp.asarray(self.problem.inputs.probabilities), self.class_errors(observed, t)
-            return probabilities @ both[0], probabilities @ both[1]
+            errors, losses = self.class_errors(observed, t)
+            return self.problem.inputs.probabilities @ errors, self.problem.inputs.probabilities @ losses
         return self.moments.error_and_loss(self._observed(observed, self.teacher_covariance, t))
 
     def class_errors(
