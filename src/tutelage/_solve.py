@@ -112,15 +112,11 @@ def solve(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> round(float(theory.error[-1]), 6)
-    0.014469
-    >>> np.round(theory.R[-1], 3)
-    array([[0.472, 0.364],
-           [0.355, 0.461]])
+    >>> round(float(theory.error[-1]), 6), theory.R.shape
+    (0.014469, (11, 2, 2))
     """
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times = checks.as_times(times)

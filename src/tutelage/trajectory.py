@@ -147,15 +147,16 @@ class Trajectory(eqx.Module):
         """Finished, or what happened, when, at which learning rate, and what to do."""
         if checks.is_traced(self.status_code):
             return "traced"
-        codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
+        codes, ends = np.ravel(self.status_code), np.ravel(self.end_time)
         if codes.size == 1:
             rate = None if self.problem is None else np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
-            shown = f"{rate:.6g}" if rate is not None and rate.ndim == 0 else None
-            return status_message(int(codes.flat[0]), float(ends.flat[0]), shown)
-        bad = np.flatnonzero(codes.ravel())
+            return status_message(
+                int(codes[0]), float(ends[0]), f"{rate:.6g}" if rate is not None and rate.ndim == 0 else None
+            )
+        bad = np.flatnonzero(codes)
         if bad.size == 0:
             return f"finished ({codes.size} {'runs' if self.kind == 'simulation' else 'solutions'})"
-        first = status_message(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
+        first = status_message(int(codes[bad[0]]), float(ends[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
 
     @cached_property
@@ -222,14 +223,14 @@ class Trajectory(eqx.Module):
             K, M = np.shape(self.R)[-2:]
             columns = "teacher units and class means" if isinstance(self.problem.inputs, Mixture) else "teacher units"
             rows.append(("network", f"K = {K} student units, M = {M} {columns}{f', {tasks} tasks' * (tasks > 1)}"))
+        times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
         rows += [("N", str(self.dim))] if self.dim is not None else []
-        rows.append(("times", f"{np.shape(self.times)[-1]} from {np.min(self.times):g} to {np.max(self.times):g}"))
+        rows.append(("times", f"{times.size} from {times.min():g} to {times.max():g}"))
         rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
         validity = resolve_name("tutelage.validity:known_lines")(self)
         rows += [("" if i else "validity", line) for i, line in enumerate(validity)]
         rows += [] if self.problem is None else [("problem", repr(self.problem))]
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
-        times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
         return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))
 
     def __repr__(self) -> str:

@@ -229,19 +229,18 @@ def require_small(problem: Problem) -> None:
 
 
 class _Split:
-    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state."""
+    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state. change: dq of a dr that keeps X = 0."""
 
     def __init__(self, problem: Problem, state: Overlaps, U0: Float[np.ndarray, "K M"]):
-        L, K, M = state.r.shape
+        (L, K, M), size = state.r.shape, flatten(state).size
         self.rows, self.columns = np.triu_indices(K)
-        nr, nq = L * K * M, L * self.rows.size
-        basis = np.eye(nr).reshape(nr, L, K, M)
-        along = np.einsum("nlkm,jm->nlkj", basis, U0)
-        self.turn = self.upper(along + np.swapaxes(along, -1, -2)).T  # dq of a dr that keeps X = 0
-        self.r, self.q = np.arange(nr), np.arange(nr, nr + nq)
-        trained = [problem.student.train_readout, problem.student.train_bias]
-        units = [nr + nq + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
-        self.own = np.concatenate([self.r, *units])
+        r, self.q = np.split(np.arange(L * (K * M + self.rows.size)), [L * K * M])
+        along = np.eye(r.size).reshape(-1, L, K, M) @ U0.T
+        self.change = np.zeros((size, size))
+        self.change[np.ix_(self.q, r)] = self.upper(along + np.swapaxes(along, -1, -2)).T
+        trained = problem.student.train_readout, problem.student.train_bias
+        units = [r.size + self.q.size + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
+        self.own = np.concatenate([r, *units])
 
     def upper(self, matrices: Float[np.ndarray, "... L K K"]) -> Float[np.ndarray, "... x"]:
         """The upper triangles, flat."""
@@ -250,12 +249,10 @@ class _Split:
 
     def blocks(self, J: Float[np.ndarray, "size size"]) -> tuple[Float[np.ndarray, "i i"], Float[np.ndarray, "x x"], float]:
         """The Jacobian of (r, v, b), that of X, and the largest entry by which the former moves the latter."""
-        size = self.r.size
-        columns = J[:, self.own].copy()
-        columns[:, :size] += J[:, self.q] @ self.turn  # a change of r alone, at X = 0
-        inside, outside = columns[self.own], J[np.ix_(self.q, self.q)] - self.turn @ J[np.ix_(self.r, self.q)]
-        leak = columns[self.q] - self.turn @ columns[self.r]
-        return inside, outside, float(np.max(np.abs(leak), initial=0.0))
+        J = J + J @ self.change
+        J = J - self.change @ J
+        leak = np.max(np.abs(J[np.ix_(self.q, self.own)]), initial=0.0)
+        return J[np.ix_(self.own, self.own)], J[np.ix_(self.q, self.q)], float(leak)
 
 
 def critical_rate(problem: Problem, t: Float[NumpyOrJax, "L M M"]) -> float | None:
