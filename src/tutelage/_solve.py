@@ -260,8 +260,8 @@ def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
 
 def limit_warning(problem: Problem, dim: int | None) -> str | None:
     """One sentence if the largest eigenvalue is too large for this N."""
-    dim, largest = dim or problem.inputs.known_dim, largest_rate(problem)
-    if dim is None or largest <= LIMIT * dim:
+    dim = dim or problem.inputs.known_dim
+    if dim is None or (largest := largest_rate(problem)) <= LIMIT * dim:
         return None
     return (
         f"eta lam_max / N is {largest / dim:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "

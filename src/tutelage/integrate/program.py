@@ -281,12 +281,16 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
 
 def natural_time(problem: Problem, end: float) -> float:
     """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass; 0 if it is not known."""
-    sgd, times = problem.sgd, scan_grid(end) if callable(problem.sgd.lr) else np.array([0.0, end])
+    lr = problem.sgd.lr
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
-    rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times) if callable(sgd.lr) else np.full(2, sgd.lr)
+    fastest = fastest / (1.0 - float(problem.sgd.momentum))
+    if not callable(lr):
+        return float(end * lr * fastest)
+    times = scan_grid(end)
+    rates = jax.vmap(lambda t: rate_at(lr, t))(times)
     if checks.is_traced(rates):  # the function holds traced numbers
         return 0.0
-    return float(np.trapezoid(np.asarray(rates), np.asarray(times)) / (1.0 - float(sgd.momentum)) * fastest)
+    return float(np.trapezoid(np.asarray(rates), np.asarray(times)) * fastest)
 
 
 def unsuited(problem: Problem) -> str | None:
