@@ -1,9 +1,8 @@
 """Theory as a curve: integrate a closed system, or many problems of one shape together, and return a `Trajectory`.
 
-`jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
-A batch is one program too: its members take their steps side by side, each with its own step size, until the slowest has
-finished. On a CPU a few members at a time fit into the cache and end at about the same step, and threads keep every core
-busy with chunks of them (compiled programs hold no lock); on a GPU as many as its memory allows run at once.
+The members of a batch take their steps side by side in one program, each with its own step size, until the slowest has
+finished. On a CPU a few members at a time fit into the cache, and threads keep every core busy with chunks of them; on a GPU
+as many as its memory allows run at once.
 """
 
 import itertools
@@ -24,7 +23,7 @@ from tutelage._pool import cores
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, explained, kind_of
 from tutelage.integrate import program
 from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
 from tutelage.labels import Logistic, Real
@@ -113,15 +112,11 @@ def solve(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> round(float(theory.error[-1]), 6)
-    0.014469
-    >>> np.round(theory.R[-1], 3)
-    array([[0.472, 0.364],
-           [0.355, 0.461]])
+    >>> round(float(theory.error[-1]), 6), theory.R.shape
+    (0.014469, (11, 2, 2))
     """
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times = checks.as_times(times)
@@ -171,9 +166,7 @@ def _require_variance(problem: Problem) -> None:
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
     if tails[0] > 0 and np.all(np.diff(tails) >= -1e-3 * tails[0]):
-        raise InputError(
-            "the label noise has infinite variance, and squared loss has no theory then; use loss='huber', or simulate."
-        )
+        raise InputError("the label noise has infinite variance: squared loss has no theory. Use loss='huber', or simulate.")
 
 
 def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
@@ -185,10 +178,9 @@ def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moment
         return averages
     fixed_readout = not problem.student.train_readout and not checks.is_traced(problem.student.readout, start.readout)
     if problem.rule.uses_loss and problem.loss.jumps and not fixed_readout:
-        raise InputError(
-            f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
-            "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
-        )
+        what = f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says"
+        fix = "Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
+        raise InputError(f"{what}, and sampled averages cannot be differentiated there. {fix}")
     smooth = isinstance(problem.labels, Real | Logistic) and all(one.teacher.activation.smooth for one in problem.tasks)
     if nodes.jumps or smooth or not checks.is_traced(start.T, problem.teacher, problem.inputs):
         return averages
@@ -218,12 +210,8 @@ def require_observers(problem: System, observe: Observers) -> None:
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
             raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
-        try:
+        with explained(f"the function {name!r} of observe fails", "write it with jax.numpy, as f(R, Q, readout)."):
             jax.eval_shape(lambda *x, f=function: jnp.asarray(f(*x)), *like)
-        except Exception as error:
-            raise InputError(
-                f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
-            ) from None
 
 
 def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, PyTree]:
@@ -239,12 +227,10 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, initial)):
-        for category, sentence in (
-            (SymmetryWarning, symmetry_warning(problem, initial[0])),
-            (ValidityWarning, limit_warning(problem, start.dim)),
-        ):
-            if sentence:
-                warnings.warn(sentence, category, stacklevel=3)
+        if sentence := symmetry_warning(problem, initial[0]):
+            warnings.warn(sentence, SymmetryWarning, stacklevel=3)
+        if sentence := limit_warning(problem, start.dim):
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     return start, initial
 
 
@@ -256,13 +242,11 @@ def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
 
 def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
-    r, q = state.r, state.q
-    if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
+    r, q, K = state.r, state.q, state.r.shape[1]
+    if len({r[:, k].tobytes() for k in range(K)}) == K:
         return None
-    K = r.shape[1]
-    rows = [state.readout, problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)]
-    rows += [] if state.bias is None else [state.bias]
-    own = np.concatenate([np.reshape(x, (-1, K)) for x in rows])  # all that belongs to single units
+    rows = state.readout, state.bias, problem.rule.unit_marks(problem.student.readout), np.moveaxis(r, 1, -1)
+    own = np.concatenate([np.reshape(x, (-1, K)) for x in rows if x is not None])  # all that belongs to single units
     for i, j in itertools.combinations(range(K), 2):
         swap = np.arange(K)
         swap[[i, j]] = j, i
@@ -277,21 +261,20 @@ def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
 def limit_warning(problem: Problem, dim: int | None) -> str | None:
     """One sentence if the largest eigenvalue is too large for this N."""
     dim = dim or problem.inputs.known_dim
-    ratio = None if dim is None else largest_rate(problem) / dim
-    if ratio is None or ratio <= LIMIT:
+    if dim is None or (largest := largest_rate(problem)) <= LIMIT * dim:
         return None
     return (
-        f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
+        f"eta lam_max / N is {largest / dim:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
         f"{LIMIT}. Lower the learning rate, raise N, or simulate instead."
     )
 
 
 def largest_rate(problem: Problem) -> float:
     """eta lam_max at time zero, a fixed momentum included."""
-    sgd = problem.sgd
-    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
-    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
-    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+    lr, momentum = problem.sgd.lr, problem.sgd.momentum
+    lr = lr(jnp.zeros(())) if callable(lr) else lr
+    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
+    return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
@@ -316,14 +299,8 @@ def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settin
         end = int(np.searchsorted(times, raw.end_time, side="right"))
         raw, times = first_times(raw, end), times[:end]
     known = isinstance(problem, Problem)
-    return Trajectory(
-        times=times,
-        **raw._asdict(),
-        problem=problem if known else None,
-        start=start if known else None,
-        kind="theory" if known else "equations",
-        settings=settings,
-    )
+    described: dict[str, Any] = {"problem": problem, "start": start} if known else {"kind": "equations"}
+    return Trajectory(times=times, **raw._asdict(), **described, settings=settings)
 
 
 def _settings(options: Options, steps: np.ndarray) -> Settings:
@@ -360,7 +337,7 @@ def solve_batch(
     Parameters
     ----------
     problem : Problem
-        The problem that all members share.
+        What all members share.
     over : dict of lists
         What differs, by the names of `Problem.replace`, with one entry per member: {"lr": rates, "noise": sigmas}. All
         lists have one length; make combinations with np.meshgrid.
@@ -395,9 +372,7 @@ def solve_batch(
     times, start = checks.as_times(times), random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     starts = list(start) if isinstance(start, Sequence) else [start]
     if isinstance(start, Sequence) and len(starts) != count:
-        raise InputError(
-            f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one for each."
-        )
+        raise InputError(f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one each.")
     for i in (0, -1):
         prepare(problem.replace(**{name: value[i] for name, value in values.items()}), starts[i], times)
     options = Options(
@@ -431,9 +406,8 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np
         raise InputError(f"over is {checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
         if str(name).rpartition(".")[2] in SHAPES + FLAGS:
-            raise InputError(
-                f"over has {name!r}, which changes shapes, functions or flags; call solve_batch once for each, or use sweep."
-            )
+            what = "changes shapes, functions or flags"
+            raise InputError(f"over has {name!r}, which {what}; call solve_batch once for each, or use sweep.")
     values = {name: _entries(name, value) for name, value in over.items()}
     lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
@@ -486,7 +460,7 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = program.padded(times) if on_cpu else times, tolerances, options
+    shared = program.padded(times, moments) if on_cpu else times, tolerances, options
 
     def some(first: int) -> Raw:
         which = np.minimum(np.arange(first, first + size), count - 1)

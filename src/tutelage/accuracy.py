@@ -113,10 +113,9 @@ def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:
 @eqx.filter_jit
 def _matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[str, Array]) -> tuple[Array, Array]:
     """(A | B) and G with these averages at recorded field covariances."""
-    full = OrderParameters(system.problem, system.t, moments=moments)
 
     def one(at: dict[str, Array]) -> tuple[Array, Array]:
-        p, G = full.matrices_at(at["R"], at["Q"], T, at["readout"], at.get("bias"))
+        p, G = moments.matrices(system.situation(at["R"], at["Q"], T, at["readout"], at.get("bias")), False)
         return jnp.concatenate([p.A, p.B], axis=1), G
 
     return jax.lax.map(one, seen)

@@ -1,12 +1,10 @@
-"""Trajectories as labeled data and as files. The schema is written down in docs/schema.md; change both together.
+"""Trajectories as labeled data and as NetCDF files. docs/schema.md describes the schema; change both together.
 
-Files are NetCDF 4 (h5netcdf), written to a temporary name and then moved, so that a reader never sees half of one. Nothing
-is pickled: the problem is a JSON string, and what differs between the members of a batch is a coordinate of that name.
+Nothing is pickled: the problem is a JSON string, and what differs between the members of a batch is a coordinate of that name.
 """
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +66,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
     checks.require_untraced("the trajectory", "a dataset", trajectory)
     start, custom = trajectory.start, trajectory.kind == "equations"
     lead = _Lead(trajectory)
-    names = list(trajectory.variables)
-    curve = (*lead.dims, "time", *(("task",) if trajectory.tasks else ()))
+    names, curve = list(trajectory.variables), (*lead.dims, "time", *(("task",) if trajectory.tasks else ()))
     data = {"error": _entry("error", curve, trajectory.error, error_name(trajectory.problem))}
     if not custom:
         loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
@@ -80,12 +77,11 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
         own = usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
-        value = getattr(trajectory, name)
-        data[name] = _entry(name, lead.dims if np.ndim(value) else (), value)
+        data[name] = _entry(name, lead.dims[: np.ndim(getattr(trajectory, name))], getattr(trajectory, name))
     if trajectory.T is not None:
         data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
-    given = {name: getattr(start, name, None) for name in START}
-    for name, value in given.items():
+    for name in START:
+        value = getattr(start, name, None)
         if value is not None:
             batch = lead.dims if lead.carried_by(value) else ()
             own = lead.own_dims(name)[len(batch) - np.ndim(value) :]
@@ -213,9 +209,16 @@ def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
 # Reading: the fields of a trajectory from a dataset.
 
 
-def from_dataset(dataset: "xarray.Dataset") -> Table:
+def from_dataset(dataset: "xarray.Dataset", what: str = "the dataset") -> Table:
     """The fields of a Trajectory. A dataset comes from outside: whatever was changed in it ends in one message."""
-    _require_schema(dataset.attrs, "the dataset")
+    schema = str(dataset.attrs.get("schema", ""))
+    family, _, version = schema.partition("/")
+    if schema != SCHEMA:
+        newer = version.isdigit() and int(version) > VERSION
+        again = "Update tutelage." if newer else "Compute it again from the problem in its attributes and save it."
+        fix = again if family == FAMILY else "Write one with Trajectory.save."
+        given = f"the schema {schema!r}" if schema else "no schema"
+        raise InputError(f"{what} has {given}; this tutelage ({__version__}) reads {SCHEMA!r}. {fix}")
     try:
         return _fields(dataset)
     except InputError:
@@ -263,13 +266,9 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         "problem": problem,
         "start": _read_start(dataset, lead),
         "kind": kind,
-        "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
+        # lists are the tuples that they were before they were JSON
+        "settings": tuple((n, tuple(x) if isinstance(x, list) else x) for n, x in json.loads(attrs["settings"]).items()),
     }
-
-
-def _hashable(value: object) -> object:
-    """Lists as the tuples that they were before they were JSON."""
-    return tuple(_hashable(part) for part in value) if isinstance(value, list) else value
 
 
 def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
@@ -297,21 +296,6 @@ def _read_start(dataset: "xarray.Dataset", lead: tuple[str, ...]) -> Start | Non
     return jax.tree.unflatten(jax.tree.structure(start), leaves)
 
 
-def _require_schema(attrs: Mapping[str, object], what: str) -> None:
-    found = str(attrs.get("schema", ""))
-    family, _, version = found.partition("/")
-    if found == SCHEMA:
-        return
-    if family != FAMILY:
-        fix = "Write one with Trajectory.save."
-    elif version.isdigit() and int(version) > VERSION:
-        fix = "Update tutelage."
-    else:
-        fix = "Compute it again from the problem in its attributes and save it."
-    given = f"the schema {found!r}" if found else "no schema"
-    raise InputError(f"{what} has {given}; this tutelage ({__version__}) reads {SCHEMA!r}. {fix}")
-
-
 # Files.
 
 
@@ -323,18 +307,14 @@ def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
     path = _as_path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the name of a NetCDF file written by tutelage.")
     try:
-        dataset = in_memory(path)
+        return in_memory(path)
     except ImportError:
         raise
     except Exception:
         raise InputError(f"{path} is not a NetCDF file written by tutelage; save one with Trajectory.save.") from None
-    _require_schema(dataset.attrs, str(path))
-    return dataset
 
 
 def in_memory(path: Path) -> "xarray.Dataset":

@@ -1,8 +1,4 @@
-"""Where the theory may be trusted: a report about one solve.
-
-The report costs a Jacobian and a few thousand samples, so it is computed when first asked for (`trajectory.validity`).
-What each line means is in docs/notation.md, "What the limit drops".
-"""
+"""Where the theory may be trusted: a report about one solve. docs/notation.md, "What the limit drops", explains its lines."""
 
 from dataclasses import dataclass
 
@@ -12,22 +8,15 @@ from jaxtyping import Float
 from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
-from tutelage.dynamics.linearized import (
-    LARGEST_STATE,
-    LocalDynamics,
-    growing_directions,
-    noise_covariances,
-    propagate_adjoint,
-    propagators,
-)
+from tutelage.dynamics import linearized
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.moments.quadrature import Quadrature
-from tutelage.problem import Mixture, SlowMomentum
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory
 
 MOMENTS = 40  # along the curve up to the plateau
+FREE = ("one Gaussian", "differentiable", "free norms", "all levels", "fixed momentum")  # for the noise of an escape
 
 
 @dataclass(frozen=True)
@@ -64,16 +53,14 @@ class Validity(ResultCard):
 
     def lines(self) -> list[str]:
         """The report, one statement per line."""
-        limit = limit_line(self.limit_ratio, self.dim, self.dim_needed)
-        out, ratio, N = (
-            [f"spectrum: effective rank {self.effective_rank:.3g} of N", limit],
-            self.start_to_noise,
-            self.noise_dim,
-        )
-        if ratio is not None:
-            out.append(f"escape: asymmetry/noise = {ratio:.2g} at N = {self.dim}: {who_decides(ratio)}")
-        elif N is not None:
-            out.append(f"escape: SGD noise matters for N near or below {N:.3g}, the initial condition far above it")
+        out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
+        out.append(limit_line(self.limit_ratio, self.dim, self.dim_needed))
+        if self.start_to_noise is not None:
+            ratio, words = self.start_to_noise, who_decides(self.start_to_noise)
+            out.append(f"escape: asymmetry/noise = {ratio:.2g} at N = {self.dim}: {words}")
+        elif self.noise_dim is not None:
+            N = f"{self.noise_dim:.3g}"
+            out.append(f"escape: SGD noise matters for N near or below {N}, the initial condition far above it")
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
@@ -117,22 +104,19 @@ def assess(trajectory: Trajectory) -> Validity:
     assert problem is not None
     assert start is not None
     gradient_flow, given = bool(settings.get("gradient_flow", False)), settings.get("quadrature")
-    quadrature = None if given is None else Quadrature(*given)
-    state, t = initial_overlaps(problem, start)
-    system = OrderParameters(problem, t, gradient_flow, True, quadrature)
-    dim = start.dim or problem.inputs.known_dim
-    weights, fractions, lam = problem.inputs.weights, problem.inputs.fractions, problem.inputs.eigenvalues
-    notes, largest, small = list[str](), largest_rate(problem), flatten(state).size <= LARGEST_STATE
-    noisy = small and not gradient_flow and not isinstance(problem.inputs, Mixture)
-    noise_dim = _escape_noise(system, trajectory, state, notes) if noisy else None
-    usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
-    critical = critical_rate(problem, t) if usual and small else None
+    (state, t), inputs = initial_overlaps(problem, start), problem.inputs
+    system = OrderParameters(problem, t, gradient_flow, True, None if given is None else Quadrature(*given))
+    dim, largest, noise_dim, critical, notes = start.dim or inputs.known_dim, largest_rate(problem), None, None, list[str]()
+    if not gradient_flow and flatten(state).size <= linearized.LARGEST_STATE:
+        noise_dim = _escape_noise(system, trajectory, state, notes)
+        if problem.classic and not callable(problem.sgd.lr):
+            critical = critical_rate(problem, t)
     averages, averages_error = averages_report(system, trajectory)
     return Validity(
         dim=dim,
         limit_ratio=None if dim is None else largest / dim,
         dim_needed=largest / LIMIT,
-        effective_rank=float(weights.sum() ** 2 / (fractions * lam**2).sum()),
+        effective_rank=float(inputs.weights.sum() ** 2 / (inputs.fractions * inputs.eigenvalues**2).sum()),
         start_to_noise=None if noise_dim is None or dim is None else float(np.sqrt(dim / noise_dim)),
         noise_dim=noise_dim,
         rate_to_critical=None if critical is None else float(np.asarray(problem.sgd.lr)) / critical,
@@ -149,14 +133,12 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
     feed into it is integrated on the way.
     """
-    sgd, seen = system.problem.sgd, trajectory.variables
-    if missing_traits(system.problem, ("differentiable",)):
+    seen = trajectory.variables
+    if "r" not in seen or missing_traits(system.problem, FREE):
         return None
-    if "r" not in seen or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
-        return None  # also where the levels were not kept
     bias = None if like.bias is None else seen["bias"]
     states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias), np.asarray(trajectory.times)
-    local, vectors = LocalDynamics(system, like), np.asarray(flatten(states))
+    local, vectors = linearized.LocalDynamics(system, like), np.asarray(flatten(states))
     drifts = local.drifts(vectors, times)
     speed = np.linalg.norm(drifts, axis=1)
     slowest = slowest_before_rise(speed)
@@ -166,12 +148,12 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, vectors = times[chosen], vectors[chosen]
     jacobians = local.jacobians(vectors, times)
-    rates, directions = growing_directions(jacobians[-1])
+    rates, directions = linearized.growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
     amplitudes = drifts[slowest] @ directions / rates
-    carried = propagate_adjoint(propagators(times, jacobians), directions)
-    fed = noise_covariances(local, times, vectors, carried)
+    carried = linearized.propagate_adjoint(linearized.propagators(times, jacobians), directions)
+    fed = linearized.noise_covariances(local, times, vectors, carried)
     until = np.trapezoid(fed, times, axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes

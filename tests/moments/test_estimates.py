@@ -68,7 +68,7 @@ def test_the_estimate_covers_the_true_error(name):
     problem, trajectory, true = case(name)
     system = OrderParameters(problem, jnp.asarray(C[1:, 1:])[None])
     estimated = averages_error(system, system.moments, trajectory)
-    p, G = system.matrices_at(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None)
+    p, G = system.moments.matrices(system.situation(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False)
     found = np.array([p.A[0, 0], p.B[0, 0], G[0, 0]])
     size = max(np.max(np.abs(true[:2])), 1e-3 * np.sqrt(true[2]))  # A and B of sin 10x vanish; E[delta e] is below sqrt(G)
     errors = np.max(np.abs(found - true)[:2]) / size, abs(found[2] / true[2] - 1)

@@ -158,11 +158,13 @@ def _committee_updates(local: LocalDynamics, states: Overlaps) -> Updates:
 def _updates_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps) -> Updates:
     """By a compiled program, for all other problems."""
     problem, lam = system.problem, jnp.asarray(system.problem.inputs.eigenvalues)[:, None, None]
-    full = OrderParameters(problem, system.t, moments=system.moments)  # G also where the theory is gradient flow
 
     def at(t: Array, state: Overlaps) -> Updates:
         eta, (p, _) = system.rates(t)[0], system.matrices(state, t)
-        G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
+
+        def G(R: Array, Q: Array, T: Array) -> Array:  # also where the theory is gradient flow
+            return system.moments.matrices(system.situation(R, Q, T, state.readout, state.bias, t), False)[1]
+
         slope = lambda *along: jax.jvp(G, system.covariances(state), along)[1]  # noqa: E731
         slopes = jax.vmap(slope)(lam * state.r, lam * state.q, lam * system.t)
         return eta, eta * rate_at(problem.sgd.weight_decay, t), jnp.concatenate([p.A, p.B], axis=1), slopes

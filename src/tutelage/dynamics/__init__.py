@@ -1,8 +1,7 @@
 """The dynamics of the overlaps: the differential equations, their error, linearization and noise.
 
-equations: what `solve` integrates. order_parameters: the built-in system, its state and its error.
-linearized, perfect_learning: Jacobians, small deviations and the noise of single steps.
-committee_kernel: committees of erf units as machine code.
+equations: what `solve` integrates. order_parameters: the built-in system, its state and its error. committee_kernel: the same
+for erf units as machine code. linearized, perfect_learning: Jacobians, small deviations and the noise of single steps.
 """
 
 from tutelage.dynamics.equations import ClosedSystem, Equations

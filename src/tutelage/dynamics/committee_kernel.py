@@ -3,16 +3,15 @@
 The state is one vector y: of every student k its overlaps with all n = K + M units on all L levels, (K, n, L), students
 before teachers; then the readout v (K), and e_g in the unit 1/fine, which guides the steps (program.py). The letters and
 equations are those of order_parameters.py, matrices.py and averages.py; tests/test_compiled.py compares the two.
-
-Nothing is traced or compiled for a new problem: machine code is made when first needed and cached on disk, for all K, M and
-L at once. Short loops and few functions keep that to seconds.
+Machine code is made when first needed and cached on disk, for all K, M and L at once. Short loops keep that to seconds.
 """
 
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from tutelage._numba import compiler
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
@@ -56,28 +55,9 @@ class Committee(NamedTuple):
     fine: float
 
 
-class Room(NamedTuple):
-    """Arrays to work in. C: covariance. w: Delta = sum_a w_a g_a. first, second: the students of a pair.
-
-    overlaps: of all units with all units, on all levels. both: A beside B.
-    """
-
-    C: Float[np.ndarray, "n n"]
-    w: Float[np.ndarray, " n"]
-    first: Int[np.ndarray, " pairs"]
-    second: Int[np.ndarray, " pairs"]
-    overlaps: Float[np.ndarray, "n n_and_levels"]
-    both: Float[np.ndarray, "K n"]
-    slopes: Float[np.ndarray, "K n"]
-    G: Float[np.ndarray, "K K"]
-    c: Float[np.ndarray, "n n"]
-    d: Float[np.ndarray, " n"]
-    root: Float[np.ndarray, " n"]
-    total: Float[np.ndarray, " pairs"]
-    x: Float[np.ndarray, "n pairs"]
-    y: Float[np.ndarray, "n pairs"]
-    s: Float[np.ndarray, "n pairs"]
-    sines: Float[np.ndarray, "pairs_of_fields pairs"]
+# Arrays to work in. C (n, n): covariance of the fields. w (n): Delta = sum_a w_a g_a. first, second: the students of a pair.
+# overlaps (n, n L): of all units with all units, on all levels. both (K, n): A beside B. The rest: see `matrices`.
+Room = namedtuple("Room", "C w first second overlaps both slopes G c d root total x y s sines")
 
 
 def room_for(one: Committee) -> Room:
@@ -301,44 +281,21 @@ def combine(y, h, factors, k, out):
 
 
 @compiled
-def largest(y):
-    """Of the state without the error; NaN if any number is."""
+def mean_square(x, unit):
+    """Of numbers in units of the tolerance."""
+    total = 0.0
+    for i in range(x.size):
+        total += (x[i] * unit[i]) ** 2
+    return total / x.size
+
+
+@compiled
+def largest(x, unit):
+    """The largest of them."""
     found = 0.0
-    for i in range(y.size - 1):
-        size = abs(y[i])
-        if not size <= found:
-            found = size
-            if size != size:
-                return size
+    for i in range(x.size):
+        found = max(found, abs(x[i]) * unit[i])
     return found
-
-
-@compiled
-def step_error(y, y1, k, h, rtol, atol, errors, unit):
-    """The error of a step from y to y1 in units of the tolerance, which `unit` keeps."""
-    fifth, third = 0.0, 0.0
-    for i in range(y.size):
-        unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
-        own_fifth, own_third = 0.0, 0.0
-        for s in range(STEP):
-            own_fifth += errors[0, s] * k[s, i]
-            own_third += errors[1, s] * k[s, i]
-        fifth += (own_fifth * unit[i]) ** 2
-        third += (own_third * unit[i]) ** 2
-    fifth, third = fifth / y.size, third / y.size
-    return h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
-
-
-@compiled
-def curve_error(k, h, errors, unit):
-    """The largest error of the curve between the ends of a step."""
-    worst = 0.0
-    for i in range(unit.size):
-        defect = 0.0
-        for s in range(ALL):
-            defect += errors[2, s] * k[s, i]
-        worst = max(worst, abs(defect) * unit[i])
-    return h * worst
 
 
 @compiled
@@ -359,7 +316,9 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
     Returns code, last time, accepted steps and the size of the last state.
     """
     stages, errors, weights = tableau
-    k, at, y1, unit, curve = np.zeros((ALL, y.size)), np.empty(y.size), np.empty(y.size), np.empty(y.size), np.empty(ALL)
+    k, zero, at, y1, unit = np.zeros((ALL, y.size)), np.zeros(y.size), np.zeros(y.size), np.zeros(y.size), np.zeros(y.size)
+    counted, curve = np.ones(y.size), np.zeros(ALL)
+    counted[-1] = 0.0  # the error does not diverge
     count, end = times.size, max(times[-1], 1e-12)
     t, h, place, accepted, code = 0.0, FIRST * min(end, 1.0), 0, 0, MAX_STEPS
     drift(one, room, y, k[0])
@@ -373,12 +332,18 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
             drift(one, room, at, k[stage])
             if stage == STEP - 1:
                 combine(y, step, stages[STEP], k, y1)
-                error = step_error(y, y1, k, step, rtol, atol, errors, unit)
+                for i in range(y.size):
+                    unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
+                combine(zero, 1.0, errors[0], k, at)
+                fifth = mean_square(at, unit)
+                combine(zero, 1.0, errors[1], k, at)
+                error = step * fifth / math.sqrt(max(fifth + 0.01 * mean_square(at, unit), 1e-300))
                 if error < 1.0:
                     last = ALL if place < count and times[place] <= t1 else STEP + 1
             stage += 1
         if last == ALL:
-            error = max(error, curve_error(k, step, errors, unit))
+            combine(zero, step, errors[2], k, at)
+            error = max(error, largest(at, unit))
         accept = error < 1.0
         if accept:
             while place < count and times[place] <= t1:
@@ -397,7 +362,7 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
             for i in range(y.size):
                 y[i] = y1[i]
                 k[0, i] = k[STEP, i]
-            if not largest(y) < bound:
+            if largest(y, counted) >= bound:
                 code = DIVERGED
                 break
             if t >= end:
@@ -406,4 +371,4 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
         if longer < shortest:
             code = FAILED
             break
-    return code, t, accepted, largest(y)
+    return code, t, accepted, largest(y, counted)

@@ -1,8 +1,4 @@
-"""A closed system of differential equations with an error: what `solve` integrates.
-
-`OrderParameters` (order_parameters.py) is the built-in system; `Equations` holds custom functions. Both are final. Any other
-system subclasses `ClosedSystem`.
-"""
+"""A closed system of differential equations with an error: what `solve` integrates. `Equations` holds custom functions."""
 
 from abc import abstractmethod
 from collections import namedtuple
@@ -131,7 +127,7 @@ class Equations(ClosedSystem):
             raise InputError(f"names is {names!r}; it must be a list of variable names such as ('m', 'q').")
         if len(set(names)) != len(names) or any(n.startswith("_") for n in names):
             raise InputError(f"names is {list(names)}; they must differ from each other and not begin with '_'.")
-        for what, function in (("drift", drift), ("error", error)):
+        for what, function in {"drift": drift, "error": error}.items():
             if not callable(function):
                 raise InputError(f"{what} is {function!r}; it must be a function.")
         self.names, self.user_drift, self.user_error = tuple(names), drift, error

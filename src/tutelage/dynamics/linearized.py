@@ -8,12 +8,10 @@ delta_k = Delta v_k g'(lambda_k) follow from their sum, and with them a sample's
     N dr_l = eta delta_k rho_ml / p_l,
     N dq_l = eta (delta_i lambda_kl + delta_k lambda_il) / p_l + (eta^2 / B) lam_l delta_i delta_k,
     N dv   = eta_v Delta g(lambda_k),    N db = eta_b delta_k.
-A step is the mean of the shares of its B samples: what two samples do to q together, (eta/B)^2 x.x' delta_i delta'_k / N,
-is smaller by N^(-1/2). So the mean share is the drift (but for weight decay, which is the same for all samples and left
-out) and Cov(share) / B the diffusion D. The samples of an episode depend on each other: its share is their mean, and B
-counts episodes. D has no closed form, so it is averaged over a scrambled Sobol set. Rare large fields rule the average:
-points are drawn from a slightly wider normal law and weighted back, which halves the error. Measured for K = M = 3, erf and
-ReLU: the rate of Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
+The mean share is the drift (but for weight decay, the same for all samples) and Cov(share) / B the diffusion D: what two
+samples do to q together is smaller by N^(-1/2). For episodes the share is the mean of its samples, and B counts episodes.
+D has no closed form: it is averaged over a scrambled Sobol set, drawn from a slightly wider normal law and weighted back,
+because rare large fields rule the average. For K = M = 3 the rate of Var(e_g) from 2^12 points is good to 2%.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,20 +25,11 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.dynamics.order_parameters import (
-    OrderParameters,
-    Overlaps,
-    as_arrays,
-    field_means,
-    flatten,
-    is_committee,
-    unflatten,
-)
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, as_arrays, flatten, is_committee, unflatten
 from tutelage.moments.averages import ErfAverages, PolynomialAverages, array_module
 from tutelage.moments.matrices import ClosedMoments, joint_covariance, population_error, shared_parity
 from tutelage.problem import Problem
 from tutelage.problem.sample import learn, normals_needed
-from tutelage.rules import Parameters
 
 Vectors: TypeAlias = Float[np.ndarray, "moments size"]
 Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
@@ -93,16 +82,14 @@ class LocalDynamics:
     """Drift, error, Jacobian and noise of a system at any number of flat vectors, as NumPy arrays.
 
     Committees of erf units have machine code for the drift (committee_kernel.py) and NumPy for the rest. For all else one
-    compiled program of each kind serves all problems of one shape: numbers such as the learning rate are its data. Where
-    the averages are analytic in the overlaps (erf, polynomials), the Jacobian of a small state is made of differences of
-    the drift, to eleven digits or more, and needs no program of its own.
+    compiled program of each kind serves all problems of one shape. Where the averages are analytic in the overlaps (erf,
+    polynomials), the Jacobian of a small state is made of differences of the drift, to eleven digits or more.
     """
 
     def __init__(self, system: OrderParameters, like: Overlaps):
         problem, t, moments = as_arrays(system.problem), np.asarray(system.t), system.moments
         self.system = OrderParameters(problem, t, system.gradient_flow, True, moments=moments)
-        r, q, readout = (np.asarray(x) for x in (like.r, like.q, like.readout))
-        self.like = Overlaps(r, q, readout, None if like.bias is None else np.asarray(like.bias))
+        self.like = jax.tree.map(np.asarray, like._replace(velocity=None))
         self.committee, self._unseen = None, problem.unseen is not None
         if is_committee(system.problem, moments):
             from tutelage.dynamics.committee_kernel import CommitteeDynamics  # numba takes a third of a second to import
@@ -215,8 +202,8 @@ class LocalDynamics:
     ) -> tuple[tuple[Float[np.ndarray, "K samples"], Float[np.ndarray, "*outputs K samples"]], tuple[float, ...]]:
         """What samples do to the student, in NumPy, and the rates; for committees nothing is compiled."""
         if self.committee is None or self._unseen:
-            updates, rates = _updates_and_rates(self.system, t, state, fields.T, draws.T)
-            deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in updates)
+            found, rates = compiled_updates(self.system, t, state, fields.T, draws.T)
+            deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in found)
             return (deltas, readouts), tuple(map(float, rates))
         from scipy.special import erf  # takes long to import
 
@@ -230,29 +217,24 @@ class LocalDynamics:
 
 def updates(
     system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
-) -> Updates:
-    """What samples with these fields (without biases) do to the student."""
-    problem, mean, K = system.problem, field_means(system.problem, state.bias), system.problem.student.hidden
-    fields = fields if mean is None else fields + mean
-    context, parameters = system.context(t, *system.covariances(state)), Parameters(state.readout, state.bias)
-    update = learn(problem, fields[:, :K], fields[:, K:], draws, parameters, context)
-    return update.delta, update.parameters.readout
-
-
-@eqx.filter_jit
-def _updates_and_rates(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
 ) -> tuple[Updates, tuple[Array, ...]]:
-    return updates(system, t, state, fields, draws), system.rates(t)
+    """What samples with these fields (without biases) do to the student, and the rates."""
+    at, K = system.situation(*system.covariances(state), state.readout, state.bias, t), system.problem.student.hidden
+    fields = fields if at.mean is None else fields + at.mean
+    update = learn(system.problem, fields[:, :K], fields[:, K:], draws, at.parameters, at.context)
+    return (update.delta, update.parameters.readout), system.rates(t)
+
+
+compiled_updates = eqx.filter_jit(updates)
 
 
 def shares(
     system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
 ) -> Float[Array, "samples size"]:
     """Shares of samples in a step, in flat coordinates."""
-    deltas, readouts = updates(system, t, state, parts.sum(axis=1), draws)
+    (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
     moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
-    return _flat_shares(system, system.rates(t), state, moved, pairs, readouts, deltas)
+    return _flat_shares(system, rates, state, moved, pairs, readouts, deltas)
 
 
 def _shares_of_kinds(

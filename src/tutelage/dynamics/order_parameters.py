@@ -32,14 +32,13 @@ from tutelage.moments.matrices import (
     averages_for,
     joint_covariance,
     mean_update,
-    mixed,
     single_moments,
     summed_levels,
 )
 from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
-from tutelage.problem.traits import CLASSIC, TASKS, require_traits
+from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, TASKS, missing_traits, require_traits
 from tutelage.rules import Context, Parameters
 
 SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
@@ -95,14 +94,14 @@ class OrderParameters(ClosedSystem):
     @property
     def closed(self) -> bool:
         """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
-        parts = (self.moments,) if isinstance(self.moments, MixtureMoments) else single_moments(self.moments)
-        return all(isinstance(part, ClosedMoments) for part in parts)
+        parts = single_moments(self.moments)
+        return not isinstance(self.moments, MixtureMoments) and all(isinstance(part, ClosedMoments) for part in parts)
 
     @property
     def error_rounding(self) -> float:
         """The rounding error of e_g, from its averages."""
-        closed = [moments for moments in single_moments(self.moments) if isinstance(moments, ClosedMoments)]
-        return max((moments.averages.error_rounding for moments in closed), default=0.0)
+        closed = [one.averages.error_rounding for one in single_moments(self.moments) if isinstance(one, ClosedMoments)]
+        return max(closed, default=0.0)
 
     @property
     def averages(self) -> Averages:
@@ -120,13 +119,9 @@ class OrderParameters(ClosedSystem):
     def rates(self, t: ArrayLike) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         """eta, eta_v, eta_b at time t, a fixed momentum included."""
         sgd = self.problem.sgd
-        lr = rate_at(sgd.lr, t)
-        readout = lr if sgd.readout_lr is None else rate_at(sgd.readout_lr, t)
-        bias = lr if sgd.bias_lr is None else rate_at(sgd.bias_lr, t)
-        if isinstance(sgd.momentum, SlowMomentum):
-            return lr, readout, bias
-        gain = 1 - sgd.momentum
-        return lr / gain, readout / gain, bias / gain
+        gain = 1.0 if isinstance(sgd.momentum, SlowMomentum) else 1 - sgd.momentum
+        lr, readout, bias = (rate_at(sgd.lr if x is None else x, t) / gain for x in (None, sgd.readout_lr, sgd.bias_lr))
+        return lr, readout, bias
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         tasks = self.problem.teacher.switches(end) if isinstance(self.problem.teacher, Tasks) else None
@@ -152,12 +147,6 @@ class OrderParameters(ClosedSystem):
             return self.moments.of_levels(at, (state.r, state.q, self.t), self.gradient_flow)
         return self.moments.matrices(at, self.gradient_flow)
 
-    def matrices_at(
-        self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
-    ) -> tuple[MeanUpdate, Array]:
-        """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
-        return self.moments.matrices(self.situation(R, Q, T, readout, bias, t), self.gradient_flow)
-
     def situation(self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0) -> Situation:
         """What the averages of the rule depend on, at covariances of the fields."""
         problem, mean = self.problem.labeled_at(t), field_means(self.problem, bias)
@@ -174,24 +163,16 @@ class OrderParameters(ClosedSystem):
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         if not self.closed:
             return self.drift(t, state), jnp.zeros(())
-        at = self.situation(*self.covariances(state), state.readout, state.bias, t)
-        if not isinstance(self.moments, TaskMoments):
-            p, G = self.moments.matrices(at, self.gradient_flow)
-            d = self._drift(t, state, p, G)
-            return d, self._error_rate(self.moments, at, p, d)
-        each = self.moments.of_tasks(at, self.gradient_flow)
-        d = self._drift(t, state, *mixed(at.problem, each, at.context))
-        rates = []
-        for s, (moments, (p, _)) in enumerate(zip(self.moments.each, each, strict=True)):
-            tasks = self.problem.teacher  # a task sees the overlaps with its teacher, and its head
-            own = Overlaps(d.r[..., tasks.units(s)], d.q, tasks.head(d.readout, s), d.bias)
-            rates.append(self._error_rate(moments, at.of_task(s), p, own))
+        p, G = self.matrices(state, t)
+        d = self._drift(t, state, p, G)
+        if not isinstance(self.moments, TaskMoments):  # p has the derivatives of e_g if the rule is its gradient
+            return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
+        at, tasks, rates = self.situation(*self.covariances(state), state.readout, state.bias, t), self.problem.teacher, []
+        moments: Any
+        for s, moments in enumerate(self.moments.each):  # a task sees the overlaps with its teacher, and its head
+            own = d._replace(r=d.r[..., tasks.units(s)], readout=tasks.head(d.readout, s))
+            rates.append(self.error_slope(moments.error_derivatives(at.of_task(s)), own))
         return d, jnp.stack(rates)
-
-    def _error_rate(self, moments: Moments, at: Situation, p: MeanUpdate, d: Overlaps) -> Float[Array, ""]:
-        """d e_g / d alpha along the drift d; p holds the slope of e_g only if the rule is its gradient."""
-        assert isinstance(moments, ClosedMoments)
-        return self.error_slope(p if at.problem.classic else moments.error_derivatives(at), d)
 
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
@@ -229,10 +210,10 @@ class OrderParameters(ClosedSystem):
                 velocity = velocity._replace(teacher=velocity.teacher - omega * state.velocity.teacher)
         return Overlaps(dr, dq, readout, bias, velocity)
 
-    def _mask(self) -> Float[Array, "L K 1"] | None:
-        """Which student vectors learn on which level; None if everything does."""
+    def _mask(self) -> Float[Array, "L K 1"]:
+        """Which student vectors learn on which level."""
         mask = self.problem.trainable_mask()
-        return None if mask is None else jnp.asarray(mask)[:, :, None]
+        return jnp.ones((1, 1, 1)) if mask is None else jnp.asarray(mask)[:, :, None]
 
     def _forces(
         self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, eta: Array
@@ -245,9 +226,7 @@ class OrderParameters(ClosedSystem):
         dr = eta * (lam * force[..., K:] - kappa * r)
         fq = eta * (lam * force[..., :K] - kappa * q)
         noise = (eta**2 / self.problem.samples_per_step) * lam * G
-        if mask is not None:
-            dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
-        return dr, fq, noise
+        return mask * dr, mask * fq, mask * noise * _T(mask)
 
     def onto_sphere(
         self, state: Overlaps, dr: Float[Any, "*lead L K M"], dq: Float[Any, "*lead L K K"]
@@ -268,8 +247,7 @@ class OrderParameters(ClosedSystem):
         gamma, kappa = jnp.asarray(momentum.gamma), rate_at(sgd.weight_decay, t)
         k = gamma * rate_at(sgd.lr, t) if momentum.k is None else rate_at(momentum.k, t)
         on_teacher, on_student, noise = self._forces(t, state, p, G, k)
-        on_own = k * (self._lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
-        on_own = on_own if mask is None else mask * on_own
+        on_own = mask * k * (self._lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
         return (
             velocity.teacher,
             velocity.student + _T(velocity.student),
@@ -296,8 +274,8 @@ class OrderParameters(ClosedSystem):
         self, observed: dict[str, Array], t: ArrayLike = 0.0
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         if isinstance(self.moments, MixtureMoments):
-            probabilities, both = jnp.asarray(self.problem.inputs.probabilities), self.class_errors(observed, t)
-            return probabilities @ both[0], probabilities @ both[1]
+            errors, losses = self.class_errors(observed, t)
+            return self.problem.inputs.probabilities @ errors, self.problem.inputs.probabilities @ losses
         return self.moments.error_and_loss(self._observed(observed, self.teacher_covariance, t))
 
     def class_errors(
@@ -327,14 +305,10 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[An
 
 def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]:
     """Squared loss with one teacher, erf (or sign as teacher), plain SGD, known numbers: what committee_kernel.py computes?"""
-    if not isinstance(problem, Problem) or not problem.classic:
+    if not isinstance(problem, Problem) or missing_traits(problem, (*CLASSIC, *CONSTANT_RATES, "all levels")):
         return False
-    if not isinstance(moments, ClosedMoments) or not isinstance(moments.averages, ErfAverages):
-        return False
-    sgd = problem.sgd
-    if sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum) or problem.schedules():
-        return False
-    return not checks.is_traced(problem) and jnp.result_type(float) == np.float64
+    erf = isinstance(moments, ClosedMoments) and isinstance(moments.averages, ErfAverages)
+    return erf and not checks.is_traced(problem) and jnp.result_type(float) == np.float64
 
 
 def as_arrays(tree: PyTree) -> PyTree:

@@ -39,19 +39,15 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     student, teacher = problem.student, problem.teacher
     K, M = student.hidden, teacher.hidden
     if student.activation != teacher.activation:
-        raise InputError(
-            f"the student is {student.activation.name!r} and the teacher {teacher.activation.name!r}; only equal "
-            "activations have a perfect solution. Give both the same."
-        )
+        names = f"the student is {student.activation.name!r} and the teacher {teacher.activation.name!r}"
+        raise InputError(f"{names}; only equal activations have a perfect solution. Give both the same.")
     if K < M:
-        raise InputError(
-            f"{K} student units cannot copy {M} teacher units, so there is no perfect solution; use hidden={M}."
-        )
+        raise InputError(f"{K} student units cannot copy {M} teacher units: there is no perfect solution; use hidden={M}.")
     free, odd = student.train_readout or problem.biased, student.activation.parity == -1  # odd: g(0) = 0
     if K > M and (free or (not odd and abs(float(student.activation(jnp.zeros(())))) >= 1e-12)):
+        why = "their outputs are not held at zero (trained readouts or biases, or g(0) != 0)"
         raise InputError(
-            f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
-            f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
+            f"{K - M} student units are left over and {why}; there is no isolated perfect solution. Use hidden={M}."
         )
     mirror = -1.0 if odd and not problem.biased else 1.0
     fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
@@ -63,9 +59,9 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     cost = np.where(fits[0], 0.0, np.where(fits[1], 1e-2, 1.0)) + out_of_order
     rows, columns = linear_sum_assignment(cost)
     if not np.all(fits[:, rows, columns].any(axis=0)):
+        given, wanted = np.asarray(student.readout).tolist(), np.asarray(teacher.readout).tolist()
         raise InputError(
-            f"no assignment of student units to teacher units matches readouts {np.asarray(student.readout).tolist()} to "
-            f"{np.asarray(teacher.readout).tolist()} (and biases); set them equal, or train them."
+            f"no assignment of units matches readouts {given} to {wanted} (and biases); set them equal, or train."
         )
     U0 = np.zeros((K, M))
     U0[rows, columns] = np.where(fits[0][rows, columns], 1.0, mirror)
@@ -165,10 +161,8 @@ class PerfectLearning:
     def require_isolated(self) -> None:
         """Raise InputError for a solution along which one can move without error."""
         if not self.isolated:
-            raise InputError(
-                "this perfect solution is not isolated: some changes of the weights alter nothing (linear units, units that "
-                "can cancel each other, ...), so it has no decay rate. Use fixed_point to see its flat modes."
-            )
+            why = "some changes of the weights alter nothing, so it has no decay rate"
+            raise InputError(f"this perfect solution is not isolated: {why}. Use fixed_point to see its flat modes.")
 
     @cached_property
     def critical_rate(self) -> float:
@@ -203,10 +197,8 @@ def perfect_learning(problem: Problem, t: Float[NumpyOrJax, "L M M"], moments: M
     plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
     once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, moments=moments) for lr in (1.0, 2.0))
     if is_kinked(once):
-        raise InputError(
-            f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its "
-            "teacher. Use a smooth activation, such as 'softplus' or 'gelu'."
-        )
+        has = f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its teacher"
+        raise InputError(f"{has}. Use a smooth activation, such as 'softplus' or 'gelu'.")
     first, second = perfect_jacobian(once, state), perfect_jacobian(twice, state)  # J = lr J1 + lr^2 J2
     split = _Split(problem, state, U0)
     hessian, slow, leak = split.blocks(2 * first - second / 2)
@@ -232,26 +224,23 @@ def require_small(problem: Problem) -> None:
     L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
     size = L * (K * M + K * (K + 1) // 2)
     if size > LARGEST:
-        raise InputError(
-            f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
-            "(from_data(X, levels=...) groups them)."
-        )
+        fix = "Use fewer levels or units (from_data(X, levels=...) groups them)."
+        raise InputError(f"this state has {size} overlaps; its modes are found for up to {LARGEST}. {fix}")
 
 
 class _Split:
-    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state."""
+    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state. change: dq of a dr that keeps X = 0."""
 
     def __init__(self, problem: Problem, state: Overlaps, U0: Float[np.ndarray, "K M"]):
-        L, K, M = state.r.shape
+        (L, K, M), size = state.r.shape, flatten(state).size
         self.rows, self.columns = np.triu_indices(K)
-        nr, nq = L * K * M, L * self.rows.size
-        basis = np.eye(nr).reshape(nr, L, K, M)
-        along = np.einsum("nlkm,jm->nlkj", basis, U0)
-        self.turn = self.upper(along + np.swapaxes(along, -1, -2)).T  # dq of a dr that keeps X = 0
-        self.r, self.q = np.arange(nr), np.arange(nr, nr + nq)
-        trained = [problem.student.train_readout, problem.student.train_bias]
-        units = [nr + nq + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
-        self.own = np.concatenate([self.r, *units])
+        r, self.q = np.split(np.arange(L * (K * M + self.rows.size)), [L * K * M])
+        along = np.eye(r.size).reshape(-1, L, K, M) @ U0.T
+        self.change = np.zeros((size, size))
+        self.change[np.ix_(self.q, r)] = self.upper(along + np.swapaxes(along, -1, -2)).T
+        trained = problem.student.train_readout, problem.student.train_bias
+        units = [r.size + self.q.size + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
+        self.own = np.concatenate([r, *units])
 
     def upper(self, matrices: Float[np.ndarray, "... L K K"]) -> Float[np.ndarray, "... x"]:
         """The upper triangles, flat."""
@@ -260,12 +249,10 @@ class _Split:
 
     def blocks(self, J: Float[np.ndarray, "size size"]) -> tuple[Float[np.ndarray, "i i"], Float[np.ndarray, "x x"], float]:
         """The Jacobian of (r, v, b), that of X, and the largest entry by which the former moves the latter."""
-        size = self.r.size
-        columns = J[:, self.own].copy()
-        columns[:, :size] += J[:, self.q] @ self.turn  # a change of r alone, at X = 0
-        inside, outside = columns[self.own], J[np.ix_(self.q, self.q)] - self.turn @ J[np.ix_(self.r, self.q)]
-        leak = columns[self.q] - self.turn @ columns[self.r]
-        return inside, outside, float(np.max(np.abs(leak), initial=0.0))
+        J = J + J @ self.change
+        J = J - self.change @ J
+        leak = np.max(np.abs(J[np.ix_(self.q, self.own)]), initial=0.0)
+        return J[np.ix_(self.own, self.own)], J[np.ix_(self.q, self.q)], float(leak)
 
 
 def critical_rate(problem: Problem, t: Float[NumpyOrJax, "L M M"]) -> float | None:

@@ -1,6 +1,1 @@
-"""From equations to numbers.
-
-program (what goes in and what comes out) -> dormand_prince (the explicit integrator), or
-diffrax_solvers (reverse-mode gradients, custom equations, stiff spectra), or, for erf committees outside JAX
-transformations, dynamics/committee_kernel (the same integrator and equations in numba)
-"""
+"""From equations to numbers: program.py calls dormand_prince.py, diffrax_solvers.py or dynamics/committee_kernel.py."""

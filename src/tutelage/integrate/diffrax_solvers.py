@@ -1,13 +1,10 @@
 """Integration by diffrax: reverse-mode gradients, the implicit solver, and a stiff solver for the overlaps.
 
-`integrate` returns what dormand_prince.py returns. The stiff solver is Rodas5P, a linearly implicit method of order 5. One
-step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning (a Rosenbrock-Wanner method):
+The stiff solver is Rodas5P, a Rosenbrock-Wanner method: linearly implicit, L-stable, of order 5 (its dense output: 4). One
+step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning, solves no nonlinear equation:
     (1 - h g J) u_i = g (h f(t + c_i h, y + sum_j<i a_ij u_j) + sum_j<i C_ij u_j + h^2 d_i f_t),    i = 1..8
     y1 = y + sum_j a_8j u_j + u_8,    error estimate u_8 (an embedded method of order 4).
-No nonlinear equation is solved. The method is L-stable, and of full order for equations with slow parts under fast ones
-(Prothero and Robinson). Its dense output has order 4.
-Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
-Differential Equations package, BIT Numerical Mathematics 63 (2023) 27.
+Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P ..., BIT Numerical Mathematics 63 (2023) 27.
 
 `resolvent` solves (1 - s J) x = b for the overlaps in O(L). The levels talk to each other only through the fields
 z = (R, Q, v, b), on which A, B, G depend. So J is diagonal over levels, apart from a part of low rank: with primes for
@@ -17,11 +14,9 @@ changes,
 where A', B', G' are linear in z' = (sum_l p_l lam_l r'_l, sum_l p_l lam_l q'_l, v', b'). A is symmetric (A / 2 is minus the
 gradient of e_g with respect to Q), so one eigen-decomposition of this K x K matrix makes every level diagonal; what remains
 is one dense system for z', of K M + K (K + 1) / 2 numbers (and K for readouts or biases that learn).
-Frozen levels have rate zero. Masks that differ between the students of a level, vectors on a sphere and slow momentum
-do not have this form (`program.unsuited`).
+`program.unsuited` lists what does not have this form.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -37,10 +32,10 @@ from jaxtyping import Float, PyTree
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps
 from tutelage.errors import InputError, Status
-from tutelage.integrate.dormand_prince import Integrated
+from tutelage.integrate.dormand_prince import ODE, Integrated, table
 from tutelage.integrate.program import unsuited
 from tutelage.moments.averages import MeanUpdate, triangle
-from tutelage.progress import SILENT_SECONDS, progress_bar
+from tutelage.progress import progress_bar
 
 Terms: TypeAlias = diffrax.AbstractTerm
 Matrices: TypeAlias = tuple[MeanUpdate, Array]
@@ -72,25 +67,18 @@ COUPLING = (  # C
     (147.12150275711716, -1.41221402718213, 71.68940251302358),
     (165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306),
     (24.854864614690072, -3.0009227002832186, 47.4931110020768, 5.5814197821558125, -0.6610691825249471),
-    (30.91273214028599, -3.1208243349937974, 77.79954646070892, 34.28646028294783, -19.097331116725623, -28.087943162872662),
-    (
-        37.80277123390563, -3.2571969029072276, 112.26918849496327, 66.9347231244047, -40.06618937091002,
-        -54.66780262877968, -9.48861652309627,
-    ),
+    (30.91273214028599, -3.1208243349937974, 77.79954646070892, 34.28646028294783, -19.097331116725623,
+     -28.087943162872662),
+    (37.80277123390563, -3.2571969029072276, 112.26918849496327, 66.9347231244047, -40.06618937091002, -54.66780262877968,
+     -9.48861652309627),
 )  # fmt: skip
-BETWEEN = (
-    (
-        25.948786856663858, -2.5579724845846235, 10.433815404888879, -2.3679251022685204, 0.524948541321073,
-        1.1241088310450404, 0.4272876194431874, -0.17202221070155493,
-    ),
-    (
-        -9.91568850695171, -0.9689944594115154, 3.0438037242978453, -24.495224566215796, 20.176138334709044,
-        15.98066361424651, -6.789040303419874, -6.710236069923372,
-    ),
-    (
-        11.419903575922262, 2.8879645146136994, 72.92137995996029, 80.12511834622643, -52.072871366152654,
-        -59.78993625266729, -0.15582684282751913, 4.883087185713722,
-    ),
+BETWEEN = (  # k of `Between`
+    (25.948786856663858, -2.5579724845846235, 10.433815404888879, -2.3679251022685204, 0.524948541321073,
+     1.1241088310450404, 0.4272876194431874, -0.17202221070155493),
+    (-9.91568850695171, -0.9689944594115154, 3.0438037242978453, -24.495224566215796, 20.176138334709044,
+     15.98066361424651, -6.789040303419874, -6.710236069923372),
+    (11.419903575922262, 2.8879645146136994, 72.92137995996029, 80.12511834622643, -52.072871366152654, -59.78993625266729,
+     -0.15582684282751913, 4.883087185713722),
 )  # fmt: skip
 
 
@@ -122,58 +110,35 @@ class ProgressBar(diffrax.TqdmProgressMeter):
 
     @staticmethod
     def _step_bar(bar: Any, progress: Any) -> None:
-        bar.n = round(100 * float(progress), 2)
-        if time.time() - bar.start_t > SILENT_SECONDS:
-            bar.refresh()
+        bar.update(round(100 * float(progress), 2) - bar.n)
 
     @staticmethod
     def _close_bar(bar: Any) -> None:
         bar.close()
 
 
-def integrate(
-    rates: Callable[[Array, PyTree], PyTree],
-    y0: PyTree,
-    times: Array,
-    *,
-    observe: Callable[[PyTree], PyTree],
-    diverged: Callable[[PyTree], Array],
-    rtol: Array,
-    atol: Array,
-    shortest: Array,
-    max_steps: int,
-    stops: Array | None,
-    meter: diffrax.AbstractProgressMeter | None,
-    solver: diffrax.AbstractSolver,
-    reverse: bool,
-) -> Integrated:
-    """As `dormand_prince.integrate`; y0 is one vector, or a pair of state and error for the stiff solver."""
-    controller = diffrax.PIDController(
-        rtol=rtol,
-        atol=atol,
-        pcoeff=0.2,
-        icoeff=0.5,
-        dtmin=shortest,
-        force_dtmin=False,
-        norm=guided_norm if isinstance(y0, tuple) else optimistix.rms_norm,
-    )
-    if stops is not None:
-        controller = diffrax.ClipStepSizeController(controller, jump_ts=stops)
-    recorded = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: observe(y))
+def integrate(ode: ODE, solver: diffrax.AbstractSolver, reverse: bool) -> Integrated:
+    """As `dormand_prince.integrate`; for the stiff solver y is a pair of state and error."""
+    norm = guided_norm if isinstance(ode.y0, tuple) else optimistix.rms_norm
+    control = {"pcoeff": 0.2, "icoeff": 0.5, "dtmin": ode.shortest, "force_dtmin": False}
+    controller = diffrax.PIDController(ode.rtol, ode.atol, norm=norm, **control)
+    if ode.stops is not None:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=ode.stops)
+    recorded = diffrax.SubSaveAt(ts=ode.times, fn=lambda t, y, args: ode.observe(y))
     solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, args: rates(jnp.asarray(t), y)),
+        diffrax.ODETerm(lambda t, y, args: ode.rates(jnp.asarray(t), y)),
         solver,
         t0=0.0,
-        t1=jnp.maximum(times[-1], 1e-12),
+        t1=jnp.maximum(ode.times[-1], 1e-12),
         dt0=None,
-        y0=y0,
+        y0=ode.y0,
         saveat=diffrax.SaveAt(subs=[recorded, diffrax.SubSaveAt(t1=True)]),
         stepsize_controller=controller,
         adjoint=diffrax.RecursiveCheckpointAdjoint() if reverse else diffrax.ForwardMode(),
-        event=diffrax.Event(lambda t, y, args, **_: diverged(y)),
-        max_steps=max_steps,
+        event=diffrax.Event(lambda t, y, args, **_: ode.diverged(y)),
+        max_steps=ode.max_steps,
         throw=False,
-        progress_meter=diffrax.NoProgressMeter() if meter is None else meter,
+        progress_meter=diffrax.NoProgressMeter() if ode.meter is None else ode.meter,
     )
     (saved, end), (records, last) = solution.ts, solution.ys
     reached = jnp.isfinite(saved)
@@ -207,16 +172,15 @@ class Between(diffrax.AbstractLocalInterpolation):
 
 
 class Rodas5P(diffrax.AbstractAdaptiveSolver):
-    """`resolvent(t, y, s)` returns the function b -> (1 - s J)^-1 b at time t and state y.
+    """One step of a pair y = (state, error). `resolvent(t, state, s)` returns the function b -> (1 - s J)^-1 b there.
 
-    With a guide y is a pair (state, error), and `guide(state, doubt)` returns the error and its change along doubt. Near
-    perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to the
-    state when a step is judged. Explicit methods integrate it. Here it is computed anew at the end of each step, and its
-    uncertainty is the change of the error along the uncertainty of the state: nothing accumulates.
+    Near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to
+    the state when a step is judged. Explicit methods integrate it. Here `guide(state, doubt)` computes it anew at the end of
+    each step, and its change along the uncertainty of the state: nothing accumulates.
     """
 
     resolvent: Callable[[ArrayLike, PyTree, ArrayLike], Callable[[PyTree], PyTree]]
-    guide: Callable[[PyTree, PyTree], tuple[Array, Array]] | None = None
+    guide: Callable[[PyTree, PyTree], tuple[Array, Array]]
 
     term_structure: ClassVar[type[Terms]] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable[..., Between]] = Between
@@ -233,36 +197,28 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
     def step(
         self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
     ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
-        if self.guide is None:
-            y1, doubt, k = self._step(lambda t, y: terms.vf(t, y, args), t0, t1 - t0, y0)
-        else:
-            state, error = y0
-            new, doubt, k = self._step(lambda t, y: terms.vf(t, (y, error), args)[0], t0, t1 - t0, state)
-            new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
-            y1, doubt, k = (new, new_error), (doubt, error_doubt), (k, jnp.zeros(3))
-        return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
-
-    def _step(
-        self, f: Callable[[ArrayLike, PyTree], PyTree], t0: ArrayLike, h: ArrayLike, y0: PyTree
-    ) -> tuple[PyTree, PyTree, PyTree]:
-        """The state after a step, its uncertainty, and k of `Between`."""
-        solve = self.resolvent(t0, y0, h * GAMMA)
-        in_time = jax.jvp(lambda t: f(t, y0), (t0,), (jnp.ones_like(t0),))[1]
+        (state, error), h = y0, t1 - t0
+        f = lambda t, y: terms.vf(t, (y, error), args)[0]  # noqa: E731
+        solve = self.resolvent(t0, state, h * GAMMA)
+        in_time = jax.jvp(lambda t: f(t, state), (t0,), (jnp.ones_like(t0),))[1]
 
         def stage(stages: PyTree, row: tuple[Array, ...]) -> tuple[PyTree, None]:
             """Stage i into the stack of all; those after it are still zero."""
             i, node, rate, across, coupled = row
-            now = f(t0 + node * h, _plus(y0, across, stages))
+            now = f(t0 + node * h, _plus(state, across, stages))
             known = jax.tree.map(lambda a, b: GAMMA * h * (a + h * rate * b), now, in_time)
             u = solve(_plus(known, GAMMA * coupled, stages))
             return jax.tree.map(lambda stack, new: stack.at[i].set(new), stages, u), None
 
-        empty = jax.tree.map(lambda y: jnp.zeros((len(NODES), *y.shape)), y0)
-        rows = (jnp.arange(len(NODES)), *map(jnp.asarray, (NODES, IN_TIME, _square(STAGES), _square(COUPLING))))
-        stages = jax.lax.scan(stage, empty, rows)[0]
-        doubt = jax.tree.map(lambda stack: stack[-1], stages)
+        count = len(NODES)
+        empty = jax.tree.map(lambda y: jnp.zeros((count, *y.shape)), state)
+        factors = NODES, IN_TIME, table(STAGES, count), table(COUPLING, count)
+        stages = jax.lax.scan(stage, empty, (jnp.arange(count), *map(jnp.asarray, factors)))[0]
+        new, doubt = _plus(state, jnp.array([*STAGES[-1], 1.0]), stages), jax.tree.map(lambda stack: stack[-1], stages)
         k = jax.tree.map(lambda stack: jnp.tensordot(jnp.asarray(BETWEEN), stack, 1), stages)
-        return _plus(y0, jnp.array([*STAGES[-1], 1.0]), stages), doubt, k
+        new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
+        y1, known = (new, new_error), {"y0": y0, "y1": (new, new_error), "k": (k, jnp.zeros(3))}
+        return y1, (doubt, error_doubt), known, None, diffrax.RESULTS.successful
 
 
 def guided_norm(scaled: tuple[PyTree, Array]) -> Array:
@@ -275,15 +231,10 @@ def _plus(y: PyTree, factors: Array, stages: PyTree) -> PyTree:
     return jax.tree.map(lambda a, stack: a + jnp.tensordot(factors, stack, 1), y, stages)
 
 
-def _square(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
-    return np.array([[*row, *[0.0] * (len(rows) - len(row))] for row in rows])
-
-
 def resolvent(system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike) -> Callable[[Overlaps], Overlaps]:
     """x -> (1 - shift J)^-1 x, with J the derivative of the drift at this time and state. Differentiable in everything."""
     numbers, functions = eqx.partition((system, t, state, shift), eqx.is_array)  # a rate may be a function
-    levels = Levels(*eqx.combine(jax.lax.stop_gradient(numbers), functions))
-    solve = jax.lax.stop_gradient(levels).solve  # a function may hold traced numbers of its own
+    solve = Levels(*eqx.combine(jax.lax.stop_gradient(numbers), functions)).solve
 
     def apply(x: Overlaps) -> Overlaps:
         moved = jax.jvp(lambda y: system.drift(t, y), (state,), (x,))[1]
@@ -295,23 +246,13 @@ def resolvent(system: OrderParameters, t: ArrayLike, state: Overlaps, shift: Arr
     return lambda x: jax.lax.custom_linear_solve(apply, x, lambda _, b: solve(b), transposed)
 
 
-class Levels(eqx.Module):
-    """J at a state in the eigenbasis of A, level by level, and the dense system for the change of the fields."""
+class Levels:
+    """J at a state in the eigenbasis of A, level by level, and the dense system for the change of the fields.
 
-    basis: Float[Array, "K K"]  # columns are eigenvectors of A
-    weights: Float[Array, " L"]  # p_l lam_l
-    force: Float[Array, "L 1 1"]  # shift eta lam_l
-    noise: Float[Array, ""]  # eta / batch
-    shrink_r: Float[Array, "L K 1"]  # 1 / (1 - shift eta (lam_l a_k - kappa))
-    shrink_q: Float[Array, "L K K"]  # 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa))
-    r: Float[Array, "L K M"]
-    q: Float[Array, "L K K"]
-    t: Float[Array, "L M M"]
-    B: Float[Array, "K M"]
-    rates: tuple[Float[Array, ""], Float[Array, ""]]  # shift eta_v, shift eta_b
-    slopes: Matrices  # d (A, B, G and what moves readout and bias) / d fields: a last axis more
-    dense: tuple[Array, Array]  # LU of the system for the change of the fields
-    trained: tuple[bool, bool] = eqx.field(static=True)
+    force: shift eta lam_l. noise: eta / batch. rates: shift eta_v and shift eta_b. dense: LU of the system for the fields.
+    shrink_r: 1 / (1 - shift eta (lam_l a_k - kappa)). shrink_q: 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa)).
+    slopes: d (A, B, G and what moves readout and bias) / d fields, a last axis more.
+    """
 
     def __init__(self, system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike):
         problem, shift = system.problem, jnp.asarray(shift)
@@ -320,7 +261,7 @@ class Levels(eqx.Module):
         (p, _), (dp, dG) = self._matrices(system, state)
         values, self.basis = jnp.linalg.eigh(p.A)
         turn = self.basis.T
-        eta, eta_v, eta_b = system.rates(t)
+        eta, eta_v, eta_b = jax.lax.stop_gradient(system.rates(t))  # a function may hold traced numbers
         mask, lam = problem.trainable_mask(), jnp.asarray(inputs.eigenvalues)[:, None, None]
         eta_l = shift * eta * (1.0 if mask is None else jnp.asarray(mask)[:, :1, None])
         kappa = sgd.weight_decay
@@ -342,7 +283,7 @@ class Levels(eqx.Module):
         def matrices(fields: Array) -> Matrices:
             R, upper, readout, bias = unravel(fields)
             readout, bias = state.readout if readout is None else readout, state.bias if bias is None else bias
-            return system.matrices_at(R, upper[place], T, readout, bias)
+            return system.moments.matrices(system.situation(R, upper[place], T, readout, bias), system.gradient_flow)
 
         now, along = jax.linearize(matrices, flat)
         together = max(1, TOGETHER // (K * sum(R.shape)) ** 2)  # G is a sum of (K (K + M))^2 terms

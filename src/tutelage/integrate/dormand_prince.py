@@ -11,7 +11,7 @@ Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equat
 and their program DOP853.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,97 +30,66 @@ C = (
     0.0, 0.05260015195876773, 0.0789002279381516, 0.1183503419072274, 0.2816496580927726, 1 / 3, 0.25, 4 / 13,
     127 / 195, 0.6, 6 / 7, 1.0, 1.0, 0.1, 0.2, 7 / 9, PROBE,
 )  # fmt: skip
-A = (  # of each stage {earlier stage: factor}; row 12 is b
-    {},
-    {0: 0.05260015195876773},
-    {0: 0.0197250569845379, 1: 0.0591751709536137},
-    {0: 0.02958758547680685, 2: 0.08876275643042054},
-    {0: 0.2413651341592667, 2: -0.8845494793282861, 3: 0.924834003261792},
-    {0: 0.037037037037037035, 3: 0.17082860872947386, 4: 0.12546768756682242},
-    {0: 0.037109375, 3: 0.17025221101954405, 4: 0.06021653898045596, 5: -0.017578125},
-    {
-        0: 0.03709200011850479, 3: 0.17038392571223998, 4: 0.10726203044637328, 5: -0.015319437748624402,
-        6: 0.008273789163814023,
-    },
-    {
-        0: 0.6241109587160757, 3: -3.3608926294469414, 4: -0.868219346841726, 5: 27.59209969944671, 6: 20.154067550477894,
-        7: -43.48988418106996,
-    },
-    {
-        0: 0.47766253643826434, 3: -2.4881146199716677, 4: -0.590290826836843, 5: 21.230051448181193,
-        6: 15.279233632882423, 7: -33.28821096898486, 8: -0.020331201708508627,
-    },
-    {
-        0: -0.9371424300859873, 3: 5.186372428844064, 4: 1.0914373489967295, 5: -8.149787010746927, 6: -18.52006565999696,
-        7: 22.739487099350505, 8: 2.4936055526796523, 9: -3.0467644718982196,
-    },
-    {
-        0: 2.273310147516538, 3: -10.53449546673725, 4: -2.0008720582248625, 5: -17.9589318631188, 6: 27.94888452941996,
-        7: -2.8589982771350235, 8: -8.87285693353063, 9: 12.360567175794303, 10: 0.6433927460157636,
-    },
-    {
-        0: 0.054293734116568765, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585, 8: 0.3111643669578199,
-        9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.04471061572777259,
-    },
-    {
-        0: 0.056167502283047954, 6: 0.25350021021662483, 7: -0.2462390374708025, 8: -0.12419142326381637,
-        9: 0.15329179827876568, 10: 0.00820105229563469, 11: 0.007567897660545699, 12: -0.008298,
-    },
-    {
-        0: 0.03183464816350214, 5: 0.028300909672366776, 6: 0.053541988307438566, 7: -0.05492374857139099,
-        10: -0.00010834732869724932, 11: 0.0003825710908356584, 12: -0.00034046500868740456, 13: 0.1413124436746325,
-    },
-    {
-        0: -0.42889630158379194, 5: -4.697621415361164, 6: 7.683421196062599, 7: 4.06898981839711, 8: 0.3567271874552811,
-        12: -0.0013990241651590145, 13: 2.9475147891527724, 14: -9.15095847217987,
-    },
+A = (  # row s: factors of the earlier stages; row 12 is b
+    (),
+    (0.05260015195876773,),
+    (0.0197250569845379, 0.0591751709536137),
+    (0.02958758547680685, 0, 0.08876275643042054),
+    (0.2413651341592667, 0, -0.8845494793282861, 0.924834003261792),
+    (0.037037037037037035, 0, 0, 0.17082860872947386, 0.12546768756682242),
+    (0.037109375, 0, 0, 0.17025221101954405, 0.06021653898045596, -0.017578125),
+    (0.03709200011850479, 0, 0, 0.17038392571223998, 0.10726203044637328, -0.015319437748624402, 0.008273789163814023),
+    (0.6241109587160757, 0, 0, -3.3608926294469414, -0.868219346841726, 27.59209969944671, 20.154067550477894,
+     -43.48988418106996),
+    (0.47766253643826434, 0, 0, -2.4881146199716677, -0.590290826836843, 21.230051448181193, 15.279233632882423,
+     -33.28821096898486, -0.020331201708508627),
+    (-0.9371424300859873, 0, 0, 5.186372428844064, 1.0914373489967295, -8.149787010746927, -18.52006565999696,
+     22.739487099350505, 2.4936055526796523, -3.0467644718982196),
+    (2.273310147516538, 0, 0, -10.53449546673725, -2.0008720582248625, -17.9589318631188, 27.94888452941996,
+     -2.8589982771350235, -8.87285693353063, 12.360567175794303, 0.6433927460157636),
+    (0.054293734116568765, 0, 0, 0, 0, 4.450312892752409, 1.8915178993145003, -5.801203960010585, 0.3111643669578199,
+     -0.1521609496625161, 0.20136540080403034, 0.04471061572777259),
+    (0.056167502283047954, 0, 0, 0, 0, 0, 0.25350021021662483, -0.2462390374708025, -0.12419142326381637,
+     0.15329179827876568, 0.00820105229563469, 0.007567897660545699, -0.008298),
+    (0.03183464816350214, 0, 0, 0, 0, 0.028300909672366776, 0.053541988307438566, -0.05492374857139099, 0, 0,
+     -0.00010834732869724932, 0.0003825710908356584, -0.00034046500868740456, 0.1413124436746325),
+    (-0.42889630158379194, 0, 0, 0, 0, -4.697621415361164, 7.683421196062599, 4.06898981839711, 0.3567271874552811, 0, 0,
+     0, -0.0013990241651590145, 2.9475147891527724, -9.15095847217987),
 )  # fmt: skip
-ERROR_5 = {  # y1 less the embedded solution of order 5
-    0: 0.01312004499419488, 5: -1.2251564463762044, 6: -0.4957589496572502, 7: 1.6643771824549864, 8: -0.35032884874997366,
-    9: 0.3341791187130175, 10: 0.08192320648511571, 11: -0.022355307863886294,
-}  # fmt: skip
-ORDER_3 = {0: 0.2440944881889764, 8: 0.7338466882816119, 11: 0.022058823529411766}  # the embedded solution of order 3
+# y1 less the embedded solution of order 5, and the embedded solution of order 3
+ERROR_5 = (0.01312004499419488, 0, 0, 0, 0, -1.2251564463762044, -0.4957589496572502, 1.6643771824549864,
+           -0.35032884874997366, 0.3341791187130175, 0.08192320648511571, -0.022355307863886294)  # fmt: skip
+ORDER_3 = (0.2440944881889764, 0, 0, 0, 0, 0, 0, 0, 0.7338466882816119, 0, 0, 0.022058823529411766)
 D = (  # the curve beyond the cubic that y, y1 and their derivatives determine
-    {
-        0: -8.428938276109013, 5: 0.5667149535193777, 6: -3.0689499459498917, 7: 2.38466765651207, 8: 2.117034582445028,
-        9: -0.871391583777973, 10: 2.2404374302607883, 11: 0.6315787787694688, 12: -0.08899033645133331,
-        13: 18.148505520854727, 14: -9.194632392478356, 15: -4.436036387594894,
-    },
-    {
-        0: 10.427508642579134, 5: 242.28349177525817, 6: 165.20045171727028, 7: -374.5467547226902, 8: -22.113666853125306,
-        9: 7.733432668472264, 10: -30.674084731089398, 11: -9.332130526430229, 12: 15.697238121770845,
-        13: -31.139403219565178, 14: -9.35292435884448, 15: 35.81684148639408,
-    },
-    {
-        0: 19.985053242002433, 5: -387.0373087493518, 6: -189.17813819516758, 7: 527.8081592054236, 8: -11.57390253995963,
-        9: 6.8812326946963, 10: -1.0006050966910838, 11: 0.7777137798053443, 12: -2.778205752353508, 13: -60.19669523126412,
-        14: 84.32040550667716, 15: 11.99229113618279,
-    },
-    {
-        0: -25.69393346270375, 5: -154.18974869023643, 6: -231.5293791760455, 7: 357.6391179106141, 8: 93.40532418362432,
-        9: -37.45832313645163, 10: 104.0996495089623, 11: 29.8402934266605, 12: -43.53345659001114, 13: 96.32455395918828,
-        14: -39.17726167561544, 15: -149.72683625798564,
-    },
+    (-8.428938276109013, 0, 0, 0, 0, 0.5667149535193777, -3.0689499459498917, 2.38466765651207, 2.117034582445028,
+     -0.871391583777973, 2.2404374302607883, 0.6315787787694688, -0.08899033645133331, 18.148505520854727,
+     -9.194632392478356, -4.436036387594894),
+    (10.427508642579134, 0, 0, 0, 0, 242.28349177525817, 165.20045171727028, -374.5467547226902, -22.113666853125306,
+     7.733432668472264, -30.674084731089398, -9.332130526430229, 15.697238121770845, -31.139403219565178,
+     -9.35292435884448, 35.81684148639408),
+    (19.985053242002433, 0, 0, 0, 0, -387.0373087493518, -189.17813819516758, 527.8081592054236, -11.57390253995963,
+     6.8812326946963, -1.0006050966910838, 0.7777137798053443, -2.778205752353508, -60.19669523126412, 84.32040550667716,
+     11.99229113618279),
+    (-25.69393346270375, 0, 0, 0, 0, -154.18974869023643, -231.5293791760455, 357.6391179106141, 93.40532418362432,
+     -37.45832313645163, 104.0996495089623, 29.8402934266605, -43.53345659001114, 96.32455395918828, -39.17726167561544,
+     -149.72683625798564),
 )  # fmt: skip
-
-
 SAFETY, SLOWEST, FASTEST = 0.9, 0.2, 10.0  # of the step size: factors from one step to the next
 FIRST = 1e-3  # the first step; the next ones grow tenfold
 ALMOST = 1.0001  # a step that would end this close to a stop ends there
 RUNNING = -1
 
 
-def _row(factors: dict[int, float]) -> np.ndarray:
-    row = np.zeros(ALL)
-    row[list(factors)] = list(factors.values())
-    return row
+def table(rows: Sequence[Any], width: int) -> np.ndarray:
+    """Rows of factors, filled up with zeros."""
+    return np.array([np.pad(row, (0, width - len(row))) for row in rows])
 
 
 def _curve_weights() -> np.ndarray:
     """(stage, power): w_s(x) = sum_p W_sp x^p, from x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + ...))))."""
-    b, first, last = _row(A[STEP]), *np.eye(ALL)[[0, STEP]]
+    b, first, last = table(A, ALL)[STEP], *np.eye(ALL)[[0, STEP]]
     basis, weights = Polynomial([1.0]), np.zeros((ALL, 8))
-    for place, term in enumerate([b, first - b, 2 * b - first - last, *map(_row, D)]):
+    for place, term in enumerate([b, first - b, 2 * b - first - last, *table(D, ALL)]):
         basis = basis * Polynomial([1.0, -1.0] if place % 2 else [0.0, 1.0])
         weights[:, : basis.coef.size] += np.outer(term, basis.coef)
     return weights
@@ -135,8 +104,30 @@ def _defect_weights() -> np.ndarray:
 
 
 NODES, WEIGHTS = np.array(C), _curve_weights()
-STAGES = np.stack([*map(_row, A), WEIGHTS @ PROBE ** np.arange(8)])
-ERRORS = np.stack([_row(ERROR_5), STAGES[STEP] - _row(ORDER_3), _defect_weights()])
+STAGES = table([*A, WEIGHTS @ PROBE ** np.arange(8)], ALL)
+ERRORS = table([ERROR_5, STAGES[STEP] - table([ORDER_3], ALL)[0], _defect_weights()], ALL)
+
+
+class ODE(NamedTuple):
+    """y' = rates(t, y) from y0 at time zero, and observe(y) to record at the times.
+
+    y0: one vector. times: increasing; the last one may be repeated. diverged(y): where to stop.
+    rtol, atol: tolerances of each number. The root mean square of their errors in a step counts, on the curve the largest.
+    shortest: a shorter step is a failure. max_steps: accepted and rejected ones. meter: a diffrax progress meter.
+    stops: times at which the rates jump; a step ends there and sees the rates before the jump.
+    """
+
+    rates: Callable[[Array, Any], Any]
+    y0: PyTree
+    times: Array
+    observe: Callable[[Any], PyTree]
+    diverged: Callable[[Any], Array]
+    rtol: Array
+    atol: Array
+    shortest: Array
+    max_steps: int
+    stops: Array | None = None
+    meter: Any = None
 
 
 class Integrated(NamedTuple):
@@ -165,34 +156,17 @@ class _Loop(NamedTuple):
     meter: Any
 
 
-def integrate(
-    rates: Callable[[Array, Array], Array],
-    y0: Array,
-    times: Array,
-    *,
-    observe: Callable[[Array], PyTree],
-    diverged: Callable[[Array], Array],
-    rtol: Array,
-    atol: Array,
-    shortest: Array,
-    max_steps: int,
-    stops: Array | None = None,
-    meter: Any = None,
-    axis: str | None = None,
-) -> Integrated:
-    """Integrate y' = rates(t, y) from time zero and record observe(y) at the times.
+def integrate(ode: ODE, axis: str | None = None) -> Integrated:
+    """Integrate from time zero to the last of the times.
 
-    y0: one vector. times: increasing; the last one may be repeated. diverged(y): where to stop.
-    rtol, atol: tolerances of each number. The root mean square of their errors in a step counts, on the curve the largest.
-    shortest: a shorter step is a failure. max_steps: accepted and rejected ones.
-    stops: times at which the rates jump; a step ends there and sees the rates before the jump.
-    meter: a diffrax progress meter. axis: the name of the vmapped axis, if any: its members then share one loop, which ends
-    with the last of them and copies no records of the others.
+    axis: the name of the vmapped axis, if any: its members then share one loop, which ends with the last of them and copies
+    no records of the others.
     """
+    y0, times, stops, meter = ode.y0, ode.times, ode.stops, ode.meter
     stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, NODES))
     count, end, zero = times.shape[0], jnp.maximum(times[-1], 1e-12), jnp.zeros((), y0.dtype)
     tiny, eps = jnp.finfo(y0.dtype).tiny, jnp.finfo(y0.dtype).eps
-    observed, as_observed = ravel_pytree(observe(y0))  # one vector a time: each part of its own would be more to do
+    observed, as_observed = ravel_pytree(ode.observe(y0))  # one vector a time: each part of its own would be more to do
 
     def any_member(flag: Array) -> Array:
         return flag if axis is None else jax.lax.pmax(flag.astype(int), axis) > 0
@@ -208,7 +182,7 @@ def integrate(
         return jnp.sum(factors[:, None] * k, axis=0)
 
     def running(now: _Loop) -> Array:
-        return (now.code == RUNNING) & (now.tried < max_steps)
+        return (now.code == RUNNING) & (now.tried < ode.max_steps)
 
     def step(now: _Loop) -> _Loop:
         t, y, active = now.t, now.y, running(now)
@@ -219,12 +193,12 @@ def integrate(
 
         def sizes(x: Array, y1: Array) -> Array:
             """Of each number in units of the tolerance."""
-            return jnp.abs(x) / (atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1)))
+            return jnp.abs(x) / (ode.atol + ode.rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1)))
 
         def stage(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
             """One stage. The last one of the step gives its error, which decides whether those of the curve follow."""
             s, last, error, k = state
-            f = rates(jnp.minimum(t + entry(nodes, s) * h, latest), y + h * combined(entry(stages, s), k))
+            f = ode.rates(jnp.minimum(t + entry(nodes, s) * h, latest), y + h * combined(entry(stages, s), k))
             k = jax.lax.dynamic_update_index_in_dim(k, f, s, 0)
 
             def judged() -> tuple[Array, Array]:
@@ -249,7 +223,7 @@ def integrate(
             place, records = state
             here = accept & (time(place) <= t1)
             x = jnp.where(here, time(place) - t, 0.0) / h
-            seen, _ = ravel_pytree(observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k)))
+            seen, _ = ravel_pytree(ode.observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k)))
             seen = jnp.where(here, seen, entry(records, place))
             return place + here, jax.lax.dynamic_update_index_in_dim(records, seen, place, 0)
 
@@ -259,9 +233,9 @@ def integrate(
         longer = jnp.where(jnp.isfinite(error), factor, SLOWEST) * h
         longer = jnp.where(accept & clipped, jnp.maximum(longer, now.h), longer)
         t, y = jnp.where(accept, t1, t), jnp.where(accept, y1, y)
-        code = jnp.where(longer < shortest, int(Status.FAILED), RUNNING)
+        code = jnp.where(longer < ode.shortest, int(Status.FAILED), RUNNING)
         code = jnp.where(accept & (t >= end), int(Status.FINISHED), code)
-        code = jnp.where(accept & diverged(y), int(Status.DIVERGED), code)
+        code = jnp.where(accept & ode.diverged(y), int(Status.DIVERGED), code)
         return _Loop(
             t=t,
             y=y,

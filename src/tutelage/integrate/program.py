@@ -1,17 +1,12 @@
 """From equations to numbers: a closed system from its initial condition to the last time, recorded on the way.
 
-Committees of erf units (any spectrum, readouts fixed or trained, rates that are numbers) take the machine code of
-dynamics/committee_kernel.py outside of jit, vmap and grad: nothing is compiled for a new shape. Everything else takes
-`integrate`, a compiled program that serves all problems of equal shape; learning rates, noise, readouts, spectra, initial
-conditions, tolerances and (up to a standard count) times are data to it. Plain solves use the explicit integrator of
-dormand_prince.py. diffrax, which takes half a second to import, is loaded only for reverse-mode gradients, stiff and
-implicit solvers (diffrax_solvers.py).
+Committees of erf units take the machine code of dynamics/committee_kernel.py outside of jit, vmap and grad: nothing is compiled
+for a new shape. Everything else takes `integrate`, a compiled program that serves all problems of equal shape: all numbers are
+data to it. diffrax takes half a second to import and is loaded only for reverse-mode gradients, stiff and implicit solvers.
 The error is integrated next to the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order
 one says nothing about an error of 1e-9.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import equinox as eqx
@@ -45,7 +40,7 @@ SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
 AT_ONCE, TIMES_AT_ONCE = 2**17, 8  # points over which the error is averaged at once, and recorded times
-COUNTS = (256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
+COUNTS, FEW = (256, 512, 1024, 2048, 4096), 32  # of times: compiled programs are made for these, or for multiples of few
 
 # An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
 # STABLE / (eta lam_max |v|^2) long. The stiff one takes a few hundred steps whatever the spectrum, but each also needs the
@@ -94,8 +89,7 @@ def run(
     """A solve by the machine code or the program; NumPy arrays unless something is traced."""
     if has_machine_code(problem, moments, options) and not checks.is_traced(initial):
         return run_committee(problem, moments, initial, times, tolerances, options)
-    at = times if _each_time_costs(moments) and options.gradient == "reverse" else padded(times)
-    raw = integrate(as_arrays(problem), moments, as_arrays(initial), at, tolerances, options)
+    raw = integrate(as_arrays(problem), moments, as_arrays(initial), padded(times, moments), tolerances, options)
     return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
 
 
@@ -194,15 +188,7 @@ def integrate(
         from tutelage.integrate.diffrax_solvers import ProgressBar
 
         meter = ProgressBar()
-    integrator: Callable[..., dormand_prince.Integrated]
-    if options.solver == "explicit" and options.gradient == "forward":
-        integrator = partial(dormand_prince.integrate, axis=options.axis)
-    else:
-        from tutelage.integrate import diffrax_solvers
-
-        solver, reverse = diffrax_solvers.solver_for(options.solver, system, FINE), options.gradient == "reverse"
-        integrator = partial(diffrax_solvers.integrate, solver=solver, reverse=reverse)
-    done = integrator(
+    ode = dormand_prince.ODE(
         rates,
         jax.lax.optimization_barrier(pack((state, error * FINE))),  # no constant, as above
         times,
@@ -215,32 +201,25 @@ def integrate(
         stops=system.switches(times[-1]),
         meter=meter,
     )
-    if guided and not _each_time_costs(moments):
-        errors, losses = jax.vmap(system.error_and_loss)(done.records, times)
+    if options.solver == "explicit" and options.gradient == "forward":
+        done = dormand_prince.integrate(ode, options.axis)
     else:
+        from tutelage.integrate import diffrax_solvers
+
+        solver = diffrax_solvers.solver_for(options.solver, system, FINE)
+        done = diffrax_solvers.integrate(ode, solver, options.gradient == "reverse")
+    if _each_time_costs(moments):
         nodes = by_nodes(moments)
         some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), TIMES_AT_ONCE))
-        errors, losses = _in_turns(system.error_and_loss, done.records, times, some, whole=options.gradient == "reverse")
+        errors, losses = jax.lax.map(lambda at: system.error_and_loss(*at), (done.records, times), batch_size=some)
+    else:
+        errors, losses = jax.vmap(system.error_and_loss)(done.records, times)
     blown_up = (done.code == int(Status.FAILED)) & (_largest(parts(done.y)[0]) > GROWN * bound)
     return Raw(done.records, errors, losses, jnp.where(blown_up, int(Status.DIVERGED), done.code), done.t, done.steps, T)
 
 
-def _in_turns(function: Callable[..., Tree], records: PyTree, times: Array, some: int, whole: bool) -> Tree:
-    """function(record, time), `some` times at once and only as long as they differ; whole: for all, as reverse mode needs it."""
-    count = times.shape[0]
-    at = lambda first: jnp.minimum(first + jnp.arange(some), count - 1)  # noqa: E731
-    one = lambda place: function(jax.tree.map(lambda x: x[place], records), times[place])  # noqa: E731
-
-    def turn(i: Array, found: Tree) -> Tree:
-        return jax.tree.map(lambda x, new: x.at[at(i * some)].set(new), found, jax.vmap(one)(at(i * some)))
-
-    empty = jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(one, 0))
-    different = count if whole else jnp.searchsorted(times, times[-1]) + 1
-    return jax.lax.fori_loop(0, -(-different // some), turn, empty)
-
-
 def _largest(state: PyTree) -> Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
+    return jnp.max(jnp.abs(ravel_pytree(state)[0]))
 
 
 def eager(tree: Tree) -> Tree:
@@ -250,9 +229,9 @@ def eager(tree: Tree) -> Tree:
 
 def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarray:
     """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
-    usual = USUAL[np.dtype(jnp.result_type(float)).name]
-    given = {"rtol": rtol, "atol": atol}
-    return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
+    usual_rtol, usual_atol = USUAL[np.dtype(jnp.result_type(float)).name]
+    rtol = usual_rtol if rtol is None else checks.as_positive("rtol", rtol)
+    return np.array([rtol, usual_atol if atol is None else checks.as_positive("atol", atol)])
 
 
 def by_quadrature(moments: Moments | None) -> bool:
@@ -271,9 +250,10 @@ def _each_time_costs(moments: Moments | None) -> bool:
     return by_nodes(moments) is not None or by_quadrature(moments)
 
 
-def padded(times: np.ndarray) -> np.ndarray:
+def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program."""
-    count = next((n for n in COUNTS if n >= times.size), times.size)
+    counts = range(FEW, times.size + FEW, FEW) if _each_time_costs(moments) else COUNTS
+    count = next((n for n in counts if n >= times.size), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
 
@@ -301,17 +281,16 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
 
 def natural_time(problem: Problem, end: float) -> float:
     """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass; 0 if it is not known."""
-    sgd = problem.sgd
+    lr = problem.sgd.lr
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
-    if callable(sgd.lr):
-        times = scan_grid(end)
-        rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
-        if checks.is_traced(rates):  # the function holds traced numbers
-            return 0.0
-        clock = np.trapezoid(np.asarray(rates), np.asarray(times))
-    else:
-        clock = end * float(sgd.lr)
-    return float(clock / (1.0 - float(sgd.momentum)) * fastest)
+    fastest = fastest / (1.0 - float(problem.sgd.momentum))
+    if not callable(lr):
+        return float(end * lr * fastest)
+    times = scan_grid(end)
+    rates = jax.vmap(lambda t: rate_at(lr, t))(times)
+    if checks.is_traced(rates):  # the function holds traced numbers
+        return 0.0
+    return float(np.trapezoid(np.asarray(rates), np.asarray(times)) * fastest)
 
 
 def unsuited(problem: Problem) -> str | None:
