@@ -31,9 +31,7 @@ def by_kernel(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
-    raw = program.integrate(
-        as_arrays(one), moments, initial_overlaps(one, start), padded(times, moments), tolerances(), options
-    )
+    raw = program.integrate(as_arrays(one), moments, initial_overlaps(one, start), padded(times), tolerances(), options)
     return first_times(raw, times.size)
 
 

@@ -202,7 +202,7 @@ def test_the_same_curve_as_by_diffrax(name):
             as_arrays(problem),
             moments,
             initial_overlaps(problem, start),
-            padded(times, moments),
+            padded(times),
             tolerances(),
             Options(False, "explicit", True, gradient),
         )

@@ -460,7 +460,7 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = program.padded(times, moments) if on_cpu else times, tolerances, options
+    shared = program.padded(times) if on_cpu else times, tolerances, options
 
     def some(first: int) -> Raw:
         which = np.minimum(np.arange(first, first + size), count - 1)

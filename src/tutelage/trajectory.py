@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _variable(name: str, words: str) -> Any:
-    """A property that reads a recorded variable."""
-    return property(lambda self: self[name], doc=words)
-
-
 class Trajectory(eqx.Module):
     """Order parameters and error against time alpha = steps / N.
 
@@ -63,14 +58,35 @@ class Trajectory(eqx.Module):
             raise InputError(f"this trajectory has no {name!r}; it has {', '.join(self.variables)}.{extra}")
         return self.variables[name]
 
-    R = _variable("R", "Student-teacher field covariances, (..., time, K, M).")
-    Q = _variable("Q", "Student-student field covariances, (..., time, K, K).")
-    r = _variable("r", "Student-teacher overlaps per level, (..., time, L, K, M).")
-    q = _variable("q", "Student-student overlaps per level, (..., time, L, K, K).")
-    readout = _variable(
-        "readout", "Readouts v, (..., time, K) or (..., time, outputs, K); one per task with separate heads."
-    )
-    bias = _variable("bias", "Student biases b, (..., time, K).")
+    @property
+    def R(self) -> Float[np.ndarray, "*lead time K M"]:
+        """Student-teacher field covariances, (..., time, K, M)."""
+        return self["R"]
+
+    @property
+    def Q(self) -> Float[np.ndarray, "*lead time K K"]:
+        """Student-student field covariances, (..., time, K, K)."""
+        return self["Q"]
+
+    @property
+    def r(self) -> Float[np.ndarray, "*lead time L K M"]:
+        """Student-teacher overlaps per level, (..., time, L, K, M)."""
+        return self["r"]
+
+    @property
+    def q(self) -> Float[np.ndarray, "*lead time L K K"]:
+        """Student-student overlaps per level, (..., time, L, K, K)."""
+        return self["q"]
+
+    @property
+    def readout(self) -> Float[np.ndarray, "*lead K"]:
+        """Student readouts v, (..., time, K), or (..., time, outputs, K); one for each task with separate heads."""
+        return self["readout"]
+
+    @property
+    def bias(self) -> Float[np.ndarray, "*lead time K"]:
+        """Student biases b, (..., time, K)."""
+        return self["bias"]
 
     @property
     def tasks(self) -> int | None:

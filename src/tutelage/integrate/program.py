@@ -7,6 +7,7 @@ The error is integrated next to the overlaps only to guide the steps: near perfe
 one says nothing about an error of 1e-9.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import equinox as eqx
@@ -40,7 +41,7 @@ SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
 AT_ONCE, TIMES_AT_ONCE = 2**17, 8  # points over which the error is averaged at once, and recorded times
-COUNTS, FEW = (256, 512, 1024, 2048, 4096), 32  # of times: compiled programs are made for these, or for multiples of few
+COUNTS = (256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
 
 # An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
 # STABLE / (eta lam_max |v|^2) long. The stiff one takes a few hundred steps whatever the spectrum, but each also needs the
@@ -89,7 +90,8 @@ def run(
     """A solve by the machine code or the program; NumPy arrays unless something is traced."""
     if has_machine_code(problem, moments, options) and not checks.is_traced(initial):
         return run_committee(problem, moments, initial, times, tolerances, options)
-    raw = integrate(as_arrays(problem), moments, as_arrays(initial), padded(times, moments), tolerances, options)
+    at = times if _each_time_costs(moments) and options.gradient == "reverse" else padded(times)
+    raw = integrate(as_arrays(problem), moments, as_arrays(initial), at, tolerances, options)
     return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
 
 
@@ -211,11 +213,25 @@ def integrate(
     if _each_time_costs(moments):
         nodes = by_nodes(moments)
         some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), TIMES_AT_ONCE))
-        errors, losses = jax.lax.map(lambda at: system.error_and_loss(*at), (done.records, times), batch_size=some)
+        errors, losses = _in_turns(system.error_and_loss, done.records, times, some, whole=options.gradient == "reverse")
     else:
         errors, losses = jax.vmap(system.error_and_loss)(done.records, times)
     blown_up = (done.code == int(Status.FAILED)) & (_largest(parts(done.y)[0]) > GROWN * bound)
     return Raw(done.records, errors, losses, jnp.where(blown_up, int(Status.DIVERGED), done.code), done.t, done.steps, T)
+
+
+def _in_turns(function: Callable[..., Tree], records: PyTree, times: Array, some: int, whole: bool) -> Tree:
+    """function(record, time), `some` times at once and only as long as they differ; whole: for all, as reverse mode needs it."""
+    count = times.shape[0]
+    at = lambda first: jnp.minimum(first + jnp.arange(some), count - 1)  # noqa: E731
+    one = lambda place: function(jax.tree.map(lambda x: x[place], records), times[place])  # noqa: E731
+
+    def turn(i: Array, found: Tree) -> Tree:
+        return jax.tree.map(lambda x, new: x.at[at(i * some)].set(new), found, jax.vmap(one)(at(i * some)))
+
+    empty = jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(one, 0))
+    different = count if whole else jnp.searchsorted(times, times[-1]) + 1
+    return jax.lax.fori_loop(0, -(-different // some), turn, empty)
 
 
 def _largest(state: PyTree) -> Array:
@@ -250,10 +266,9 @@ def _each_time_costs(moments: Moments | None) -> bool:
     return by_nodes(moments) is not None or by_quadrature(moments)
 
 
-def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
+def padded(times: np.ndarray) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program."""
-    counts = range(FEW, times.size + FEW, FEW) if _each_time_costs(moments) else COUNTS
-    count = next((n for n in counts if n >= times.size), times.size)
+    count = next((n for n in COUNTS if n >= times.size), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
 

@@ -15,7 +15,6 @@ For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visib
 """
 
 import os
-from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -143,29 +142,37 @@ class Spectrum(Inputs):
     array([1.5, 0.5])
     """
 
-    eigenvalues: Float[Any, " L"]
-    fractions: Float[Any, " L"] = None
-    _: KW_ONLY
-    normalize: bool = eqx.field(static=True, default=True)
-    scale: Float[Any, ""] = None
-    dropped: int = eqx.field(static=True, default=0)
-    known_dim: int | None = eqx.field(static=True, default=None)  # pyright: ignore
-    center: Float[np.ndarray, " N"] | None = eqx.field(init=False)
-    basis: Float[np.ndarray, "D N"] | None = eqx.field(init=False)  # pyright: ignore
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
+    scale: Float[NumpyOrJax, ""] | np.floating
+    normalize: bool = eqx.field(static=True)
+    center: Float[np.ndarray, " N"] | None
+    dropped: int = eqx.field(static=True)
+    basis: Float[np.ndarray, "D N"] | None  # pyright: ignore
+    known_dim: int | None = eqx.field(static=True)  # pyright: ignore
 
-    def __post_init__(self) -> None:
-        lam = checks.as_array("eigenvalues", self.eigenvalues, shapes=[("levels",)], fix="One number or more.")
+    def __init__(
+        self,
+        eigenvalues: Numbers,
+        fractions: Numbers | None = None,
+        *,
+        normalize: bool = True,
+        scale: float | NumpyOrJax | None = None,
+        dropped: int = 0,
+        known_dim: int | None = None,
+    ):
+        lam = checks.as_array("eigenvalues", eigenvalues, shapes=[("levels",)], fix="One number or more.")
         checks.require_positive("eigenvalues", lam, fix="Leave out directions without variance.")
-        p = checks.as_probabilities("fractions", self.fractions, lam.size, fix="One fraction per eigenvalue.")
-        self.normalize = checks.as_flag("normalize", self.normalize)
-        if self.scale is None:
+        p = checks.as_probabilities("fractions", fractions, lam.size, fix="One fraction per eigenvalue.")
+        self.normalize = checks.as_flag("normalize", normalize)
+        if scale is None:
             self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
             lam = lam / self.scale
         else:
-            self.scale = checks.as_number("scale", self.scale, checks.require_positive)[()]
+            self.scale = checks.as_number("scale", scale, checks.require_positive)[()]
         self.eigenvalues, self.fractions = lam, p
-        self.dropped = checks.as_count("dropped", self.dropped, least=0)
-        self.known_dim = None if self.known_dim is None else checks.as_count("known_dim", self.known_dim)  # pyright: ignore
+        self.dropped = checks.as_count("dropped", dropped, least=0)
+        self.known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)  # pyright: ignore
         self.center = self.basis = None  # pyright: ignore
 
     def changed(self, **changes: Any) -> "Spectrum":

@@ -1,7 +1,6 @@
 """A two-layer network without its first-layer weights: hidden units, activation, readout, biases."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
 from typing import Any
 
 import equinox as eqx
@@ -52,27 +51,38 @@ class Network(Part):
     """
 
     hidden: int = eqx.field(static=True)
-    activation: Any = eqx.field(static=True, default="erf")
-    _: KW_ONLY
-    outputs: int = eqx.field(static=True, default=1)
-    readout: Float[Any, "*outputs hidden"] = None
-    train_readout: bool = eqx.field(static=True, default=False)
-    bias: Float[Any, " hidden"] | None = None
-    train_bias: bool = eqx.field(static=True, default=False)
-    gram: Float[Any, "*L hidden hidden"] | None = None
-    unseen: Float[Any, "hidden hidden"] | None = None
+    activation: Activation = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    readout: Float[NumpyOrJax, "*outputs hidden"]
+    train_readout: bool = eqx.field(static=True)
+    bias: Float[NumpyOrJax, " hidden"] | None
+    train_bias: bool = eqx.field(static=True)
+    gram: Float[NumpyOrJax, "*L hidden hidden"] | None
+    unseen: Float[NumpyOrJax, "hidden hidden"] | None
 
-    def __post_init__(self) -> None:
-        self.hidden = checks.as_count("hidden (the number of hidden units)", self.hidden, most=MOST_UNITS)
-        self.activation = _activation(self.activation, self.hidden)
-        self.outputs = checks.as_count("outputs", self.outputs)
-        self.readout = _readout(self.readout, self.outputs, self.hidden)
-        self.train_readout = checks.as_flag("train_readout", self.train_readout)
-        self.train_bias = checks.as_flag("train_bias", self.train_bias)
-        self.bias = _per_unit("bias", 0.0 if self.bias is None and self.train_bias else self.bias, self.hidden)
-        self.gram = as_gram(self.gram, self.hidden)
-        shape = (self.hidden, self.hidden)
-        self.unseen = checks.as_array("unseen", self.unseen, checks.require_gram, shapes=[shape], optional=True)
+    def __init__(
+        self,
+        hidden: int,
+        activation: ActivationLike | Sequence[ActivationLike] = "erf",
+        *,
+        outputs: int = 1,
+        readout: Numbers | None = None,
+        train_readout: bool = False,
+        bias: Numbers | None = None,
+        train_bias: bool = False,
+        gram: Numbers | None = None,
+        unseen: Numbers | None = None,
+    ):
+        self.hidden = checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
+        self.activation = _activation(activation, self.hidden)
+        self.outputs = checks.as_count("outputs", outputs)
+        self.readout = _readout(readout, self.outputs, self.hidden)
+        self.train_readout = checks.as_flag("train_readout", train_readout)
+        self.train_bias = checks.as_flag("train_bias", train_bias)
+        self.bias = _per_unit("bias", 0.0 if bias is None and train_bias else bias, self.hidden)
+        self.gram = as_gram(gram, self.hidden)
+        shapes, fix = [(self.hidden, self.hidden)], "A covariance of the fields of all units."
+        self.unseen = checks.as_array("unseen", unseen, checks.require_gram, shapes=shapes, fix=fix, optional=True)
 
     def require_fixed(self) -> None:
         """A teacher does not learn."""

@@ -1,19 +1,21 @@
 """`Problem`: who learns from whom, from which inputs, by which rule."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import checks, labels, losses, rules
+from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._part import Part, argument_names, with_fields
-from tutelage._types import ArrayLike, NumpyOrJax, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
+from tutelage.labels import Function as FunctionLabels
+from tutelage.labels import Labels, as_labels
+from tutelage.losses import Function as FunctionLoss
+from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
@@ -22,6 +24,9 @@ from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at, sche
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
+from tutelage.rules import Rule, as_rule
+
+Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
 class Problem(Part, ResultCard):
@@ -61,27 +66,39 @@ class Problem(Part, ResultCard):
     """
 
     student: Network
-    teacher: Any = None  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
-    inputs: Any = None  # a law of inputs; most callers know which kind
-    sgd: SGD = eqx.field(default=None)
-    noise: Any = 0.0  # a number, a schedule or a quantile function
-    _: KW_ONLY
-    loss: Any = "squared"  # a `Loss`, as labels are `Labels` and the rule is a `Rule`, once the problem is made
-    labels: Any = None
-    rule: Any = "gradient"
+    teacher: Any  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
+    inputs: Any  # a law of inputs; most callers know which kind
+    sgd: SGD
+    noise: Any  # a `Noise`; most callers know which kind
+    loss: Loss
+    labels: Labels
+    rule: Rule
 
-    def __post_init__(self) -> None:
-        self.inputs = Isotropic() if self.inputs is None else self.inputs
-        self.sgd = SGD(USUAL_LR) if self.sgd is None else self.sgd
-        self.noise = checks.as_number("noise", self.noise, checks.require_nonnegative, schedule=True)
-        self.loss, self.rule = losses.as_loss(self.loss), rules.as_rule(self.rule)
-        self.labels = labels.as_labels(self._usual_labels() if self.labels is None else self.labels)
+    def __init__(
+        self,
+        student: Network,
+        teacher: Network | Tasks | None = None,
+        inputs: Inputs | None = None,
+        sgd: SGD | None = None,
+        noise: Noise | float = 0.0,
+        *,
+        loss: str | Loss | Callable[[Array, Array], Array] = "squared",
+        labels: str | Labels | Callable[[Array, Array], Array] | None = None,
+        rule: str | Rule = "gradient",
+    ):
+        self.student = student
+        self.teacher = teacher
+        self.inputs = Isotropic() if inputs is None else inputs
+        self.sgd = SGD(USUAL_LR) if sgd is None else sgd
+        self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
+        self.loss, self.rule = as_loss(loss), as_rule(rule)
+        self.labels = as_labels(self._usual_labels() if labels is None else labels)
         self._check()
-        if isinstance(self.labels, labels.Function) and self.labels.random is None:
+        if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
         for each in self.tasks:
             require_fit(each.in_class())
-        if isinstance(self.loss, losses.Function):
+        if isinstance(self.loss, FunctionLoss):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
@@ -127,7 +144,7 @@ class Problem(Part, ResultCard):
             raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
         if teacher is not None and teacher.unseen is not None:
             raise InputError("the teacher has an unseen part, which mixtures do not support; leave one of them out.")
-        if given and isinstance(self.labels, labels.Function):
+        if given and isinstance(self.labels, FunctionLabels):
             raise InputError("labels is a function of teacher fields and the classes have labels; give a teacher.")
         targets, signs = self.targets, self.labels.kind == "sign"
         if signs and targets is not None and not checks.is_traced(targets) and np.any(np.abs(targets) != 1):

@@ -48,26 +48,33 @@ class Start(eqx.Module):
     ((2, 2), 1000)
     """
 
-    R: Float[Any, "*L K M"]
-    Q: Float[Any, "*L K K"]
-    T: Float[Any, "*L M M"] | None = None
-    readout: Float[Any, "*outputs K"] | None = None
-    bias: Float[Any, " K"] | None = None
-    dim: int | None = eqx.field(static=True, default=None, kw_only=True)
+    R: Float[NumpyOrJax, "*L K M"]
+    Q: Float[NumpyOrJax, "*L K K"]
+    T: Float[NumpyOrJax, "*L M M"] | None
+    readout: Float[NumpyOrJax, "*outputs K"] | None
+    bias: Float[NumpyOrJax, " K"] | None
+    dim: int | None = eqx.field(static=True)
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        R: Numbers,
+        Q: Numbers,
+        T: Numbers | None = None,
+        readout: Numbers | None = None,
+        bias: Numbers | None = None,
+        *,
+        dim: int | None = None,
+    ):
         finite, gram = checks.require_finite, checks.require_gram
-        self.R = checks.as_array("R", self.R, finite, shapes=[("K", "M"), ("levels", "K", "M")])
+        self.R = checks.as_array("R", R, finite, shapes=[("K", "M"), ("levels", "K", "M")])
         *levels, K, M = self.R.shape
         fix = f"R has shape {self.R.shape}."
-        self.Q = checks.as_array("Q", self.Q, gram, shapes=[(*levels, K, K)], fix=fix)
-        self.T = checks.as_array("T", self.T, gram, shapes=[(*levels, M, M), (M, M)], fix=fix, optional=True)
+        self.Q = checks.as_array("Q", Q, gram, shapes=[(*levels, K, K)], fix=fix)
+        self.T = checks.as_array("T", T, gram, shapes=[(*levels, M, M), (M, M)], fix=fix, optional=True)
         shapes, fix = [(K,), ("outputs", K), ("tasks", "outputs", K)], "One number per student unit (and output, and task)."
-        self.readout = checks.as_array("readout", self.readout, finite, shapes=shapes, fix=fix, optional=True)
-        self.bias = checks.as_array(
-            "bias", self.bias, finite, shapes=[(K,)], fix="One number per student unit.", optional=True
-        )
-        self.dim = None if self.dim is None else checks.as_count("dim", self.dim)
+        self.readout = checks.as_array("readout", readout, finite, shapes=shapes, fix=fix, optional=True)
+        self.bias = checks.as_array("bias", bias, finite, shapes=[(K,)], fix="One number per student unit.", optional=True)
+        self.dim = None if dim is None else checks.as_count("dim", dim)
         if self.T is not None and np.ndim(self.T) == np.ndim(self.R):
             _require_joint(self.R, self.Q, self.T)
 
