@@ -307,6 +307,8 @@ def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
     path = _as_path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the name of a NetCDF file written by tutelage.")
     try:

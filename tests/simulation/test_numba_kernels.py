@@ -9,11 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 import numba
+import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
 import tutelage
-from tutelage.simulation import numba_kernels
+import tutelage as tu
+from tutelage.simulation import numba_kernels, overlaps, weights
 
 LOAD = """
 import numpy as np
@@ -84,3 +86,29 @@ def test_a_kernel_that_reaches_outside_is_found(name):
     module.kernel = numba.njit(module.kernel)
     module.other = numba_kernels.activate.py_func if name == "a function" else (1.0, 2.0)
     assert len(outside(module)) == 1
+
+
+def test_one_machine_code_serves_all_problems(monkeypatch):
+    """Arrays of another order in memory would compile the loops again, which takes ten seconds."""
+    seen = {"advance_overlaps": set(), "advance_weights": set()}
+    for module, name in ((overlaps, "advance_overlaps"), (weights, "advance_weights")):
+        loop = getattr(module, name)
+
+        def recorded(*arguments, name=name, loop=loop):
+            seen[name].add(tuple(str(numba.typeof(each)) for each in arguments))
+            return loop(*arguments)
+
+        monkeypatch.setattr(module, name, recorded)
+    erf, trained = tu.Network(2, "erf"), tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
+    tasks = [tu.Tasks([erf, erf], tu.Switch(0.2), heads, drift=tu.Drift(0.1)) for heads in ("separate", "shared")]
+    problems = [
+        tu.Problem(erf, erf),
+        tu.Problem(trained, tu.Network(3, "relu"), inputs=tu.PowerLaw(1.0, levels=2), sgd=tu.SGD(lr=0.5, batch=3)),
+        tu.Problem(erf, tu.Network(2, "he3", unseen=0.1 * np.eye(2)), sgd=tu.SGD(lr=0.1, momentum=0.5), noise=0.1),
+        *(tu.Problem(tu.Network(2, "erf", train_readout=True), teachers) for teachers in tasks),
+    ]
+    for problem in problems:
+        for method in ("overlaps", "weights"):
+            start = tu.asymmetric_start(problem, dim=20)
+            tu.simulate(problem, start, dim=20, times=[0.0, 0.5], runs=1, method=method)
+    assert [len(types) for types in seen.values()] == [1, 1]

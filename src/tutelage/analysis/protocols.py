@@ -88,7 +88,9 @@ KNOBS: dict[str, Knob] = {
     "flip": Knob("labels.flip", lambda p: hasattr(p.labels, "flip"), "use labels='sign', or control 'noise'", 1.0),
     "keep": Knob("rule.keep", lambda p: hasattr(p.rule, "keep"), "no unit is dropped; use rule=rules.Dropout(0.8)", 1.0),
     "feedback": Knob("rule.strength", lambda p: hasattr(p.rule, "strength"), "use rule=tu.rules.FeedbackAlignment(...)"),
-    "tasks": Knob("teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use teacher=tu.Tasks([...])", 1.0),
+    "tasks": Knob(
+        "teacher.schedule.shares", lambda p: isinstance(p.teacher, Tasks), "use several teachers, tu.Tasks([...])", 1.0
+    ),
     "replay": Knob(
         "teacher.schedule.fraction",
         lambda p: isinstance(getattr(p.teacher, "schedule", None), Replay),

@@ -61,7 +61,7 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     if not np.all(fits[:, rows, columns].any(axis=0)):
         given, wanted = np.asarray(student.readout).tolist(), np.asarray(teacher.readout).tolist()
         raise InputError(
-            f"no assignment of units matches readouts {given} to {wanted} (and biases); set them equal, or train."
+            f"no assignment of units matches readouts {given} to {wanted} (and biases); set them equal, or train them."
         )
     U0 = np.zeros((K, M))
     U0[rows, columns] = np.where(fits[0][rows, columns], 1.0, mirror)

@@ -98,8 +98,13 @@ class Inputs(Part):
 class Isotropic(Inputs):
     """Independent inputs of unit variance: one level."""
 
-    eigenvalues: ClassVar[np.ndarray] = np.ones(1)  # pyright: ignore
-    fractions: ClassVar[np.ndarray] = np.ones(1)  # pyright: ignore
+    @property
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.ones(1)
+
+    @property
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.ones(1)
 
 
 class PowerLaw(Inputs):

@@ -198,7 +198,7 @@ def respond(constants, params, student_fields, teacher_fields, task, learns, num
     return y - output
 
 
-@compiled
+@inlined
 def move_parameters(constants, params, eta_readout, eta_bias):
     """Readout and biases learn from the batch's sums, which start again at zero."""
     scale = 1.0 / (constants.dim * constants.batch)
@@ -268,6 +268,14 @@ def fold(rows, extra, first, count, columns):
 
 
 @compiled
+def copy(source, target, scale=1.0):
+    """target <- scale source, both (rows, columns). An assignment of whole arrays takes seconds to compile."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = scale * source[i, j]
+
+
+@compiled
 def inner(a, b):
     total = 0.0
     for i in range(a.size):
@@ -275,7 +283,7 @@ def inner(a, b):
     return total
 
 
-@compiled
+@inlined
 def draw_fields(rng, layout, students, teachers, normals, student_fields, teacher_fields):
     """Normals (L, W) for the coordinates in use, and the fields sum_l sqrt(p_l lam_l) (coordinates . normals)."""
     K, M = student_fields.size, teacher_fields.size
@@ -291,7 +299,7 @@ def draw_fields(rng, layout, students, teachers, normals, student_fields, teache
             teacher_fields[m] += scale * inner(teachers[level, m, :width], normals[level])
 
 
-@compiled
+@inlined
 def move_inside(constants, rows, normals, deltas, level, width, scale, mask, force, push, decay):
     """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
     K = deltas.shape[0]
@@ -318,7 +326,7 @@ def times_bartlett(rng, factor, dof, extra):
                 extra[k, j] += factor[k, i] * f
 
 
-@compiled
+@inlined
 def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, force, push):
     """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
     K, columns = factor.shape
@@ -341,8 +349,8 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
     M, columns = teachers.shape
     scale = math.sqrt(2.0 * drift / (width + dof))
     vectors[:M] = 0.0
-    vectors[:M, :columns] = (1.0 - drift) * teachers
-    vectors[M:] = rows
+    copy(teachers, vectors[:M, :columns], 1.0 - drift)
+    copy(rows, vectors[M:])
     for c in range(width):
         for i in range(M):
             z = scale * rng.standard_normal()
@@ -350,10 +358,10 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
                 vectors[m, c] += root[m, i] * z
     if dof > 0:
         times_bartlett(rng, root, dof, extra)
-        extra *= scale
+        copy(extra, extra, scale)
         fold(vectors, extra, 0, vectors.shape[0], M)
-    teachers[:] = vectors[:M, :columns]
-    rows[:] = vectors[M:]
+    copy(vectors[:M, :columns], teachers)
+    copy(vectors[M:], rows)
 
 
 @compiled
@@ -363,22 +371,33 @@ def onto_sphere(layout, students, lengths):
         total = 0.0
         for level in range(layout.width.size):
             total += layout.share[level] * inner(students[level, k], students[level, k])
-        students[:, k] *= math.sqrt(lengths[k] / total)
+        scale = math.sqrt(lengths[k] / total)
+        for level in range(layout.width.size):
+            for c in range(students.shape[2]):
+                students[level, k, c] *= scale
 
 
 @compiled
 def too_large(students, params, bound):
     """Has a squared coordinate (or a readout) passed the bound, or stopped being a number?"""
-    size = np.sum(params.bias**2) + np.sum(params.readout**2)
-    return not (np.all(students**2 < bound) and size < bound)
+    size = inner(params.bias, params.bias)
+    for head in params.readout:
+        size += inner(head, head)
+    for level in students:
+        for row in level:
+            for x in row:
+                size = max(size, x * x) if x == x else math.inf
+    return not size < bound
 
 
-@compiled
+@inlined
 def reduce_batch(deltas, factor):
     """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
     K, B = deltas.shape
     if B <= K:
-        factor[:] = deltas
+        for k in range(K):
+            for s in range(B):
+                factor[k, s] = deltas[k, s]
     else:
         factor[:] = 0.0
         fold(factor, deltas.copy(), 0, K, B)
@@ -402,8 +421,12 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
         while at < states.steps.size and states.steps[at] == step:
             if too_large(students, params, bound):
                 return -step - 1
-            states.students[at], states.teachers[at] = students, teachers
-            states.readout[at], states.bias[at] = params.readout, params.bias
+            for level in range(L):
+                copy(students[level], states.students[at, level])
+                copy(teachers[level], states.teachers[at, level])
+            copy(params.readout, states.readout[at])
+            for k in range(K):
+                states.bias[at, k] = params.bias[k]
             at += 1
         if step == last:
             break
@@ -419,7 +442,8 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
                 task = np.searchsorted(now[6 : 5 + tasks], rng.random())
                 learns = now[6 + tasks + task]
             error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
-            deltas[:, s] = delta
+            for k in range(K):
+                deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
                 return -step - 1
         reduce_batch(deltas, factor)
@@ -488,9 +512,14 @@ def advance_weights(
             move_parameters(constants, params, now[2], now[3])
             if constants.spherical:
                 for k in range(K):
-                    W[k] *= math.sqrt(lengths[k] * constants.dim / inner(W[k], W[k]))
+                    scale = math.sqrt(lengths[k] * constants.dim / inner(W[k], W[k]))
+                    for i in range(N):
+                        W[k, i] *= scale
             if constants.drift > 0.0:
-                W_teacher[:] = (1.0 - constants.drift) * W_teacher + math.sqrt(2.0 * constants.drift) * moves[sample]
+                copy(W_teacher, W_teacher, 1.0 - constants.drift)
+                for m in range(M):
+                    for i in range(N):
+                        W_teacher[m, i] += math.sqrt(2.0 * constants.drift) * moves[sample, m, i]
     return rows.shape[0]
 
 

@@ -155,7 +155,8 @@ def initial_parameters(problem: Problem, start: Start) -> ParameterState:
     if start.bias is not None and not problem.biased:
         raise InputError("the Start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
     state = initial_overlaps(problem, start)[0]
-    readout, bias = np.array(state.readout), np.zeros(problem.student.hidden) if state.bias is None else np.array(state.bias)
+    readout = np.array(state.readout, order="C")  # in one order: numba compiles again for another one
+    bias = np.zeros(problem.student.hidden) if state.bias is None else np.array(state.bias)
     rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
     return ParameterState(readout, bias, *rest)
 
