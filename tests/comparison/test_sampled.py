@@ -10,8 +10,8 @@ import tutelage as tu
 def test_the_sampling_error_of_the_theory_counts():
     teacher = tu.Network(2, "erf", readout=[1.0, 0.5])
     problem = tu.Problem(tu.Network(2, "erf"), teacher, loss="logistic", labels="sign", sgd=tu.SGD(lr=1.0))
-    start, times = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]]), tu.linear_times(10, 6)
-    runs = tu.simulate(problem, start, dim=4000, times=times, runs=40, seed=1)
+    start, times = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]]), [0.0, 2.0, 4.0]
+    runs = tu.simulate(problem, start, dim=2000, times=times, runs=40, seed=1)
     theory = tu.solve(problem, start, times, moments=tu.Sampled(2**9, seed=1))
     result = tu.compare(theory, runs, fluctuations=False)
     assert result.agrees
