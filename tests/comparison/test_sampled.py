@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import tutelage as tu
+from tutelage.comparison.expected import _solved
+from tutelage.comparison.pairing import pair
 
 
 def test_the_sampling_error_of_the_theory_counts():
@@ -18,6 +20,9 @@ def test_the_sampling_error_of_the_theory_counts():
     assert any("sampled" in note for note in result.notes)
     assert set(theory.sampling_errors) >= {"error", "R", "Q"}
     np.testing.assert_array_equal(theory.sampling_error, theory.sampling_errors["error"])
-    unaware = replace(theory, settings=tuple(pair for pair in theory.settings if pair[0] != "moments"))
+    again = _solved(problem, start, pair(theory, runs), theory)
+    assert again is not None
+    np.testing.assert_array_equal(again["R"], theory.R)  # the same averages where a comparison solves once more
+    unaware = replace(theory, settings=tuple(one for one in theory.settings if one[0] != "moments"))
     assert not tu.compare(unaware, runs, fluctuations=False).agrees  # negative control: 512 points are too few
     assert tu.solve(problem.replace(loss="squared", labels="real"), start, times).sampling_errors == {}
