@@ -112,10 +112,12 @@ def require_equal_shares(*problems):
 
 def test_shares_by_a_schedule_are_the_schedules_that_they_describe():
     step = tu.schedules.Piecewise([SWITCH], [1.0, 0.0])
-    wanted = tu.solve(tasks(tu.Switch(SWITCH)), TASK_START, [0.0, SWITCH, END]).error
+    there = tasks(tu.Switch([SWITCH, END + 1], order=[0, 1, 0]))
+    wanted = tu.solve(there, TASK_START, [0.0, SWITCH, END]).error
     one, two = (tasks(tu.Interleave(x)) for x in (step, [step, tu.schedules.Piecewise([SWITCH], [0.0, 1.0])]))
     np.testing.assert_allclose(tu.solve(one, TASK_START, [0.0, SWITCH, END]).error, wanted, rtol=1e-7)
     require_equal_shares(one, two)
+    require_equal_shares(one, tasks(tu.Switch(SWITCH)))
     require_equal_shares(tasks(tu.Interleave(0.5)), tasks(None))
     for problem in (one, two):
         assert tu.Problem.from_toml(problem.to_toml()).to_json() == problem.to_json()

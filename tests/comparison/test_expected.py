@@ -50,13 +50,13 @@ def test_linear_network_against_the_exact_recursion(batch, decay):
 
 def test_erf_network_against_many_small_ones():
     """The predicted gap explains the measured one: what is left is noise, though the gap is many standard errors."""
-    times, start = tu.linear_times(8.0, 41), start_of(2, 2, 50)
-    runs = tu.simulate(erf_problem(), start, times=times, runs=8000, seed=5)
+    times, start = tu.linear_times(8.0, 21), start_of(2, 2, 25)
+    runs = tu.simulate(erf_problem(), start, times=times, runs=4000, seed=5)
     together = pair(tu.solve(erf_problem(), start, times), runs)
     found, _ = expected_gaps(together)
     for name in ("error", "R", "Q"):
         gap = together.runs[name].mean(axis=0) - together.theory[name]
-        error = together.runs[name].std(axis=0, ddof=1) / np.sqrt(8000)
+        error = together.runs[name].std(axis=0, ddof=1) / np.sqrt(4000)
         assert np.max(np.abs(gap[1:] / error[1:])) > 4.5, name
         size = np.max(np.abs(gap))
         assert np.max(np.abs(gap - found[name])) < 0.25 * size + 4 * np.max(error), name

@@ -95,7 +95,7 @@ def test_the_loop_is_plain_sgd_on_the_samples():
     """The same samples in the same order, by a loop of NumPy."""
     x, y = mixture_samples(200, 8, 5)
     with pytest.warns(tu.errors.ValidityWarning):
-        data = tu.from_data(x, y)
+        data = tu.from_data(x, y, levels=1)
     problem, runs, seed, D = data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)), 2, 6, 8
     W0 = np.random.default_rng(0).standard_normal((3, 8))
     found = data.compare(problem, [0.0, 2.0, 5.0], runs=runs, seed=seed, weights=W0)

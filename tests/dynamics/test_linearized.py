@@ -89,7 +89,7 @@ PROBLEMS = {
     "levels": pair(2, 3, lr=1.1, inputs=tu.Spectrum([1.7, 0.6], [0.4, 0.6]), weight_decay=0.01, batch=2),
     "quadratic": pair(2, 2, "quadratic", lr=0.1),
     "sign teacher": tu.Problem(tu.Network(2, "erf"), tu.Network(2, "sign"), sgd=tu.SGD(0.5)),
-    "relu": pair(2, 2, "relu", lr=0.3),
+    "relu": pair(2, 1, "relu", lr=0.3),
 }
 
 

@@ -220,8 +220,8 @@ def test_a_problem_with_one_s_own_loss_and_labels_is_swept_in_other_processes(tm
 
 def test_words_for_functions_need_their_module_allowed():
     problem = tu.Problem(LINE, LINE, labels="sign")
-    path = f"{own.__name__}:log_cosh"
+    over = {"loss": ["logistic", f"{own.__name__}:log_cosh"]}
     with pytest.raises(tu.InputError, match="not allowed"):
-        tu.sweep(problem, {"loss": ["squared", path]}, executor="serial", **FROM)
-    swept = tu.sweep(problem, {"loss": ["squared", path]}, executor="serial", imports=[own.__name__], **FROM)
+        tu.sweep(problem, over, executor="serial", **FROM)
+    swept = tu.sweep(problem, over, executor="serial", imports=[own.__name__], **FROM)
     assert not swept.failures

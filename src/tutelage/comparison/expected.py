@@ -28,6 +28,7 @@ from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynami
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
+from tutelage.moments import Quadrature, Sampled
 from tutelage.moments.matrices import joint_covariance
 from tutelage.moments.node_moments import is_cheap
 from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
@@ -263,6 +264,8 @@ def _solved(problem: Problem, start: Start, pair: Pair, theory: Trajectory) -> d
     if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
         return None
     how = {name: settings[name] for name in ("gradient_flow", "rtol", "solver") if name in settings}
+    averages = {"moments": Sampled, "quadrature": Quadrature}
+    how |= {name: kind(*settings[name]) for name, kind in averages.items() if name in settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # said when the theory itself was solved
         found = solve(problem, start, pair.times, **how)
