@@ -35,9 +35,7 @@ def same_law(times, law):
 @pytest.fixture(scope="module")
 def fixed():
     """The law and the runs of the contested start."""
-    return tu.analysis.escape_distribution(FAST, contested(1000), samples=4000), networks(
-        FAST, contested(), 1000, 64, 120.0
-    )
+    return tu.analysis.escape_distribution(FAST, contested(1000), samples=4000), networks(FAST, contested(), 1000, 64, 120.0)
 
 
 @pytest.mark.full
