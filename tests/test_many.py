@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import tutelage as tu
 from tests.problems import pair
@@ -93,13 +94,27 @@ def test_what_cannot_differ_is_named(over, words):
         tu.solve_batch(pair(2, 2, lr=0.5), over, times=[0.0, 5.0])
 
 
+def line_to_signs(rate, end, R, Q):
+    """R and Q of a linear unit that learns the signs of a linear one by the usual loss, E[y sign y] = sqrt(2 / pi)."""
+    c = np.sqrt(2 / np.pi)
+
+    def flow(_, state):
+        R, Q = state
+        return rate * (c - R), 2 * rate * (c * R - Q) + rate**2 * (1 - 2 * c * R + Q)
+
+    return solve_ivp(flow, (0.0, end), [R, Q], rtol=1e-10).y[:, -1]
+
+
 def test_members_with_a_loss_of_one_s_own():
+    """Twice the loss is twice the rate."""
     line = tu.Network(1, "linear")
     problem = tu.Problem(line, line, loss=lambda output, label: (label - output) ** 2, labels="sign")
     start, rates = tu.Start(R=[[0.2]], Q=[[0.3]]), [0.1, 0.4]
     many = tu.solve_batch(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
-    for i, lr in enumerate(rates):  # twice the loss at half the rate
-        usual = tu.solve(tu.Problem(line, line, labels="sign", sgd=tu.SGD(2 * lr)), start, times=[0.0, 0.2])
-        np.testing.assert_allclose(many.error[i], usual.error, rtol=1e-3)
+    for lr, R, Q, error in zip(rates, many.R[:, :, 0, 0], many.Q[:, :, 0, 0], many.error, strict=True):
+        right, wrong = (line_to_signs(2 * rate, 0.2, 0.2, 0.3) for rate in (lr, 1.01 * lr))
+        np.testing.assert_allclose([R[-1], Q[-1]], right, rtol=1e-4)
+        np.testing.assert_allclose(error, np.arccos(R / np.sqrt(Q)) / np.pi, rtol=1e-3)
+        assert np.max(np.abs(wrong / right - 1)) > 1e-3  # the test has power
     with pytest.raises(tu.InputError, match="changes shapes, functions"):
         tu.solve_batch(problem, {"loss": ["squared"]}, start, times=1.0)

@@ -124,13 +124,13 @@ def test_theory_follows_plain_sgd(make, start):
     """Class-dependent spectra, means that a teacher shares: 60 networks of 300 inputs, written in plain NumPy."""
     problem = make()
     R, Q, v = plain_sgd(problem, start, dim=300, end=3.0, runs=60, seed=5)
-    theory = tu.solve(problem, start, [0.0, 3.0])
+    theory = tu.solve(problem, start, [0.0, 3.0], rtol=1e-4)
     gaps = [worst_gap(R, theory.R[-1]), worst_gap(Q[:, [0, 0, 1], [0, 1, 1]], theory.Q[-1][[0, 0, 1], [0, 1, 1]])]
     if problem.student.train_readout:
         gaps.append(worst_gap(v, theory.readout[-1]))
     assert max(gaps) < 4.0, gaps
     exchanged = problem.replace(inputs=tu.Mixture(S, GRAM, P, SPECTRA[::-1], labels=problem.inputs.labels))
-    wrong = tu.solve(exchanged, start, [0.0, 3.0])
+    wrong = tu.solve(exchanged, start, [0.0, 3.0], rtol=1e-4)
     assert max(worst_gap(R, wrong.R[-1]), worst_gap(Q, wrong.Q[-1])) > 5.0  # the test has power
 
 
@@ -222,11 +222,11 @@ def test_files_hold_a_mixture(tmp_path):
     for problem, start in ((labeled(), TWO), (taught(), WITH_TEACHER)):
         again = tu.Problem.from_toml(problem.to_toml())
         assert again.to_dict() == problem.to_dict()
-        theory = tu.solve(problem, start, [0.0, 1.0])
+        theory = tu.solve(problem, start, [0.0, 0.1])
         loaded = tu.load(theory.save(tmp_path / "theory.nc"))
         np.testing.assert_array_equal(loaded.error, theory.error)
         np.testing.assert_allclose(loaded.class_errors, theory.class_errors)
-        np.testing.assert_allclose(tu.solve(again, start, [0.0, 1.0]).error, theory.error, rtol=1e-12)
+        np.testing.assert_allclose(tu.solve(again, start, [0.0, 0.1]).error, theory.error, rtol=1e-12)
 
 
 def test_labels_follow_the_loss_and_a_name_replaces_any_part():

@@ -53,13 +53,19 @@ def test_equal_tasks_to_the_printed_digits():
     np.testing.assert_allclose(error[-1], (0.00036099, 0.0001158), rtol=4e-5)
 
 
-def test_forgetting_against_similarity_in_one_batch():
-    V = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
-    curves = tu.solve_batch(two_tasks(), {"similarity": V}, START, TIMES)
-    forgotten = curves.error[:, -1, 0] - curves.error[:, 2, 0]
+@pytest.fixture(scope="module")
+def batch():
+    """Eight similarities, and another time of the switch."""
+    V, switch = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.1], [[60.0]] * 8 + [[50.0]]
+    return tu.solve_batch(two_tasks(), {"similarity": V, "schedule.times": switch}, START, TIMES)
+
+
+def test_forgetting_against_similarity_in_one_batch(batch):
+    forgotten = batch.error[:8, -1, 0] - batch.error[:8, 2, 0]
     np.testing.assert_allclose(forgotten, [0.0416, 0.1072, 0.1535, 0.1645, 0.1630, 0.1549, 0.1094, 0.0392], atol=6e-5)
-    alone = tu.solve(two_tasks(similarity=0.3), START, TIMES)
-    np.testing.assert_allclose(curves.error[3], alone.error, rtol=1e-6)
+    for member, one in ((3, two_tasks(similarity=0.3)), (8, two_tasks(tu.Switch(50.0), 0.1))):
+        np.testing.assert_allclose(batch.error[member], tu.solve(one, START, TIMES).error, rtol=1e-6)
+    assert np.max(np.abs(batch.error[8] / batch.error[1] - 1)) > 0.1  # the switch matters
 
 
 def test_one_task_is_the_problem_of_its_teacher():
@@ -133,18 +139,27 @@ def test_freezing_and_restarts():
     np.testing.assert_allclose(frozen.R[2], frozen.R[1], rtol=1e-14)
     assert np.max(np.abs(frozen.readout[2, 1] - frozen.readout[1, 1])) > 0.1
     np.testing.assert_allclose(frozen.error[:2], plain.error[:2], rtol=1e-6)
-    mixed = two_tasks(tu.Replay(0.5, 60.0))
-    heads = tu.solve(mixed.replace(freeze_heads=[60.0, np.inf]), START, times)
-    np.testing.assert_allclose(heads.readout[2, 0], heads.readout[1, 0], rtol=1e-14)
+    decay, never = tu.schedules.PowerDecay(1.0, timescale=5.0), 1e6
+
+    def decaying(start, times, restart=never, switch=60.0, freeze=np.inf):
+        problem = two_tasks(tu.Switch(switch)).replace(
+            lr=tu.schedules.Restarted(decay, [restart]), freeze_heads=[np.inf, freeze]
+        )
+        return tu.solve(problem, start, times)
+
+    for t, since in ((30.0, 30.0), (60.0, 0.0), (90.0, 30.0)):
+        assert float(tu.schedules.Restarted(decay, [60.0])(t)) == pytest.approx(float(decay(since)), rel=1e-14)
+        assert float(tu.schedules.Restarted(decay, [never])(t)) == pytest.approx(float(decay(t)), rel=1e-14)
+    heads = decaying(START, [0.0, 60.0, 75.0, 90.0], restart=60.0, freeze=75.0)
+    np.testing.assert_allclose(heads.readout[3, 1], heads.readout[2, 1], rtol=0, atol=1e-14)
     assert np.max(np.abs(heads.readout[2, 1] - heads.readout[1, 1])) > 0.1
-    decay = tu.schedules.PowerDecay(1.0, timescale=5.0)
-    again = tu.solve(base.replace(lr=tu.schedules.Restarted(decay, [60.0])), START, times)
-    slow = tu.solve(base.replace(lr=decay), START, times)
+    again, slow = decaying(START, times, restart=60.0), decaying(START, times)
     np.testing.assert_allclose(again.error[1], slow.error[1], rtol=1e-6)
     second = tu.Start(again.R[1], again.Q[1], readout=again.readout[1])
-    alone = tu.solve(two_tasks(tu.Switch(0.0)).replace(lr=decay), second, [0.0, 30.0])
+    alone = decaying(second, [0.0, 30.0], switch=0.0)
     np.testing.assert_allclose(again.error[2], alone.error[1], rtol=1e-6)
     assert abs(again.error[2, 1] - slow.error[2, 1]) > 1e-3
+    assert np.max(np.abs(again.readout[2, 1] - heads.readout[3, 1])) > 1e-3  # a head that is not frozen moves on
 
 
 def test_a_drifting_teacher_has_the_exact_error(tmp_path):
@@ -185,7 +200,7 @@ def test_gradient_by_the_probabilities():
     np.testing.assert_allclose(slope, (error(0.401) - error(0.399)) / 0.002, rtol=1e-4)
 
 
-def test_trajectories_of_tasks_as_data(theory, tmp_path):
+def test_trajectories_of_tasks_as_data(theory, batch, tmp_path):
     data = theory.to_dataset()
     assert data["error"].dims == data["loss"].dims == ("time", "task")
     assert data["readout"].dims == ("time", "task", "student")
@@ -195,10 +210,9 @@ def test_trajectories_of_tasks_as_data(theory, tmp_path):
     assert eqx.tree_equal(again.variables, theory.variables)
     np.testing.assert_array_equal(again.error, theory.error)
     assert again.problem.to_dict() == theory.problem.to_dict()
-    batch = tu.solve_batch(two_tasks(), {"similarity": [0.1, 0.5], "schedule.times": [[50.0], [60.0]]}, START, TIMES)
     back = tu.load(batch.save(tmp_path / "batch.nc"))
     assert back.to_dataset().identical(batch.to_dataset())
-    assert back.problem.teacher.schedule.times.tolist() == [[50.0], [60.0]]
+    assert back.problem.teacher.schedule.times[-2:].tolist() == [[60.0], [50.0]]
 
 
 def test_one_task_of_a_trajectory():

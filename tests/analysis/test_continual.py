@@ -36,9 +36,12 @@ def transferred():
     return transfer(two_tasks(tu.Switch(60.0)), START, TIMES, target=0.01)
 
 
+SIMILARITIES = np.linspace(0.0, 0.98, 50)
+
+
 @pytest.fixture(scope="module")
 def interfering():
-    return interference(two_tasks(tu.Switch(60.0)), START, TIMES, [0.1, 0.3, 0.5])
+    return interference(two_tasks(tu.Switch(60.0)), START, TIMES, SIMILARITIES)
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +66,14 @@ def test_tasks_that_are_never_left_are_not_forgotten():
     assert "not left" in str(forgetting(mixed))
 
 
-def test_a_task_that_fades_smoothly_is_left_where_it_is_largest():
+def test_a_task_that_fades_smoothly_is_left_where_it_is_largest(theory):
     import jax.numpy as jnp
 
     def fading(t):
         p = jnp.clip((90.0 - t) / 60.0, 0.0, 1.0)
         return jnp.stack([p, 1 - p])
 
-    found = forgetting(tu.solve(two_tasks(fading), START, TIMES))
+    found = forgetting(replace(theory, problem=two_tasks(fading)))
     assert found.left[0] == pytest.approx(30.0, abs=0.6)
     assert found.left[1] == 120.0
 
@@ -181,23 +184,24 @@ def test_savings(returning):
 
 
 def test_interference_is_one_solve_for_each_similarity(interfering):
-    V, found = [0.1, 0.3, 0.5], interfering
-    for v, amount in zip(V, found.forgetting[:, 0], strict=True):
+    some, found = [5, 15, 25], interfering  # similarities 0.1, 0.3, 0.5
+    for v, amount in zip([0.1, 0.3, 0.5], found.forgetting[some, 0], strict=True):
         single = forgetting(tu.solve(two_tasks(tu.Switch(60.0), similarity=v), START, TIMES))
         assert amount == pytest.approx(single.amount[0], rel=1e-5)
-    assert found.forgetting[:, 0] == pytest.approx([0.1072, 0.1645, 0.1549], abs=1e-4)
-    assert found.time_to(0.01) == pytest.approx([12.4, 12.0, 10.75], abs=0.06)
+    assert found.forgetting[some, 0] == pytest.approx([0.1072, 0.1645, 0.1549], abs=1e-4)
+    assert found.time_to(0.01)[some] == pytest.approx([12.4, 12.0, 10.75], abs=0.06)
 
 
-def test_forgetting_is_worst_at_intermediate_similarity():
-    V, times = np.linspace(0.0, 0.98, 50), tu.linear_times(120, 13)
-    found = interference(two_tasks(tu.Switch(60.0)), START, times, V)
+def test_forgetting_is_worst_at_intermediate_similarity(interfering):
+    found = interfering
     worst, amount = found.worst()
     assert worst == pytest.approx(0.325, abs=0.01)
     assert amount == pytest.approx(0.1647, abs=1e-4)
     assert amount >= found.forgetting[:, 0].max() - 1e-12
     one_unit = tu.Start(R=[[0.05, 0.05], [0.0, 0.0]], Q=0.3 * np.eye(2), readout=[[0.5, 0.01], [0.5, 0.01]])
-    assert interference(two_tasks(tu.Switch(60.0)), one_unit, times, V).worst()[0] == 0.0  # both heads on one unit
+    assert (
+        interference(two_tasks(tu.Switch(60.0)), one_unit, TIMES, SIMILARITIES).worst()[0] == 0.0
+    )  # both heads on one unit
 
 
 # Replay

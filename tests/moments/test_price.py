@@ -25,12 +25,16 @@ PLACES = {
 
 
 def turned(averages, C):
-    """First and second derivatives of the pair averages along TURN."""
+    """Second and first derivatives of the pair averages along TURN."""
 
     def values(t):
         return [getattr(averages, name)(C + t * TURN, None) for name in ("outputs", "slopes", "curvatures")]
 
-    return jax.jacfwd(values)(0.0), jax.jacfwd(jax.jacfwd(values))(0.0)
+    def first(t):
+        slopes = jax.jacfwd(values)(t)
+        return slopes, slopes
+
+    return jax.jacfwd(first, has_aux=True)(0.0)
 
 
 @jax.jit

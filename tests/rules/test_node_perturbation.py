@@ -1,5 +1,6 @@
 """Node perturbation: the smoothed gradient, its limit, quadrature in plain NumPy, SGD on weights, both simulations."""
 
+import jax
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -7,6 +8,7 @@ from scipy import special, stats
 import tutelage as tu
 from tests.rules.test_feedback_alignment import START, largest_z, matrices
 from tutelage.cli.app import main
+from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.moments import moments_for
 from tutelage.moments.node_moments import confidence
 from tutelage.simulation import recorded_error
@@ -106,9 +108,24 @@ def test_both_simulations_agree_in_law(monkeypatch):
     assert smallest_p(states(2.0, "overlaps", 3), weights) < 1e-4
 
 
+def law(product, one, other):
+    """The mean of erf(x / sqrt 2) erf(y / sqrt 2), for fields of these variances."""
+    return 2 / np.pi * np.arcsin(product / np.sqrt((1 + one) * (1 + other)))
+
+
 def test_loss_is_that_without_noise():
-    theory = tu.solve(perturbed(0.5, 1, noise=0.2), tu.Start([[0.4]], [[0.8]]), [0.0, 1.0])
-    np.testing.assert_allclose(theory.loss, theory.error + 0.02, rtol=1e-6)
+    problem = perturbed(0.5, 1, noise=0.2)
+
+    @jax.jit
+    def error_and_loss(R, Q):
+        state, t = initial_overlaps(problem, tu.Start(R, Q))
+        system = OrderParameters(problem, t)
+        return system.error_and_loss(system.observe(state))
+
+    for R, Q in ((0.4, 0.8), (0.7, 0.6)):
+        error, loss = error_and_loss(np.array([[R]]), np.array([[Q]]))
+        exact = (1 / 3 + READOUT[0] ** 2 * law(Q, Q, Q) - 2 * READOUT[0] * law(R, Q, 1.0)) / 2
+        np.testing.assert_allclose([error, loss], [exact, exact + 0.02], rtol=1e-6)
 
 
 @pytest.mark.parametrize("units", [1, 2, 3, 6])

@@ -101,7 +101,7 @@ def test_softmax_of_three_classes():
     start = tu.Start(
         [[0.2, 0.0, 0.05], [0.02, 0.1, 0.0], [0.0, 0.03, 0.15]], [[0.4, 0.05, 0.0], [0.05, 0.3, 0.02], [0.0, 0.02, 0.35]]
     )
-    theory = tu.solve(problem, start, TIMES, moments=tu.Sampled(2**16))
+    theory = tu.solve(problem, start, TIMES, moments=tu.Sampled(2**14))
     np.testing.assert_allclose(after_start(theory.loss), [0.8901, 0.5540, 0.4157, 0.3126], atol=6e-4)
     np.testing.assert_allclose(theory.R.sum(axis=1), np.broadcast_to(start.R.sum(axis=0), (5, 3)), atol=1e-9)
 

@@ -35,9 +35,7 @@ def same_law(times, law):
 @pytest.fixture(scope="module")
 def fixed():
     """The law and the runs of the contested start."""
-    return tu.analysis.escape_distribution(FAST, contested(1000), samples=4000), networks(
-        FAST, contested(), 1000, 64, FAST_END
-    )
+    return tu.analysis.escape_distribution(FAST, contested(1000), samples=4000), networks(FAST, contested(), 1000, 64, 120.0)
 
 
 @pytest.mark.full
@@ -79,7 +77,7 @@ def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):
     right = PlateauPath.noise
     for factor in (1e-12, 9.0):
         monkeypatch.setattr(PlateauPath, "noise", lambda path, f=factor: f * right(path))
-        wrong = tu.analysis.escape_distribution(FAST, contested(1000), samples=4000)
+        wrong = tu.analysis.escape_distribution(FAST, contested(1000), samples=1000)
         assert same_law(times, wrong) < ALARM
         if factor < 1:
             np.testing.assert_allclose(wrong.times, law.theory, rtol=1e-3)
@@ -104,7 +102,7 @@ def test_the_noise_of_the_growing_mode_is_that_of_networks():
 
 
 def test_from_random_weights_the_width_does_not_shrink_and_the_mean_grows_as_ln_n():
-    few, many = (tu.analysis.escape_distribution(FAST, dim=n, samples=2000) for n in (10**3, 10**6))
+    few, many = (tu.analysis.escape_distribution(FAST, dim=n, samples=1000) for n in (10**3, 10**6))
     assert many.width == pytest.approx(few.width, rel=0.1)
     assert many.mean - few.mean == pytest.approx(np.log(10**3) / (2 * few.rate), rel=0.06)
     assert many.start_to_noise == pytest.approx(few.start_to_noise, rel=0.1)

@@ -336,7 +336,17 @@ def test_the_worst_of_three_tasks():
 # ---- two tasks
 @pytest.fixture(scope="module")
 def two_tasks():
+    """All controls of "tasks, dropout" at once, by the program of their derivatives."""
+    problem, start, controls = EVERYTHING["tasks, dropout"]
+    half = {name: (low + high) / 2 for name, (low, high) in controls.items()}
     return tu.schedules.optimize(
+        problem, start, 4.0, controls, segments=2, starts=1, iterations=10, baselines={"half": half}
+    )
+
+
+@pytest.mark.full
+def test_two_tasks_gain_from_their_order():
+    two_tasks = tu.schedules.optimize(
         TWO,
         TWO_START,
         60.0,
@@ -346,10 +356,7 @@ def two_tasks():
         iterations=30,
         baselines={"half": {"tasks": 0.5, "lr": 0.86}},
     )
-
-
-@pytest.mark.full
-def test_two_tasks_gain_from_their_order(two_tasks):
+    assert "lr lies at its upper bound 3" in str(two_tasks)
     assert two_tasks.gain > 4
     half = two_tasks.baselines["half"]
     assert half.controls["tasks"] == 0.5
@@ -363,7 +370,7 @@ def test_two_tasks_gain_from_their_order(two_tasks):
 def test_the_protocol_is_a_value_for_solve_simulate_and_files(two_tasks):
     again = tu.Problem.from_toml(two_tasks.problem.to_toml())
     assert again.to_json() == two_tasks.problem.to_json()
-    error = tu.solve(again, TWO_START, [0.0, 60.0], gradient="forward").error[-1]
+    error = tu.solve(again, TWO_START, [0.0, 4.0], gradient="forward").error[-1]
     np.testing.assert_allclose(error, np.asarray(two_tasks.trajectory.error)[-1], rtol=1e-6)
     runs = two_tasks.simulate(dim=200, runs=3)
     assert np.shape(runs.error) == (3, two_tasks.trajectory.times.size, 2)
@@ -371,10 +378,11 @@ def test_the_protocol_is_a_value_for_solve_simulate_and_files(two_tasks):
 
 def test_words_and_figure(two_tasks, tmp_path):
     text = str(two_tasks)
-    assert "final error up to alpha = 60" in text
-    assert "lr lies at its upper bound 3" in text
+    assert "final error up to alpha = 4" in text
+    assert "\nlr lies at its upper bound 2" in text
     figure = two_tasks.plot()
-    rates, shares, errors = figure.axes
+    rates, _, shares, *_, errors = figure.axes  # one for each control
+    assert len(figure.axes) == 7
     assert rates.get_ylabel().startswith("learning rate")
     assert shares.get_ylabel() == "share of task 1"
     labels = [line.get_label() for line in errors.get_lines() if not line.get_label().startswith("_")]
