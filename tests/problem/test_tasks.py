@@ -28,6 +28,7 @@ CASES = {
     "function fails": (lambda: tu.solve(problem(schedule=lambda t: 1 / 0), times=1.0), ["cannot be traced", "jax.numpy"]),
     "switches": (lambda: tu.Switch([60.0, 30.0]), ["from 60 to 30", "increase"]),
     "switches negative": (lambda: tu.Switch(-1.0), ["-1", "zero or more"]),
+    "switches ragged": (lambda: tu.Switch([[1.0, 2.0], [3.0]]), ["switches", "array of numbers"]),
     "switches empty": (lambda: tu.Switch([]), ["(0,)", "list"]),
     "switches too many": (lambda: problem(schedule=tu.Switch([1.0, 2.0])), ["Switch", "3 tasks", "2 tasks"]),
     "order unknown": (lambda: problem(schedule=tu.Switch(1.0, order=[0, 5])), ["order=(0, 5)", "6 tasks", "2 tasks"]),

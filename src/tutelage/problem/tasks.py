@@ -23,7 +23,14 @@ from tutelage.problem.schedules import rate_at, schedules_of, switch_times
 
 def _switches_field(name: str) -> Any:
     """A field that holds one switch time or several, increasing."""
-    return eqx.field(converter=lambda t: checks.as_array(name, t if np.ndim(t) else [t], checks.require_increasing))
+
+    def switches(value: ArrayLike) -> NumpyOrJax:
+        times = checks.as_array(name, value)
+        times = times if times.ndim else times[None]
+        checks.require_increasing(name, times)
+        return times
+
+    return eqx.field(converter=switches)
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
