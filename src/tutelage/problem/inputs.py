@@ -98,6 +98,9 @@ class Inputs(Part):
 class Isotropic(Inputs):
     """Independent inputs of unit variance: one level."""
 
+    def __init__(self) -> None:
+        pass
+
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
