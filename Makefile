@@ -22,7 +22,7 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
 test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
 
-QUICK := -q -n 2 --dist worksteal -m "not full and not site and not papers and not pages"
+QUICK := -q -n 2 --dist worksteal --ignore=tests/papers --ignore=src/tutelage/papers -m "not full and not site and not papers and not pages"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py).
 OPTIMIZED := $(addprefix tests/,moments/test_relu.py dynamics/test_increments.py test_many.py simulation/test_context.py \
   analysis/single_steps/test_drift_matrices.py comparison/test_expected.py sweeps/test_figures.py plot/test_trajectory_figure.py)

@@ -14,7 +14,6 @@ from tutelage.problem.activation import NAMED
 
 # erf without its closed form: the reference is the closed form itself
 SAME = tu.Activation("erf by quadrature", NAMED["erf"].function, parity=-1)
-CLOSED, RULE = (averages_for(g, g, 2, 1) for g in (NAMED["erf"], SAME))
 TURN = ref.random_covariance(3, 4)
 PLACES = {
     "generic": ref.random_covariance(3, 1),
@@ -37,14 +36,15 @@ def turned(averages, C):
     return jax.jacfwd(first, has_aux=True)(0.0)
 
 
-@jax.jit
-def both(C):
-    return turned(RULE, C), turned(CLOSED, C)
+@pytest.fixture(scope="module")
+def both():
+    closed, rule = (averages_for(g, g, 2, 1) for g in (NAMED["erf"], SAME))
+    assert isinstance(rule, QuadratureAverages)
+    return jax.jit(lambda C: (turned(rule, C), turned(closed, C)))
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_first_and_second_derivatives_hold_everywhere(place):
-    assert isinstance(RULE, QuadratureAverages)
+def test_first_and_second_derivatives_hold_everywhere(place, both):
     found, wanted = both(PLACES[place])
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-9), found, wanted)
 
