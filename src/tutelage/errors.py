@@ -85,7 +85,7 @@ def status_message(code: int, end_time: float, lr: str | None) -> str:
     when = f"at alpha = {end_time:.6g}" + ("" if lr is None else f" with learning rate {lr}")
     return {
         Status.FINISHED: "finished",
-        Status.DIVERGED: f"diverged {when}: the overlaps outgrew every bound. Lower the learning rate.",
+        Status.DIVERGED: f"diverged {when}: the overlaps grow without limit. Lower the learning rate.",
         Status.MAX_STEPS: f"stopped {when}: max_steps was used up. Raise max_steps, loosen rtol, or try solver='stiff'.",
         Status.FAILED: f"stopped {when}: the solver found no acceptable step. Try solver='stiff' or a larger rtol.",
         Status.INTERRUPTED: f"interrupted {when}: finished results are saved.",

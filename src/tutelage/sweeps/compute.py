@@ -122,7 +122,8 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
             warnings.simplefilter("always", TutelageWarning)
             start, _ = prepare(case.problem, case.start, times)
             for warning in warned:
-                found.say("note", place, str(warning.message))
+                if issubclass(warning.category, TutelageWarning):
+                    found.say("note", place, str(warning.message))
             solver = choose(spec.solver, case.problem, np.array(spec.times))
             groups.setdefault((solver, shape_of((case.problem, start.without_dim()))), []).append((place, i))
     for (solver, _), members in groups.items():
