@@ -51,7 +51,7 @@ test-package: $(READY)  ## build both, install each into an empty environment an
 	$(BIN)/python -m pytest -q -n 0 -m full tests/test_package.py
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
-	$(BIN)/python -m pytest -q -n 2 -m site tests/test_examples.py
+	$(BIN)/python -m pytest -q -n 2 -m site tests/test_examples.py tests/test_extending.py
 	$(SPHINX) -d output/docs-build/doctrees docs output/docs
 	$(BIN)/python -m pytest -q -n 0 -m site tests/test_site.py
 

@@ -1,7 +1,7 @@
 """Every example runs as a user runs it, gives the right answer and draws its figure.
 
-The expected numbers come from elsewhere: another verb, a formula, networks against theory, a published value. `make docs`
-runs the two slowest before it builds the page that shows them.
+The expected numbers come from elsewhere: another function, a formula, networks against theory, a published value. `make docs`
+runs this file before it builds the page that shows the examples.
 """
 
 import sys
@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 from _site import examples as page  # noqa: E402
+
+pytestmark = pytest.mark.site
 
 FOLDER = ROOT / "examples"
 LARGEST = 60  # lines
@@ -45,7 +47,6 @@ def test_plateau_and_escape():
     assert (page.RESULTS / "plateau_and_escape.html").stat().st_size < 3_000_000
 
 
-@pytest.mark.site
 def test_theory_of_my_data():
     answer = run("theory_of_my_data")
     assert answer["gap"] == pytest.approx(0.027, abs=0.005)  # digits toward other digits are skewed
@@ -62,7 +63,6 @@ def test_overparameterize_with_noise():
     assert errors == sorted(errors)
 
 
-@pytest.mark.site
 def test_design_a_schedule():
     answer = run("design_a_schedule")
     assert 4 < answer["gain"] < 5.66  # fifteen pieces gain 5.66
@@ -70,7 +70,6 @@ def test_design_a_schedule():
     assert answer["networks_gain"] == pytest.approx(answer["gain"], rel=0.2)
 
 
-@pytest.mark.site
 def test_own_activation():
     answer = run("own_activation")
     a, b = np.random.default_rng(0).multivariate_normal([0, 0], [[0.6, 0.5], [0.5, 1.0]], 400_000).T
@@ -88,7 +87,6 @@ def test_phase_diagram():
     assert answer["error_at_low_noise"] == pytest.approx(answer["floor_at_low_noise"], rel=0.02)
 
 
-@pytest.mark.site
 def test_forget_and_replay():
     answer = run("forget_and_replay")
     assert 0.15 < answer["worst"] < 0.45

@@ -1,5 +1,5 @@
 """The extension points: each skeleton of CONTRIBUTING.md and docs/extending.md runs as printed, is registered as the text
-says, and then works in `solve`, `simulate`, files and commands."""
+says, and then works in `solve`, `simulate`, files and commands. `make docs` runs this file, as it runs all code of the pages."""
 
 import re
 import sys
@@ -13,6 +13,8 @@ import pytest
 
 import tutelage as tu
 from tutelage.cli import main
+
+pytestmark = pytest.mark.site
 
 ROOT = Path(__file__).parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
