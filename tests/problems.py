@@ -36,7 +36,7 @@ def sample_increments(system, t, state, key, count):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.linearized import shares
+    from tutelage.dynamics.linearized import flat_shares, updates
     from tutelage.moments.matrices import joint_covariance
     from tutelage.problem.sample import normals_needed
 
@@ -45,7 +45,10 @@ def sample_increments(system, t, state, key, count):
     roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
     key, other = jax.random.split(key)
     parts = jnp.einsum("lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2])))
-    return shares(system, t, state, parts, jax.random.normal(other, (count, normals_needed(system.problem))))
+    draws = jax.random.normal(other, (count, normals_needed(system.problem)))
+    (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
+    moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
+    return flat_shares(system, rates, state, moved, pairs, readouts, deltas)
 
 
 def jacobian(system, t, state):

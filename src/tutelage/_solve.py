@@ -387,8 +387,8 @@ def solve_batch(
     begin = jax.tree.map(lambda *x: np.stack(x), *map(as_arrays, starts))
     begin = jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), begin)
     averages = moments_for(problem, quadrature, others=[largest])
-    size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
-    size = -(-count // -(-count // size))  # chunks of equal size
+    most = _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk)
+    size = min(most, 2 ** (count - 1).bit_length())  # another number of members is then seldom another program
     workers = cores() if workers is None else checks.as_count("workers", workers)
     steps = program.tolerances(rtol, atol)
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
@@ -465,7 +465,7 @@ def side_by_side(
     def some(first: int) -> Raw:
         which = np.minimum(np.arange(first, first + size), count - 1)
         raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), moments, *shared)
-        return program.eager(jax.vmap(lambda each: first_times(each, times.size))(raw))  # the padding stays on the device
+        return jax.tree.map(np.copy, first_times(program.eager(raw), times.size, lead=1))  # without the padding
 
     with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
         parts = list(pool.map(some, range(0, count, size)))

@@ -22,12 +22,12 @@ def test_a_wrong_split_leaks(monkeypatch):
     """A negative control: with students exchanged, the same Jacobian is not block triangular."""
     import tutelage.dynamics.perfect_learning as module
 
-    right = module._Split
+    right = module._coordinates
 
     def wrong(problem, state, U0):
         return right(problem, state, U0[::-1])
 
-    monkeypatch.setattr(module, "_Split", wrong)
+    monkeypatch.setattr(module, "_coordinates", wrong)
     assert perfect_learning(pair(2, 2), EYE).leak > 1e-2
 
 

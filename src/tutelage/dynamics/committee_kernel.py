@@ -281,21 +281,14 @@ def combine(y, h, factors, k, out):
 
 
 @compiled
-def mean_square(x, unit):
-    """Of numbers in units of the tolerance."""
-    total = 0.0
+def sizes(x, unit):
+    """The mean square of numbers in a unit, and the largest of them."""
+    total, largest = 0.0, 0.0
     for i in range(x.size):
-        total += (x[i] * unit[i]) ** 2
-    return total / x.size
-
-
-@compiled
-def largest(x, unit):
-    """The largest of them."""
-    found = 0.0
-    for i in range(x.size):
-        found = max(found, abs(x[i]) * unit[i])
-    return found
+        size = abs(x[i]) * unit[i]
+        total += size * size
+        largest = max(largest, size)
+    return total / x.size, largest
 
 
 @compiled
@@ -335,15 +328,15 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
                 for i in range(y.size):
                     unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
                 combine(zero, 1.0, errors[0], k, at)
-                fifth = mean_square(at, unit)
+                fifth = sizes(at, unit)[0]
                 combine(zero, 1.0, errors[1], k, at)
-                error = step * fifth / math.sqrt(max(fifth + 0.01 * mean_square(at, unit), 1e-300))
+                error = step * fifth / math.sqrt(max(fifth + 0.01 * sizes(at, unit)[0], 1e-300))
                 if error < 1.0:
                     last = ALL if place < count and times[place] <= t1 else STEP + 1
             stage += 1
         if last == ALL:
             combine(zero, step, errors[2], k, at)
-            error = max(error, largest(at, unit))
+            error = max(error, sizes(at, unit)[1])
         accept = error < 1.0
         if accept:
             while place < count and times[place] <= t1:
@@ -362,7 +355,7 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
             for i in range(y.size):
                 y[i] = y1[i]
                 k[0, i] = k[STEP, i]
-            if largest(y, counted) >= bound:
+            if sizes(y, counted)[1] >= bound:
                 code = DIVERGED
                 break
             if t >= end:
@@ -371,4 +364,4 @@ def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, table
         if longer < shortest:
             code = FAILED
             break
-    return code, t, accepted, largest(y, counted)
+    return code, t, accepted, sizes(y, counted)[1]

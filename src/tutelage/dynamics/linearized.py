@@ -35,8 +35,6 @@ Vectors: TypeAlias = Float[np.ndarray, "moments size"]
 Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
 Path: TypeAlias = Float[np.ndarray, "moments size count"]
-Parts: TypeAlias = Float[Any, "samples L n"]  # fields of samples by level
-Draws: TypeAlias = Float[Any, "samples draws"]  # normal numbers for what label and rule draw
 Updates: TypeAlias = tuple[Float[Any, "samples K"], Float[Any, "samples *outputs K"]]  # delta_k, and what moves the readout
 SAMPLES = 2**13  # steps drawn to measure their covariance, the same at each moment but turned at random
 LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
@@ -191,7 +189,7 @@ class LocalDynamics:
             D = (weight * samples) @ samples.T
             if W.shape[1] > 1:
                 G = (deltas * np.repeat(weight, T) / T**2) @ deltas.T
-                columns = _flat_shares(system, rates, state, _left_open(W[i], gains[i], G), 0.0, 0.0, 0.0)
+                columns = flat_shares(system, rates, state, _left_open(W[i], gains[i], G), 0.0, 0.0, 0.0)
                 columns = columns if directions is None else columns @ directions[i]
                 D = D + columns.T @ columns
             found.append(D)
@@ -202,7 +200,7 @@ class LocalDynamics:
     ) -> tuple[tuple[Float[np.ndarray, "K samples"], Float[np.ndarray, "*outputs K samples"]], tuple[float, ...]]:
         """What samples do to the student, in NumPy, and the rates; for committees nothing is compiled."""
         if self.committee is None or self._unseen:
-            found, rates = compiled_updates(self.system, t, state, fields.T, draws.T)
+            found, rates = updates(self.system, t, state, fields.T, draws.T)
             deltas, readouts = (np.moveaxis(np.asarray(x), 0, -1) for x in found)
             return (deltas, readouts), tuple(map(float, rates))
         from scipy.special import erf  # takes long to import
@@ -215,26 +213,15 @@ class LocalDynamics:
         return (errors * v * slopes, errors * g[: one.K]), (one.eta, one.eta_v, one.eta)
 
 
+@eqx.filter_jit
 def updates(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Draws
+    system: OrderParameters, t: ArrayLike, state: Overlaps, fields: Float[Any, "samples n"], draws: Float[Any, "samples d"]
 ) -> tuple[Updates, tuple[Array, ...]]:
-    """What samples with these fields (without biases) do to the student, and the rates."""
+    """What samples with these fields (without biases) do to the student, and the rates. draws: for label and rule."""
     at, K = system.situation(*system.covariances(state), state.readout, state.bias, t), system.problem.student.hidden
     fields = fields if at.mean is None else fields + at.mean
     update = learn(system.problem, fields[:, :K], fields[:, K:], draws, at.parameters, at.context)
     return (update.delta, update.parameters.readout), system.rates(t)
-
-
-compiled_updates = eqx.filter_jit(updates)
-
-
-def shares(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
-) -> Float[Array, "samples size"]:
-    """Shares of samples in a step, in flat coordinates."""
-    (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
-    moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
-    return _flat_shares(system, rates, state, moved, pairs, readouts, deltas)
 
 
 def _shares_of_kinds(
@@ -252,11 +239,11 @@ def _shares_of_kinds(
     pairs[:, 0, rows, columns] = pairs[:, 0, columns, rows] = upper
     moved = moved.reshape(-1, 1, K, n) @ np.swapaxes(gains, -1, -2)[:, None]
     each = jax.tree.map(lambda x: x[:, None], states)
-    whole = _flat_shares(system, (1.0, 1.0, 1.0), each, moved, pairs, readouts.reshape(-1, *outputs), deltas)
+    whole = flat_shares(system, (1.0, 1.0, 1.0), each, moved, pairs, readouts.reshape(-1, *outputs), deltas)
     return np.split(whole, ends[:-1], axis=1)
 
 
-def _flat_shares(
+def flat_shares(
     system: OrderParameters,
     rates: tuple[ArrayLike, ...],
     state: Overlaps,

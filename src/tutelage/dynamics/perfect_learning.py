@@ -16,7 +16,7 @@ from functools import cached_property
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from tutelage._types import NumpyOrJax
 from tutelage.dynamics.linearized import LocalDynamics
@@ -50,21 +50,18 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
             f"{K - M} student units are left over and {why}; there is no isolated perfect solution. Use hidden={M}."
         )
     mirror = -1.0 if odd and not problem.biased else 1.0
-    fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
-    if np.all(np.diagonal(fits[0])):
-        return np.eye(K, M)
-    from scipy.optimize import linear_sum_assignment  # takes long to import
-
-    out_of_order = np.abs(np.arange(K)[:, None] - np.arange(M)) / (1e3 * K * K)  # of equal choices, take the natural one
-    cost = np.where(fits[0], 0.0, np.where(fits[1], 1e-2, 1.0)) + out_of_order
-    rows, columns = linear_sum_assignment(cost)
-    if not np.all(fits[:, rows, columns].any(axis=0)):
+    U0 = np.zeros((K, M))
+    for sign in (1.0, mirror):  # copies first
+        fits = _fits(problem, sign)
+        for m in np.flatnonzero(~U0.any(axis=0)):
+            free = fits[:, m] & ~U0.any(axis=1)
+            if free.any():
+                U0[m if free[m] else np.argmax(free), m] = sign
+    if not U0.any(axis=0).all():
         given, wanted = np.asarray(student.readout).tolist(), np.asarray(teacher.readout).tolist()
         raise InputError(
             f"no assignment of units matches readouts {given} to {wanted} (and biases); set them equal, or train them."
         )
-    U0 = np.zeros((K, M))
-    U0[rows, columns] = np.where(fits[0][rows, columns], 1.0, mirror)
     return U0
 
 
@@ -200,22 +197,22 @@ def perfect_learning(problem: Problem, t: Float[NumpyOrJax, "L M M"], moments: M
         has = f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its teacher"
         raise InputError(f"{has}. Use a smooth activation, such as 'softplus' or 'gelu'.")
     first, second = perfect_jacobian(once, state), perfect_jacobian(twice, state)  # J = lr J1 + lr^2 J2
-    split = _Split(problem, state, U0)
-    hessian, slow, leak = split.blocks(2 * first - second / 2)
-    _, fast, leak_of_noise = split.blocks(second / 2 - first)
-    gradient = LocalDynamics(once, state).gradients(flatten(state)[None])[0, split.q]
+    change, inside, outside = _coordinates(problem, state, U0)
+    into, back = np.eye(len(change)) - change, np.eye(len(change)) + change  # each other's inverse
+    slow, fast = into @ (2 * first - second / 2) @ back, into @ (second / 2 - first) @ back
+    gradient = LocalDynamics(once, state).gradients(flatten(state)[None])[0, outside]
     # -lam A_ij: without error the gradient is -p lam A_ij / 2 on the diagonal, and twice as much off it
-    share = np.asarray(problem.inputs.fractions)[:, None, None] * (1.0 - np.eye(len(U0)) / 2)
+    share = np.asarray(problem.inputs.fractions)[:, None] * (1.0 - np.eye(len(U0)) / 2)[np.triu_indices(len(U0))]
     return PerfectLearning(
         problem=problem,
         state=state,
         t=t,
-        hessian=hessian,
-        slow=slow,
-        fast=fast,
+        hessian=slow[np.ix_(inside, inside)],
+        slow=slow[np.ix_(outside, outside)],
+        fast=fast[np.ix_(outside, outside)],
         gradient=gradient,
-        noise=gradient / split.upper(share),
-        leak=max(leak, leak_of_noise),
+        noise=gradient / share.ravel(),
+        leak=float(np.max(np.abs([slow[np.ix_(outside, inside)], fast[np.ix_(outside, inside)]]))),
     )
 
 
@@ -228,31 +225,19 @@ def require_small(problem: Problem) -> None:
         raise InputError(f"this state has {size} overlaps; its modes are found for up to {LARGEST}. {fix}")
 
 
-class _Split:
-    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state. change: dq of a dr that keeps X = 0."""
-
-    def __init__(self, problem: Problem, state: Overlaps, U0: Float[np.ndarray, "K M"]):
-        (L, K, M), size = state.r.shape, flatten(state).size
-        self.rows, self.columns = np.triu_indices(K)
-        r, self.q = np.split(np.arange(L * (K * M + self.rows.size)), [L * K * M])
-        along = np.eye(r.size).reshape(-1, L, K, M) @ U0.T
-        self.change = np.zeros((size, size))
-        self.change[np.ix_(self.q, r)] = self.upper(along + np.swapaxes(along, -1, -2)).T
-        trained = problem.student.train_readout, problem.student.train_bias
-        units = [r.size + self.q.size + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
-        self.own = np.concatenate([r, *units])
-
-    def upper(self, matrices: Float[np.ndarray, "... L K K"]) -> Float[np.ndarray, "... x"]:
-        """The upper triangles, flat."""
-        picked = matrices[..., self.rows, self.columns]
-        return picked.reshape(*picked.shape[:-2], -1)
-
-    def blocks(self, J: Float[np.ndarray, "size size"]) -> tuple[Float[np.ndarray, "i i"], Float[np.ndarray, "x x"], float]:
-        """The Jacobian of (r, v, b), that of X, and the largest entry by which the former moves the latter."""
-        J = J + J @ self.change
-        J = J - self.change @ J
-        leak = np.max(np.abs(J[np.ix_(self.q, self.own)]), initial=0.0)
-        return J[np.ix_(self.own, self.own)], J[np.ix_(self.q, self.q)], float(leak)
+def _coordinates(
+    problem: Problem, state: Overlaps, U0: Float[np.ndarray, "K M"]
+) -> tuple[Float[np.ndarray, "size size"], Int[np.ndarray, " i"], Int[np.ndarray, " x"]]:
+    """From flat coordinates (r, q, v, b) to (r, v, b | X): the dq of each dr that keeps X = 0, and the places of both."""
+    (L, K, M), size = state.r.shape, flatten(state).size
+    rows, columns = np.triu_indices(K)
+    r, q = np.split(np.arange(L * (K * M + rows.size)), [L * K * M])
+    along = np.eye(r.size).reshape(-1, L, K, M) @ U0.T
+    change = np.zeros((size, size))
+    change[np.ix_(q, r)] = (along + np.swapaxes(along, -1, -2))[..., rows, columns].reshape(r.size, -1).T
+    trained = problem.student.train_readout, problem.student.train_bias
+    units = [r.size + q.size + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
+    return change, np.concatenate([r, *units]), q
 
 
 def critical_rate(problem: Problem, t: Float[NumpyOrJax, "L M M"]) -> float | None:

@@ -35,6 +35,7 @@ from tutelage.errors import InputError, Status
 from tutelage.integrate.dormand_prince import ODE, Integrated, table
 from tutelage.integrate.program import unsuited
 from tutelage.moments.averages import MeanUpdate, triangle
+from tutelage.moments.matrices import joint_covariance
 from tutelage.progress import progress_bar
 
 Terms: TypeAlias = diffrax.AbstractTerm
@@ -111,10 +112,6 @@ class ProgressBar(diffrax.TqdmProgressMeter):
     @staticmethod
     def _step_bar(bar: Any, progress: Any) -> None:
         bar.update(round(100 * float(progress), 2) - bar.n)
-
-    @staticmethod
-    def _close_bar(bar: Any) -> None:
-        bar.close()
 
 
 def integrate(ode: ODE, solver: diffrax.AbstractSolver, reverse: bool) -> Integrated:
@@ -251,7 +248,7 @@ class Levels:
 
     force: shift eta lam_l. noise: eta / batch. rates: shift eta_v and shift eta_b. dense: LU of the system for the fields.
     shrink_r: 1 / (1 - shift eta (lam_l a_k - kappa)). shrink_q: 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa)).
-    slopes: d (A, B, G and what moves readout and bias) / d fields, a last axis more.
+    overlaps: of all units with all units. slopes: d ((A | B), G, what moves readout and bias) / d fields, a last axis more.
     """
 
     def __init__(self, system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike):
@@ -268,10 +265,12 @@ class Levels:
         self.weights, self.force, self.noise = jnp.asarray(inputs.weights), eta_l * lam, eta / sgd.batch
         self.shrink_r = 1 / (1 - eta_l * (lam * values[:, None] - kappa))
         self.shrink_q = 1 / (1 - eta_l * (lam * (values[:, None] + values) - 2 * kappa))
-        self.r, self.q, self.t, self.B = turn @ state.r, turn @ state.q @ self.basis, system.t, turn @ p.B
+        r, q = turn @ state.r, turn @ state.q @ self.basis
+        self.B, self.overlaps = turn @ p.B, joint_covariance(r, q, jnp.asarray(system.t))
         self.rates = shift * eta_v, shift * eta_b
         A, G = (jnp.einsum("ia,ijz,jb->abz", self.basis, x, self.basis) for x in (dp.A, dG))
-        self.slopes = MeanUpdate(A, jnp.einsum("ia,imz->amz", self.basis, dp.B), dp.readout, dp.bias), G
+        both = jnp.concatenate([A, jnp.einsum("ia,imz->amz", self.basis, dp.B)], axis=1)
+        self.slopes = both, G, dp.readout, dp.bias
         self.dense = jax.scipy.linalg.lu_factor(self._system())
 
     def _matrices(self, system: OrderParameters, state: Overlaps) -> tuple[Matrices, Matrices]:
@@ -296,39 +295,35 @@ class Levels:
 
     def _system(self) -> Float[Array, "z z"]:
         """1 - d(change of the fields) / d(fields that were assumed), by sums over levels of K^3 numbers each."""
-        w, f, (p, G) = self.weights, self.force, self.slopes
-        A, B = p.A, p.B
+        w, f, (both, G, readout, bias), K = self.weights, self.force, self.slopes, len(self.basis)
         to_r, to_q = (w[:, None, None] * f * x for x in (self.shrink_r, self.shrink_q))
         through = to_q * f * jnp.swapaxes(self.shrink_r, 1, 2)  # q_l moves with r_l
-        t_B, r_B = self.B @ self.t, self.B @ jnp.swapaxes(self.r, 1, 2)
         sums = jnp.einsum
-        R = sums("kjz,kjm->kmz", A, sums("lk,ljm->kjm", to_r[:, :, 0], self.r))
-        R += sums("kjz,kjm->kmz", B, sums("lk,ljm->kjm", to_r[:, :, 0], self.t))
-        Q = sums("inz,inj->ijz", A, sums("lij,lnj->inj", to_q, self.q))
-        Q += sums("imz,ijm->ijz", B, sums("lij,ljm->ijm", to_q, self.r))
-        Q += sums("jnz,ijn->ijz", A, sums("lij,lin->ijn", through, r_B))
-        Q += sums("jnz,ijn->ijz", B, sums("lij,lin->ijn", through, t_B))
+        R = sums("knz,knm->kmz", both, sums("lk,lnm->knm", to_r[:, :, 0], self.overlaps[:, :, K:]))
+        Q = sums("inz,inj->ijz", both, sums("lij,lnj->inj", to_q, self.overlaps[:, :, :K]))
+        Q += sums("jnz,ijn->ijz", both, sums("lij,lin->ijn", through, self.B @ self.overlaps[:, K:]))
         Q += jnp.swapaxes(Q, 0, 1) + self.noise * to_q.sum(axis=0)[:, :, None] * G
         R, Q = sums("ai,imz->amz", self.basis, R), sums("ai,ijz,bj->abz", self.basis, Q, self.basis)
-        moved = self._fields(R, Q, self.rates[0] * p.readout, self.rates[1] * p.bias)
+        moved = self._fields(R, Q, self.rates[0] * readout, self.rates[1] * bias)
         flat = jnp.concatenate([x.reshape(-1, R.shape[-1]) for x in jax.tree.leaves(moved)])
         return jnp.eye(len(flat)) - flat
 
     def solve(self, x: Overlaps) -> Overlaps:
         """(1 - shift J)^-1 x."""
-        turn, back = self.basis.T, self.basis
+        turn, back, K = self.basis.T, self.basis, len(self.basis)
         r, q = turn @ x.r, turn @ x.q @ back
         free = self._alone(r, q)
         R, Q = (jnp.einsum("l,lab->ab", self.weights, y) for y in free)
         flat = ravel_pytree(self._fields(back @ R, back @ Q @ turn, x.readout, x.bias))[0]
         fields = jax.scipy.linalg.lu_solve(self.dense, flat)
-        change, G = jax.tree.map(lambda slope: slope @ fields, self.slopes)
-        push = change.A @ self.q + change.B @ jnp.swapaxes(self.r, 1, 2)
-        r = r + self.force * (change.A @ self.r + change.B @ self.t)
+        both, G, readout, bias = (slope @ fields for slope in self.slopes)
+        change = both @ self.overlaps
+        push = change[..., :K]
+        r = r + self.force * change[..., K:]
         q = q + self.force * (push + jnp.swapaxes(push, 1, 2) + self.noise * G)
         r, q = self._alone(r, q)
-        readout = x.readout + self.rates[0] * change.readout if self.trained[0] else x.readout
-        bias = x.bias + self.rates[1] * change.bias if self.trained[1] and x.bias is not None else x.bias
+        readout = x.readout + self.rates[0] * readout if self.trained[0] else x.readout
+        bias = x.bias + self.rates[1] * bias if self.trained[1] and x.bias is not None else x.bias
         return Overlaps(back @ r, back @ q @ turn, readout, bias)
 
     def _alone(

@@ -272,9 +272,10 @@ def padded(times: np.ndarray) -> np.ndarray:
     return np.pad(times, (0, count - times.size), mode="edge")
 
 
-def first_times(raw: Raw, count: int) -> Raw:
-    """What was recorded at the first times."""
-    variables, error, loss = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error, raw.loss))
+def first_times(raw: Raw, count: int, lead: int = 0) -> Raw:
+    """What was recorded at the first times. lead: the number of axes before that of times."""
+    first = (slice(None),) * lead + (slice(count),)
+    variables, error, loss = jax.tree.map(lambda x: x[first], (raw.variables, raw.error, raw.loss))
     return raw._replace(variables=variables, error=error, loss=loss)
 
 
