@@ -387,8 +387,8 @@ def solve_batch(
     begin = jax.tree.map(lambda *x: np.stack(x), *map(as_arrays, starts))
     begin = jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), begin)
     averages = moments_for(problem, quadrature, others=[largest])
-    most = _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk)
-    size = min(most, 2 ** (count - 1).bit_length())  # another number of members is then seldom another program
+    size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
+    size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)
     steps = program.tolerances(rtol, atol)
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
