@@ -4,10 +4,19 @@ import io
 import sys
 import time
 
+import pytest
+
 from tests.sweeps import toys
 from tests.sweeps.toys import run
+from tutelage import progress as bars
 from tutelage.sweeps import run as run_module
 from tutelage.sweeps.run import Progress
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """The bar is there from the beginning."""
+    monkeypatch.setattr(bars, "SILENT_SECONDS", 0.0)
 
 
 def sweep(folder, progress=None, **payload):
@@ -64,7 +73,7 @@ def test_a_report_in_words(tmp_path):
 
 
 def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SECONDS_BETWEEN_TICKS", 0.05)
+    monkeypatch.setattr(bars, "TICK_SECONDS", 0.05)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(shown=True).over(10, 0):
         time.sleep(1.5)

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from tqdm.auto import tqdm
 from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
+from tutelage.progress import ticking_bar
 from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ NAMES = ("serial", "processes", "dask", "slurm")
 TRIES = 3  # workers that a task may lose before it counts as failed
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
-SECONDS_BETWEEN_TICKS = 1.0
 MOST_SHOWN = 5  # different errors; all are kept with their points
 
 Compute = Callable[[Task], Chunk]
@@ -61,23 +60,13 @@ class Progress:
 
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
-        """Inside, the run and its clock go on, also while a program is compiled. kept: points of earlier runs."""
+        """Inside, the run goes on. kept: points of earlier runs."""
         counts = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points"
-        layout = f"sweeping: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
-        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False, "initial": kept}
-        ended = threading.Event()
-
-        def tick() -> None:
-            while not ended.wait(SECONDS_BETWEEN_TICKS):
-                self._bar.refresh()
-
+        layout = f"{{desc}}: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
+        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "initial": kept}
         disable = None if self.shown else True  # None: unless it is a terminal
-        with tqdm(total=points, disable=disable, **how) as self._bar, ThreadPoolExecutor(1) as clock:
-            clock.submit(tick)
-            try:
-                yield
-            finally:
-                ended.set()
+        with ticking_bar(points, "sweeping", disable=disable, **how) as self._bar:
+            yield
 
     def done(self, task: Task, chunk: Chunk) -> None:
         """This chunk is on the disk."""
