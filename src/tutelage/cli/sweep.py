@@ -100,8 +100,7 @@ def sweep_file(
     if output.plot is not None:
         from tutelage.plot import save_figure
 
-        lines, level = output.boundary or [], output.level
-        figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
+        figure = result.plot(boundary=output.boundary or (), level=output.level)
         files.append(str(save_figure(figure, output.plot)))
     if output.json:
         print(report.dumps(_summary(result) | {"files": files}))
