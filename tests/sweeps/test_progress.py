@@ -66,10 +66,7 @@ def test_without_a_terminal_there_are_notices_and_no_bar(tmp_path, capfd):
 
 def test_a_report_in_words(tmp_path):
     run(toys.store(tmp_path / "s", 6), toys.tasks(6)[:1], toys.numbers, "serial")
-    report = sweep(tmp_path / "s")
-    assert str(report).startswith(
-        f"5 chunks computed, 1 already computed\n{tmp_path / 's'}: 28 of 28 points (100 %), 6 of 6 chunks"
-    )
+    assert str(sweep(tmp_path / "s")) == "5 computed, 1 already computed"
 
 
 def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):

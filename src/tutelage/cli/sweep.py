@@ -41,8 +41,6 @@ class WorkFlags:
     """processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes)."""
     workers: Whole = None
     """Number of processes (default: the cores); the numbers do not depend on it."""
-    new: Switch = False
-    """If the folder holds another sweep, begin a new one next to it."""
     retry: Switch = False
     """Compute the chunks with failed points again."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
@@ -96,7 +94,7 @@ def sweep_file(
 
     options = cluster if work.executor == "slurm" else None
     result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
-    files = [str(Path(str(result.folder)) / "sweep.nc")]
+    files = [str(folder / "sweep.nc")]
     if output.plot is not None:
         from tutelage.plot import save_figure
 
@@ -106,15 +104,14 @@ def sweep_file(
         print(report.dumps(_summary(result) | {"files": files}))
     elif not output.quiet:
         report.print_field("sweep", str(result).splitlines())
-        report.print_field("folder", str(result.report).splitlines())
+        report.print_field("chunks", [str(result.report)])
         report.print_field("wrote", files)
     return 1 if result.failures else 0
 
 
 def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
-    ranges = {name: dict(zip(("least", "most", "missing"), found, strict=True)) for name, found in result.ranges().items()}
-    measured = {name: {"dims": list(result[name].dims)} | found for name, found in ranges.items()}
+    measured = {name: {"dims": list(result[name].dims)} | found for name, found in result.ranges().items()}
     asked = {"folder": str(result.folder), "points": result.spec.count, "axes": result.spec.over, "measures": measured}
     found = {name: getattr(result, name) for name in ("diverged", "notes", "failures")}
     return asked | found | {name: getattr(result.report, name) for name in ("computed", "kept", "notices")}

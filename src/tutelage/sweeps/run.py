@@ -31,7 +31,7 @@ from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
 from tutelage.progress import ticking_bar
-from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
+from tutelage.sweeps.store import Chunk, Store, Task
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -90,16 +90,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. computed: chunks of this run; kept: of earlier ones; notices: on the way; status: after it."""
+    """What a run did. computed: chunks of this run; kept: of earlier ones; notices: on the way."""
 
     computed: int
     kept: int
     notices: tuple[str, ...]
-    status: StoreStatus
 
     def __str__(self) -> str:
-        done = f"{self.computed} chunk{'s' * (self.computed != 1)} computed, {self.kept} already computed"
-        return "\n".join([done, str(self.status), *(f"  note: {notice}" for notice in self.notices)])
+        return f"{self.computed} computed, {self.kept} already computed"
 
 
 def run(
@@ -118,7 +116,7 @@ def run(
         except KeyboardInterrupt:
             kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
             raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
-    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
+    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices))
 
 
 def execute_all(

@@ -25,7 +25,7 @@ from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import LABELS, NOT_SOLVED, resolve
 from tutelage.sweeps.run import Progress, Report, execute_all, executor_of, run
 from tutelage.sweeps.spec import SweepSpec, build_spec, parts_of, tasks_of
-from tutelage.sweeps.store import SCHEMA, Chunk, Store, spec_key
+from tutelage.sweeps.store import SCHEMA, Chunk, Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,8 +142,8 @@ class Sweep:
     def __str__(self) -> str:
         axes = zip(_axes(self.spec)[0], self.spec.shape, strict=True)
         lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
-        for name, (least, most, _) in self.ranges().items():
-            lines.append(f"{name}: no number" if np.isnan(least) else f"{name}: {least:.5g} to {most:.5g}")
+        for name, found in self.ranges().items():
+            lines.append(f"{name}: {found['least']:.5g} to {found['most']:.5g}")
         counts = {
             "diverged": self.diverged,
             "with a note (see .notes)": len(self.notes),
@@ -151,10 +151,13 @@ class Sweep:
         }
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts.items() if count)])
 
-    def ranges(self) -> dict[str, tuple[float, float, int]]:
+    def ranges(self) -> dict[str, dict[str, float]]:
         """Of each measure: its least and its largest number (NaN if there is none), and how many numbers are missing."""
-        measured = [self.dataset[name] for name in self.variables]
-        return {str(v.name): (float(v.min()), float(v.max()), int(v.isnull().sum())) for v in measured}
+        measured = {name: self.dataset[name] for name in self.variables}
+        return {
+            name: {"least": float(values.min()), "most": float(values.max()), "missing": int(values.isnull().sum())}
+            for name, values in measured.items()
+        }
 
 
 def sweep(
@@ -173,7 +176,6 @@ def sweep(
     solver: str = "auto",
     points_per_chunk: int | None = None,
     out: str | Path | None = None,
-    new: bool = False,
     retry: bool = False,
     executor: str | None = None,
     workers: int | None = None,
@@ -206,8 +208,8 @@ def sweep(
         Points that are computed and saved together.
     out : str or path, optional
         A folder that saves each finished chunk; the same call resumes. A different sweep in it raises InputError.
-    new, retry : bool
-        Begin a new folder next to one that has another sweep; compute chunks with failed points again.
+    retry : bool
+        Compute chunks with failed points again.
     executor, workers, cluster
         "serial", "processes", "dask", "slurm" (with options `cluster`) or the address of a Dask scheduler; the number of
         workers. They do not change the results.
@@ -248,10 +250,8 @@ def sweep(
         kept: dict[tuple[int, ...], Chunk] = {}
         execute_all(execute, compute, tasks, lambda task, chunk: kept.update({task.points: chunk}), shown, spec.count)
         return Sweep(spec, combine_chunks(spec, sorted(kept.items())))
-    table, folder = spec.to_dict(), Path(out)
-    if new and (folder / "spec.json").exists() and Store(folder).key != spec_key(table):
-        folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
-    store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
+    folder = Path(out)
+    store = Store.create(folder, spec.to_dict(), chunks=len(tasks), points=spec.count)
     result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
     try:
         result.save(folder / WHOLE)
