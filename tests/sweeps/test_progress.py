@@ -38,7 +38,7 @@ def test_a_bar_with_rate_time_left_and_failures(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     sweep(tmp_path / "s", Progress(shown=True), bad=[0.2, 0.5, 1.0], seconds=0.15)
     shown = terminal.getvalue()
-    assert "/28 points" in shown
+    assert "/28 [" in shown
     assert " points/s" in shown
     assert "<00:0" in shown, "the time left"
     assert ", 2 failed" in shown
@@ -50,7 +50,7 @@ def test_what_is_kept_counts_as_done_but_not_for_the_rate(tmp_path, monkeypatch)
     store = toys.store(tmp_path / "s", 6)
     run(store, toys.tasks(6)[:4], toys.numbers, "serial")
     sweep(tmp_path / "s", Progress(shown=True), seconds=0.3)
-    assert "| 20/28 points" in terminal.getvalue()
+    assert "| 20/28 [" in terminal.getvalue()
     assert "71%" in terminal.getvalue()
 
 

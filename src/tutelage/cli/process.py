@@ -76,6 +76,7 @@ def leave_on_interrupt() -> Iterator[None]:
 
     JAX's callbacks may swallow a KeyboardInterrupt and compute on, or crash the process at its exit.
     """
+
     def leave(*_: object) -> None:
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[2K")  # clear the line of the progress bar
@@ -90,12 +91,10 @@ def leave_on_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def notes(*silent: type[Warning]) -> Iterator[None]:
-    """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
+def notes() -> Iterator[None]:
+    """Inside, a warning of the library is one line, 'note: ...'."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", TutelageWarning)
-        for kind in silent:
-            warnings.simplefilter("ignore", kind)
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:

@@ -190,8 +190,6 @@ class OutputFlags(TalkFlags):
     """Write the trajectory to this NetCDF file (.nc)."""
     plot: Path | None = None
     """Draw the trajectory into this file (.png, .pdf or .svg)."""
-    progress: Switch = False
-    """Show the progress of a long computation (compiles again, without the cache)."""
 
 
 @dataclass(frozen=True)

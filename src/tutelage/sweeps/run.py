@@ -61,11 +61,8 @@ class Progress:
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
         """Inside, the run goes on. kept: points of earlier runs."""
-        counts = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points"
-        layout = f"{{desc}}: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
-        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "initial": kept}
         disable = None if self.shown else True  # None: unless it is a terminal
-        with ticking_bar(points, "sweeping", disable=disable, **how) as self._bar:
+        with ticking_bar(points, "sweeping", unit=" points", initial=kept, disable=disable) as self._bar:
             yield
 
     def done(self, task: Task, chunk: Chunk) -> None:
