@@ -2,21 +2,11 @@
 
 import io
 import sys
-import time
-
-import pytest
 
 from tests.sweeps import toys
 from tests.sweeps.toys import run
-from tutelage import progress as bars
 from tutelage.sweeps import run as run_module
 from tutelage.sweeps.run import Progress
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    """The bar is there from the beginning."""
-    monkeypatch.setattr(bars, "SILENT_SECONDS", 0.0)
 
 
 def sweep(folder, progress=None, **payload):
@@ -67,17 +57,6 @@ def test_without_a_terminal_there_are_notices_and_no_bar(tmp_path, capfd):
 def test_a_report_in_words(tmp_path):
     run(toys.store(tmp_path / "s", 6), toys.tasks(6)[:1], toys.numbers, "serial")
     assert str(sweep(tmp_path / "s")) == "5 computed, 1 already computed"
-
-
-def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(bars, "TICK_SECONDS", 0.05)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Progress(shown=True).over(10, 0):
-        time.sleep(1.5)
-    assert "[00:01<" in terminal.getvalue()
-    settled = terminal.getvalue()
-    time.sleep(0.2)
-    assert terminal.getvalue() == settled
 
 
 def test_few_of_many_different_errors_are_shown(tmp_path, capfd):

@@ -108,10 +108,10 @@ def notes() -> Iterator[None]:
 
 
 def working(what: str) -> AbstractContextManager[Any]:
-    """On a terminal, the elapsed time once this has taken two seconds; gone when it is done.
+    """On a terminal, a line that says so until it is done.
 
     It shows no percentage: that takes calls from the compiled program, which then could not be cached.
     """
-    from tutelage.progress import ticking_bar
+    from tutelage.progress import progress_bar
 
-    return ticking_bar(None, what, sys.stderr.isatty(), bar_format="{desc}: {elapsed}")
+    return progress_bar(None, what, sys.stderr.isatty(), bar_format="{desc} ...", delay=0)

@@ -17,7 +17,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -30,7 +30,7 @@ from tqdm.auto import tqdm
 from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
-from tutelage.progress import ticking_bar
+from tutelage.progress import progress_bar
 from tutelage.sweeps.store import Chunk, Store, Task
 
 if TYPE_CHECKING:
@@ -58,12 +58,11 @@ class Progress:
         self.notices: list[str] = []
         self._errors: Counter[str] = Counter()
 
-    @contextmanager
-    def over(self, points: int, kept: int) -> Iterator[None]:
+    def over(self, points: int, kept: int) -> AbstractContextManager[Any]:
         """Inside, the run goes on. kept: points of earlier runs."""
         disable = None if self.shown else True  # None: unless it is a terminal
-        with ticking_bar(points, "sweeping", unit=" points", initial=kept, disable=disable) as self._bar:
-            yield
+        self._bar = progress_bar(points, "sweeping", unit=" points", initial=kept, disable=disable, delay=0)
+        return self._bar
 
     def done(self, task: Task, chunk: Chunk) -> None:
         """This chunk is on the disk."""
