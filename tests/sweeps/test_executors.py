@@ -100,7 +100,7 @@ def threads_of(task):
 
 
 def test_a_worker_uses_one_core():
-    ((_, chunk),) = executor_of("processes", 1)(threads_of, deque([Task(0, (0,), {})]), print)
+    ((_, chunk),) = executor_of("processes", 1)(threads_of, deque([Task(0, (0,), {})]))
     assert chunk["one"][1].all()
 
 

@@ -17,7 +17,7 @@ from cyclopts import App, Parameter
 
 from tutelage.cli import report
 from tutelage.cli.process import keep_compiled_programs
-from tutelage.cli.request import METHOD, NAMES, OUTPUT, Switch, TalkFlags, Whole, read_file
+from tutelage.cli.request import METHOD, OUTPUT, Switch, TalkFlags, Whole, read_file
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
 def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, Table, Table]":
     """The problem, the arguments of `sweep`, and the options of a cluster. imports: modules whose functions it may name."""
     from tutelage import Problem
-    from tutelage.problem.serialize import imported, paths_in
+    from tutelage.problem.serialize import NAMES, imported, paths_in
     from tutelage.times import times_from_table
 
     data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *NAMES), "a sweep file")

@@ -2,10 +2,10 @@
 
 An executor is this process, processes next to it, or a Dask cluster. All have one signature and give the same numbers:
 
-    execute(compute, waiting, notice) -> (task, its chunk or a WorkerLost), as they are finished
+    execute(compute, waiting) -> (task, its chunk or a WorkerLost), as they are finished
 
-compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. notice: called
-with a sentence for the user. An error of the computation itself is not tried again; it gives a chunk without numbers.
+compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. An error of
+the computation itself is not tried again; it gives a chunk without numbers.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 MOST_SHOWN = 5  # different errors; all are kept with their points
 
 Compute = Callable[[Task], Chunk]
-Notice = Callable[[str], None]
 Keep = Callable[[Task, Chunk], None]
 Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # closed when nobody waits for the rest
-Execute = Callable[[Compute, deque[Task], Notice], Found]
+Execute = Callable[[Compute, deque[Task]], Found]
 
 
 class Progress:
@@ -103,8 +102,8 @@ def run(
     with store.writing():
         if store.version != __version__:
             progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
-        for name in store.set_aside_damaged():
-            progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
+        for name in store.remove_damaged():
+            progress.notice(f"{name} does not match its hash; its chunk is computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
         try:
@@ -123,7 +122,7 @@ def execute_all(
         return
     waiting, losses = deque(tasks), Counter[int]()
     before = points - sum(len(task.points) for task in tasks)
-    found = execute(compute, waiting, progress.notice)
+    found = execute(compute, waiting)
     with progress.over(points, before), closing(found), ThreadPoolExecutor(1) as saver:
         for task, result in found:
             if isinstance(result, WorkerLost):
@@ -162,20 +161,18 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     return partial(dask, name, workers, dict(cluster or {}))
 
 
-def serial(compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
+def serial(compute: Compute, waiting: deque[Task]) -> Found:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
     for task in waiting:
         yield task, attempt(compute, task)
 
 
-def processes(workers: int | None, compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
+def processes(workers: int | None, compute: Compute, waiting: deque[Task]) -> Found:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
     return results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
 
 
-def dask(
-    where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task], notice: Notice
-) -> Found:
+def dask(where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task]) -> Found:
     """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
     with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
         try:
@@ -186,8 +183,6 @@ def dask(
             try:
                 if where == "dask":
                     client.wait_for_workers(1, timeout=SECONDS_TO_START)
-                elif not client.ncores():
-                    notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
                 yield from _dask_results(client, compute, waiting)
             except (CancelledError, OSError):
                 ended = "the Dask scheduler has ended or has no workers; finished work is saved."

@@ -34,7 +34,6 @@ from tutelage.errors import InputError, TutelageWarning
 SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.txt"
 NAME = re.compile(r"chunk-(?P<index>\d{6,})-(?P<points>\d+)-(?P<failed>\d+)-[0-9a-f]{16}\.nc")
-DAMAGED = ".damaged"  # files that do not match their names are kept next to the others under this ending
 MOST_ERRORS = 5  # different errors shown; all are in the files
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
@@ -164,12 +163,11 @@ class Store:
                 (self.folder / CHUNKS / before[0]).unlink(missing_ok=True)
         self._add(name)
 
-    def set_aside_damaged(self) -> tuple[str, ...]:
-        """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
+    def remove_damaged(self) -> tuple[str, ...]:
+        """Remove the files that do not match their hash, so that their chunks count as missing; the names they had."""
         damaged = tuple(file[0] for file in self._files.values() if self._bytes(file[0]) is None)
         for name in damaged:
-            path = self.folder / CHUNKS / name
-            path.rename(path.with_suffix(DAMAGED))
+            (self.folder / CHUNKS / name).unlink(missing_ok=True)
         self.refresh()
         return damaged
 

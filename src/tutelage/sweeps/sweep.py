@@ -1,7 +1,7 @@
 """`sweep` and `open_sweep`: measures at many problems, as one labeled Dataset (docs/schema.md) with words and figures.
 
-The lines of theory on a heat map come from the linear dynamics around perfect learning (the analyses critical_learning_rate and
-noise_floor), so that they check independently what a sweep has computed.
+The lines of theory on a heat map come from the linear dynamics around perfect learning (the analyses
+critical_learning_rate and noise_floor), so that they check independently what a sweep has computed.
 """
 
 import json
@@ -117,7 +117,8 @@ class Sweep:
         from tutelage.plot.sweep import plot_sweep
 
         values, status, base = self._chosen(variable, at)
-        boundaries = boundary if isinstance(boundary, list | tuple) else [boundary]
+        several = isinstance(boundary, Sequence) and not isinstance(boundary, str)
+        boundaries = boundary if several else [boundary]
         lines = [boundary_line(self.spec, values, each, level) for each in boundaries]
         return plot_sweep(values, status, base, lines=lines, level=level, ax=ax, title=title)
 
@@ -143,7 +144,8 @@ class Sweep:
         axes = zip(_axes(self.spec)[0], self.spec.shape, strict=True)
         lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
         for name, found in self.ranges().items():
-            lines.append(f"{name}: {found['least']:.5g} to {found['most']:.5g}")
+            span = f"{found['least']:.5g} to {found['most']:.5g}"
+            lines.append(f"{name}: {'no number' if np.isnan(found['least']) else span}")
         counts = {
             "diverged": self.diverged,
             "with a note (see .notes)": len(self.notes),
@@ -253,10 +255,7 @@ def sweep(
     folder = Path(out)
     store = Store.create(folder, spec.to_dict(), chunks=len(tasks), points=spec.count)
     result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
-    try:
-        result.save(folder / WHOLE)
-    except OSError as error:
-        raise InputError(f"every chunk is kept, but {folder / WHOLE} cannot be written ({error.strerror}).") from None
+    result.save(folder / WHOLE)
     return result
 
 
