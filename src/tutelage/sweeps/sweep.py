@@ -117,8 +117,7 @@ class Sweep:
         from tutelage.plot.sweep import plot_sweep
 
         values, status, base = self._chosen(variable, at)
-        several = isinstance(boundary, Sequence) and not isinstance(boundary, str)
-        boundaries = boundary if several else [boundary]
+        boundaries = boundary if isinstance(boundary, Sequence) and not isinstance(boundary, str) else [boundary]
         lines = [boundary_line(self.spec, values, each, level) for each in boundaries]
         return plot_sweep(values, status, base, lines=lines, level=level, ax=ax, title=title)
 
