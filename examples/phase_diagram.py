@@ -29,8 +29,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     print(f"e_g < {LEVEL} on {good.mean():.0%} of the plane; without noise lost at {lost:.2f}, critical rate {critical:.2f}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    lines = {"zero error is unstable": "critical_learning_rate", f"noise leaves {LEVEL}": "noise_floor"}
-    tu.plot.save_figure(found.phase_diagram(boundary=lines, level=LEVEL), folder / "phase_diagram.png")
+    lines = ["critical_learning_rate", "noise_floor"]
+    tu.plot.save_figure(found.plot(boundary=lines, level=LEVEL), folder / "phase_diagram.png")
     return {
         "share": float(good.mean()),
         "lost": lost,

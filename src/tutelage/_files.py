@@ -2,13 +2,10 @@
 and HDF5 ends the process; so a file is made in memory and then written in one go (`write_bytes`)."""
 
 import os
-import re
 import uuid
 from pathlib import Path
 
 from tutelage.errors import InputError
-
-UNFINISHED = ".part"  # how the names of files end that a killed process has left behind
 
 
 def require_place(path: Path) -> Path:
@@ -22,7 +19,7 @@ def require_place(path: Path) -> Path:
 
 def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
     """Put these bytes under this name, all of them or (with an OSError) none. durable: they also survive a loss of power."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # `is_unfinished` knows it
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a killed process leaves it
     try:
         temporary.write_bytes(data)
         if durable:  # the bytes are on the disk before the name is, and the name before we go on
@@ -36,11 +33,6 @@ def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) 
             error.filename = str(path)  # not the temporary name
         raise
     return path
-
-
-def is_unfinished(path: Path) -> bool:
-    """Whether a killed process of ours left this behind; other programs also name their files .part."""
-    return re.fullmatch(rf"\..+\.[0-9a-f]{{32}}{re.escape(UNFINISHED)}", path.name) is not None
 
 
 def is_private(path: Path) -> bool:

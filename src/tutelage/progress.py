@@ -6,9 +6,9 @@ from typing import Any
 SILENT_SECONDS = 2.0
 
 
-def progress_bar(total: int, what: str, shown: bool = True, **layout: Any) -> Any:
+def progress_bar(total: int | None, what: str, shown: bool = True, **layout: Any) -> Any:
     """A bar of tqdm, as a context; it is gone when it is done."""
     from tqdm.auto import tqdm
 
-    how = {"delay": SILENT_SECONDS, "leave": False, "file": sys.stderr} | layout
-    return tqdm(total=total, desc=what, disable=not shown, **how)
+    how = {"disable": not shown, "delay": SILENT_SECONDS, "leave": False, "file": sys.stderr} | layout
+    return tqdm(total=total, desc=what, **how)

@@ -16,7 +16,7 @@ from tests.sweeps.toys import run
 from tutelage import InputError
 from tutelage.sweeps import run as run_module
 from tutelage.sweeps.run import executor_of
-from tutelage.sweeps.store import Task
+from tutelage.sweeps.store import Store, Task
 
 COUNT = 8
 
@@ -38,7 +38,7 @@ def test_processes_give_the_bytes_of_serial(tmp_path, serial_files, workers):
     log = tmp_path / "log"
     report, files = sweep(tmp_path / "s", "processes", workers=workers, bad=[0.2, 1.0], log=str(log))
     assert files == serial_files
-    assert (report.computed, report.kept, report.status.points_failed) == (COUNT, 0, 2)
+    assert (report.computed, report.kept, Store(tmp_path / "s").status().points_failed) == (COUNT, 0, 2)
     assert len(toys.workers(log)) <= workers
     assert not any(map(is_running, toys.workers(log)))
 
@@ -47,17 +47,17 @@ def test_a_dask_cluster_gives_the_bytes_of_serial(tmp_path, serial_files, two_wo
     log = tmp_path / "log"
     report, files = sweep(tmp_path / "s", two_workers, bad=[0.2, 1.0], log=str(log), seconds=0.05)
     assert files == serial_files
-    assert (report.computed, report.status.points_failed) == (COUNT, 2)
+    assert (report.computed, Store(tmp_path / "s").status().points_failed) == (COUNT, 2)
     assert len(toys.workers(log)) == 2
 
 
 @pytest.mark.parametrize("name", ["serial", "processes", "dask"])
 def test_an_error_of_the_computation_is_recorded_and_not_tried_again(tmp_path, name, two_workers):
     where = two_workers if name == "dask" else name
-    report, _ = sweep(tmp_path / "s", where, toys.raises, log=str(tmp_path / "log"))
+    _report, _ = sweep(tmp_path / "s", where, toys.raises, log=str(tmp_path / "log"))
     assert sorted(toys.begun(tmp_path / "log")) == list(range(COUNT))
-    assert report.status.errors == {"ZeroDivisionError: of no use at all": 5 * COUNT - 2}
-    assert report.status.complete
+    assert Store(tmp_path / "s").status().errors == {"ZeroDivisionError: of no use at all": 5 * COUNT - 2}
+    assert Store(tmp_path / "s").status().complete
     sweep(tmp_path / "s", where, toys.raises, log=str(tmp_path / "log"))
     assert len(toys.begun(tmp_path / "log")) == COUNT, "what has failed is finished, too"
 
@@ -68,7 +68,7 @@ def test_what_has_failed_is_computed_again_on_request(tmp_path, serial_files):
     again = toys.tasks(COUNT, log=str(tmp_path / "log"))
     report = run(toys.store(tmp_path / "s", COUNT), again, toys.numbers, "serial", retry=True)
     assert toys.begun(tmp_path / "log") == [*range(COUNT), 0]
-    assert (report.computed, report.kept, report.status.points_failed) == (1, COUNT - 1, 0)
+    assert (report.computed, report.kept, Store(tmp_path / "s").status().points_failed) == (1, COUNT - 1, 0)
     assert len(toys.files(tmp_path / "s")) == COUNT
 
 
@@ -100,7 +100,7 @@ def threads_of(task):
 
 
 def test_a_worker_uses_one_core():
-    ((_, chunk),) = executor_of("processes", 1)(threads_of, deque([Task(0, (0,), {})]), print)
+    ((_, chunk),) = executor_of("processes", 1)(threads_of, deque([Task(0, (0,), {})]))
     assert chunk["one"][1].all()
 
 
@@ -192,8 +192,8 @@ def test_options_that_the_cluster_refuses(tmp_path, sbatch, options):
 def test_slurm_is_asked_for_jobs_with_one_core_each(tmp_path, sbatch):
     """The job's script is dask-jobqueue's and really runs; only the queue is missing."""
     tasks, options = toys.tasks(COUNT, log=str(tmp_path / "log")), {"memory": "1GB", "queue": "long", "walltime": "00:10:00"}
-    report = run(toys.store(tmp_path / "s", COUNT), tasks, toys.numbers, "slurm", workers=1, cluster=options)
-    assert report.status.complete
+    run(toys.store(tmp_path / "s", COUNT), tasks, toys.numbers, "slurm", workers=1, cluster=options)
+    assert Store(tmp_path / "s").status().complete
     script = (tmp_path / "job.sh").read_text()
     for line in ("#SBATCH -p long", "#SBATCH -t 00:10:00", "export OMP_NUM_THREADS=1"):
         assert line in script

@@ -153,7 +153,7 @@ def test_a_worker_killed_in_the_middle_of_a_task_is_replaced(tmp_path):
     killer.join()
     assert sorted(toys.begun(log)) == [0, 1, 2, 2, 3, 4, 5]
     assert report.notices == ("a worker was killed by SIGKILL during chunk 2, which is given to another.",)
-    assert report.status.points_failed == 0
+    assert Store(tmp_path / "s").status().points_failed == 0
     assert toys.files(tmp_path / "s") == expected(tmp_path / "whole", 6)
 
 
@@ -162,24 +162,25 @@ def test_a_dask_worker_killed_in_the_middle_of_a_task_is_not_missed(tmp_path):
     log = tmp_path / "log"
     with dask_cluster(tmp_path) as cluster:
         killer = kill_who_begins(2, log)
-        report = run(toys.store(tmp_path / "s", 6), toys.tasks(6, log=str(log), seconds=0.5), toys.numbers, cluster.address)
+        run(toys.store(tmp_path / "s", 6), toys.tasks(6, log=str(log), seconds=0.5), toys.numbers, cluster.address)
         killer.join()
         assert sum(is_running(worker.pid) for worker in cluster.workers) == 1
     assert toys.begun(log).count(2) == 2
-    assert report.status.points_failed == 0
+    assert Store(tmp_path / "s").status().points_failed == 0
     assert toys.files(tmp_path / "s") == expected(tmp_path / "whole", 6)
 
 
 DASK_LOST = "lost with its workers 3 times (the last one was lost; out of memory?)"
 
 
-def recorded_as_failed(folder, report, chunk, error):
+def recorded_as_failed(folder, chunk, error):
     """That chunk only, all of its points; and the others are as ever."""
-    assert report.status.complete
-    assert report.status.points_failed == toys.CHUNK
+    status = Store(folder).status()
+    assert status.complete
+    assert status.points_failed == toys.CHUNK
     _, kept = Store(folder).read(chunk)
     assert kept["failure"][1].tolist() == [error] * toys.CHUNK
-    whole = expected(folder.with_name("whole"), report.status.chunks)
+    whole = expected(folder.with_name("whole"), status.chunks)
     different = {name.split("-")[1] for name in toys.files(folder).keys() ^ whole.keys()}
     assert different == {f"{chunk:06d}"}
 
@@ -187,11 +188,11 @@ def recorded_as_failed(folder, report, chunk, error):
 def test_a_chunk_that_kills_three_workers_is_recorded_and_the_rest_goes_on(tmp_path):
     log, store = tmp_path / "log", toys.store(tmp_path / "s", 6)
     tasks = toys.tasks(6, log=str(log), deadly=[2])
-    report = run(store, tasks, toys.deadly, "processes", workers=2)
+    run(store, tasks, toys.deadly, "processes", workers=2)
     assert toys.begun(log).count(2) == 3
     assert len(toys.begun(log)) == 8, "the tasks of other workers were not touched"
     error = "lost with its workers 3 times (the last one was killed by SIGKILL; out of memory?)"
-    recorded_as_failed(tmp_path / "s", report, 2, error)
+    recorded_as_failed(tmp_path / "s", 2, error)
     assert run(store, tasks, toys.deadly, "processes").computed == 0
     assert run(store, toys.tasks(6), toys.numbers, "processes", retry=True).computed == 1
     assert toys.files(tmp_path / "s") == toys.files(tmp_path / "whole")
@@ -202,18 +203,18 @@ def test_a_chunk_that_kills_dask_workers_is_recorded_and_the_rest_goes_on(tmp_pa
     """A scheduler has its own number of allowed losses; here none, so that four workers are enough."""
     log = tmp_path / "log"
     with dask_cluster(tmp_path, workers=4, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
-        report = run(toys.store(tmp_path / "s", 6), toys.tasks(6, log=str(log), deadly=[2]), toys.deadly, cluster.address)
+        run(toys.store(tmp_path / "s", 6), toys.tasks(6, log=str(log), deadly=[2]), toys.deadly, cluster.address)
     assert toys.begun(log).count(2) == 3
-    recorded_as_failed(tmp_path / "s", report, 2, DASK_LOST)
+    recorded_as_failed(tmp_path / "s", 2, DASK_LOST)
 
 
 @pytest.mark.full
 def test_a_local_dask_cluster_replaces_its_workers(tmp_path):
     log = tmp_path / "log"
     tasks = toys.tasks(6, log=str(log), deadly=[2])
-    report = run(toys.store(tmp_path / "s", 6), tasks, toys.deadly, "dask", workers=2)
+    run(toys.store(tmp_path / "s", 6), tasks, toys.deadly, "dask", workers=2)
     assert toys.begun(log).count(2) == 3
-    recorded_as_failed(tmp_path / "s", report, 2, DASK_LOST)
+    recorded_as_failed(tmp_path / "s", 2, DASK_LOST)
 
 
 @pytest.mark.full
@@ -315,14 +316,14 @@ def test_a_lock_left_behind_is_taken_over(tmp_path):
     program = Program(tmp_path, count=6, workers=1, payload={"seconds": 0.3}).start()
     wait_until(lambda: toys.begun(program.log), "it has begun")
     program.kill(group=False)
-    writer = program.folder / "writer.json"
-    assert json.loads(writer.read_text())["pid"] == program.process.pid
+    writer = program.folder / "writer.txt"
+    assert writer.read_text().startswith(f"process {program.process.pid} on ")
     with only_writer(program.folder):
-        assert json.loads(writer.read_text())["pid"] == os.getpid()
+        assert writer.read_text().startswith(f"process {os.getpid()} on ")
         with pytest.raises(InputError, match=f"by process {os.getpid()} on"), only_writer(program.folder):
             pass
     assert not writer.exists()
-    writer.write_text(json.dumps({"pid": os.getpid(), "host": "elsewhere", "since": "then"}))
+    writer.write_text(f"process {os.getpid()} on elsewhere since then")
     with only_writer(program.folder):
         pass
 

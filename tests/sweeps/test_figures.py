@@ -111,12 +111,20 @@ def test_divergence_is_hatched_and_said():
     assert len(cells.get_paths()) == 9 * int((RATES > 2).sum())
 
 
+def above_one(problem):
+    return 1.0 + float(problem.noise)
+
+
 def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     critical = tu.analysis.critical_learning_rate(PROBLEM).rate
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: noise**2 * lr / 4)
-    lines = {"floor": "noise_floor", "critical": "critical_learning_rate", "own": lambda problem: 1.0 + float(problem.noise)}
-    figure = swept.phase_diagram(boundary=lines, level=0.01)
-    assert texts(figure) == ["computed: 0.01", "floor", "critical", "own"]
+    figure = swept.plot(boundary=["noise_floor", "critical_learning_rate", above_one], level=0.01)
+    assert texts(figure) == [
+        "computed: 0.01",
+        r"noise floor, linear response: $\epsilon_g=0.01$",
+        r"critical learning rate $\eta_c$",
+        "above_one",
+    ]
     floor, eta_c, own = figure.axes[0].lines
     assert eta_c.get_xdata()[[0, -1]].tolist() == NOISES[[0, -1]].tolist()
     assert eta_c.get_ydata() == pytest.approx(np.full(eta_c.get_xdata().size, critical))
@@ -140,16 +148,16 @@ def test_axes_that_are_held():
     with pytest.raises(tu.InputError, match="'batch'"):
         swept.plot(at={"batches": 1})
     with pytest.raises(tu.InputError, match="two axes"):
-        swept.phase_diagram(boundary="critical_learning_rate")
+        swept.plot(boundary="critical_learning_rate")
 
 
 def test_what_theory_cannot_draw():
     swept = made_up({"noise": NOISES, "batch": [1, 2, 3, 4]}, lambda noise, batch: noise * batch)
     with pytest.raises(tu.InputError, match=r"value of sgd.lr; this figure has the axes noise and batch"):
-        swept.phase_diagram(boundary="critical_learning_rate")
+        swept.plot(boundary="critical_learning_rate")
     with pytest.raises(tu.InputError, match="give level="):
-        swept.phase_diagram(boundary="noise_floor")
+        swept.plot(boundary="noise_floor")
     with pytest.raises(tu.InputError, match="critical_learning_rate"):
-        swept.phase_diagram(boundary="critical")
+        swept.plot(boundary="critical")
     with pytest.raises(tu.InputError, match="or a function"):
-        swept.phase_diagram(boundary=3)
+        swept.plot(boundary=3)

@@ -2,7 +2,6 @@
 
 import io
 import sys
-import time
 
 from tests.sweeps import toys
 from tests.sweeps.toys import run
@@ -29,7 +28,7 @@ def test_a_bar_with_rate_time_left_and_failures(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     sweep(tmp_path / "s", Progress(shown=True), bad=[0.2, 0.5, 1.0], seconds=0.15)
     shown = terminal.getvalue()
-    assert "/28 points" in shown
+    assert "/28 [" in shown
     assert " points/s" in shown
     assert "<00:0" in shown, "the time left"
     assert ", 2 failed" in shown
@@ -41,7 +40,7 @@ def test_what_is_kept_counts_as_done_but_not_for_the_rate(tmp_path, monkeypatch)
     store = toys.store(tmp_path / "s", 6)
     run(store, toys.tasks(6)[:4], toys.numbers, "serial")
     sweep(tmp_path / "s", Progress(shown=True), seconds=0.3)
-    assert "| 20/28 points" in terminal.getvalue()
+    assert "| 20/28 [" in terminal.getvalue()
     assert "71%" in terminal.getvalue()
 
 
@@ -57,21 +56,7 @@ def test_without_a_terminal_there_are_notices_and_no_bar(tmp_path, capfd):
 
 def test_a_report_in_words(tmp_path):
     run(toys.store(tmp_path / "s", 6), toys.tasks(6)[:1], toys.numbers, "serial")
-    report = sweep(tmp_path / "s")
-    assert str(report).startswith(
-        f"5 chunks computed, 1 already computed\n{tmp_path / 's'}: 28 of 28 points (100 %), 6 of 6 chunks"
-    )
-
-
-def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SECONDS_BETWEEN_TICKS", 0.05)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Progress(shown=True).over(10, 0):
-        time.sleep(1.5)
-    assert "[00:01<" in terminal.getvalue()
-    settled = terminal.getvalue()
-    time.sleep(0.2)
-    assert terminal.getvalue() == settled
+    assert str(sweep(tmp_path / "s")) == "5 computed, 1 already computed"
 
 
 def test_few_of_many_different_errors_are_shown(tmp_path, capfd):

@@ -55,16 +55,12 @@ def test_a_second_call_computes_nothing_and_a_stopped_one_goes_on(tmp_path, in_m
     xr.testing.assert_identical(again.dataset, in_memory.dataset)
 
 
-def test_another_sweep_is_refused_or_begins_a_folder_of_its_own(tmp_path):
+def test_another_sweep_is_refused(tmp_path):
     into(tmp_path / "a")
     with pytest.raises(tu.InputError, match="holds another sweep, which differs in seed") as refusal:
         into(tmp_path / "a", seed=3)
     assert "\n" not in str(refusal.value)
-    beside = into(tmp_path / "a", seed=3, new=True)
-    assert beside.folder.parent == tmp_path
-    assert beside.folder.name.startswith("a-")
-    assert into(tmp_path / "a", seed=3, new=True).report.computed == 0
-    assert into(tmp_path / "a", new=True).folder == tmp_path / "a"
+    assert into(tmp_path / "a").report.computed == 0
 
 
 def test_numbers_do_not_depend_on_the_chunks(in_memory):

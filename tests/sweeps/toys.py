@@ -84,8 +84,8 @@ def begun(log: Path) -> list[int]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What a sweep has left: the names and bytes of its chunks, and nothing else may be there."""
-    return {path.name: path.read_bytes() for path in sorted((folder / "chunks").iterdir())}
+    """What a sweep has left: the names and bytes of its chunks; hidden files are those of killed processes."""
+    return {path.name: path.read_bytes() for path in sorted((folder / "chunks").glob("[!.]*"))}
 
 
 class Announcing(run_module.Progress):

@@ -1,7 +1,6 @@
 """`tutelage solve`, `simulate`, `compare` and `explore`. The library is imported when a command runs, after JAX is set up."""
 
 import sys
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from tutelage.cli import report
 from tutelage.cli import request as flags
 from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
 from tutelage.cli.request import Request, read_request
-from tutelage.errors import DivergenceWarning, InputError, Status
+from tutelage.errors import InputError, Status
 
 if TYPE_CHECKING:
     from tutelage.trajectory import Trajectory
@@ -47,9 +46,8 @@ def solve(
     keep_compiled_programs()
     report.check_outputs(output)
     request = read_request(problem, what, start, times)
-    silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
-    with notes(*silent):
-        trajectory = _solved(request, how, output.progress)
+    with notes():
+        trajectory = _solved(request, how)
         files, checked = report.show(trajectory, output), None
         if validity and trajectory.tasks is None and (output.talks or output.json):
             with leave_on_interrupt(), working("checking validity"):
@@ -85,7 +83,7 @@ def simulate(
     report.check_outputs(output)
     request = read_request(problem, what, start, times, finite=True)
     with notes():
-        trajectory, interrupted = complete_runs(_simulated(request, runs, output.talks or output.progress))
+        trajectory, interrupted = complete_runs(_simulated(request, runs, output.talks))
         files = report.show(trajectory, output)
     if output.json:
         print(report.to_json(trajectory, request.start_table, None, files, interrupted))
@@ -178,12 +176,12 @@ def explore(
     return 0
 
 
-def _solved(request: Request, how: flags.TheoryFlags, progress: bool = False) -> "Trajectory":
+def _solved(request: Request, how: flags.TheoryFlags) -> "Trajectory":
     """The theory of a request, with a sign of life while it is computed."""
     import tutelage as tu
 
-    with leave_on_interrupt(), nullcontext() if progress else working("solving"):
-        return tu.solve(request.problem, request.start, request.times, progress=progress, **asdict(how))
+    with leave_on_interrupt(), working("solving"):
+        return tu.solve(request.problem, request.start, request.times, **asdict(how))
 
 
 def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajectory":

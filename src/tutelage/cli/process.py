@@ -13,10 +13,9 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +76,10 @@ def leave_on_interrupt() -> Iterator[None]:
 
     JAX's callbacks may swallow a KeyboardInterrupt and compute on, or crash the process at its exit.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def leave(*_: object) -> None:
         if sys.stderr.isatty():
-            os.write(2, b"\r\x1b[2K\x1b[?25h")  # clear the line of the progress bar, show the cursor again
+            os.write(2, b"\r\x1b[2K")  # clear the line of the progress bar
         os.write(2, f"{INTERRUPTED}\n".encode())
         os._exit(INTERRUPT_CODE)
 
@@ -95,12 +91,10 @@ def leave_on_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def notes(*silent: type[Warning]) -> Iterator[None]:
-    """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
+def notes() -> Iterator[None]:
+    """Inside, a warning of the library is one line, 'note: ...'."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", TutelageWarning)
-        for kind in silent:
-            warnings.simplefilter("ignore", kind)
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
@@ -113,29 +107,11 @@ def notes(*silent: type[Warning]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """On a terminal, a moving bar with the elapsed time once this has taken two seconds; gone when it is done.
+def working(what: str) -> AbstractContextManager[Any]:
+    """On a terminal, a line that says so until it is done.
 
     It shows no percentage: that takes calls from the compiled program, which then could not be cached.
     """
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from tutelage.progress import progress_bar
 
-    from tutelage.progress import SILENT_SECONDS
-
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(what, total=None)
-    timer = threading.Timer(SILENT_SECONDS, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
+    return progress_bar(None, what, sys.stderr.isatty(), bar_format="{desc} ...", delay=0)

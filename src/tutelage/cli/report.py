@@ -4,11 +4,10 @@ Nothing here imports NumPy or JAX before there is a result.
 """
 
 import json
-import math
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tutelage._files import require_place
 from tutelage.cli.request import OutputFlags
@@ -88,12 +87,10 @@ def plain_console() -> "Console":
 
 
 def _matrix(values: "np.ndarray") -> str:
-    if max(values.shape) > SHOWN:
-        size = " x ".join(map(str, values.shape))
-        return f"{size} entries from {values.min():.4g} to {values.max():.4g}"
-    texts = [[f"{x:.4f}" if abs(x) < 1e4 else f"{x:.2e}" for x in row] for row in values]
-    width = max(len(text) for row in texts for text in row)
-    return "\n".join("  ".join(text.rjust(width) for text in row) for row in texts)
+    """Its entries in columns; a large one is shortened."""
+    import numpy as np
+
+    return np.array2string(values, precision=4, suppress_small=True, floatmode="fixed", threshold=SHOWN**2)
 
 
 def to_json(
@@ -124,17 +121,8 @@ def to_json(
 
 def dumps(answer: "Table") -> str:
     """JSON of nested tables and arrays; numbers that JSON cannot hold become null."""
-    return json.dumps(_plain(answer), allow_nan=False)
-
-
-def _plain(value: Any) -> object:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "tolist"):  # an array, or one of its numbers
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    text = json.dumps(answer, default=lambda array: array.tolist())
+    return json.dumps(json.loads(text, parse_constant=lambda _: None))
 
 
 def check_outputs(flags: OutputFlags) -> None:

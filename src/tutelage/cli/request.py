@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tutelage.problem import Problem, Start
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
-NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")  # of a problem file
 TABLES = ("student", "teacher", "inputs", "sgd", "start", "times", "over", "cluster")
 PROBLEM, START, TIMES, METHOD, OUTPUT = (
     Group(name, sort_key=i) for i, name in enumerate(("Problem", "Initial condition", "Times", "Method", "Output"))
@@ -190,8 +189,6 @@ class OutputFlags(TalkFlags):
     """Write the trajectory to this NetCDF file (.nc)."""
     plot: Path | None = None
     """Draw the trajectory into this file (.png, .pdf or .svg)."""
-    progress: Switch = False
-    """Show the progress of a long computation (compiles again, without the cache)."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +209,7 @@ def read_request(
     finite: for simulations, which begin asymmetric by default, at a known N; a seed next to overlaps is that of the runs.
     """
     from tutelage import Problem
+    from tutelage.problem.serialize import NAMES
     from tutelage.problem.start import OVERLAPS, start_from_table
     from tutelage.times import times_from_table
 

@@ -17,7 +17,7 @@ from cyclopts import App, Parameter
 
 from tutelage.cli import report
 from tutelage.cli.process import keep_compiled_programs
-from tutelage.cli.request import METHOD, NAMES, OUTPUT, Switch, TalkFlags, Whole, read_file
+from tutelage.cli.request import METHOD, OUTPUT, Switch, TalkFlags, Whole, read_file
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ class WorkFlags:
     """processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes)."""
     workers: Whole = None
     """Number of processes (default: the cores); the numbers do not depend on it."""
-    new: Switch = False
-    """If the folder holds another sweep, begin a new one next to it."""
     retry: Switch = False
     """Compute the chunks with failed points again."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
@@ -96,26 +94,24 @@ def sweep_file(
 
     options = cluster if work.executor == "slurm" else None
     result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
-    files = [str(Path(str(result.folder)) / "sweep.nc")]
+    files = [str(folder / "sweep.nc")]
     if output.plot is not None:
         from tutelage.plot import save_figure
 
-        lines, level = output.boundary or [], output.level
-        figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
+        figure = result.plot(boundary=output.boundary or (), level=output.level)
         files.append(str(save_figure(figure, output.plot)))
     if output.json:
         print(report.dumps(_summary(result) | {"files": files}))
     elif not output.quiet:
         report.print_field("sweep", str(result).splitlines())
-        report.print_field("folder", str(result.report).splitlines())
+        report.print_field("chunks", [str(result.report)])
         report.print_field("wrote", files)
     return 1 if result.failures else 0
 
 
 def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
-    ranges = {name: dict(zip(("least", "most", "missing"), found, strict=True)) for name, found in result.ranges().items()}
-    measured = {name: {"dims": list(result[name].dims)} | found for name, found in ranges.items()}
+    measured = {name: {"dims": list(result[name].dims)} | found for name, found in result.ranges().items()}
     asked = {"folder": str(result.folder), "points": result.spec.count, "axes": result.spec.over, "measures": measured}
     found = {name: getattr(result, name) for name in ("diverged", "notes", "failures")}
     return asked | found | {name: getattr(result.report, name) for name in ("computed", "kept", "notices")}
@@ -142,7 +138,7 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
 def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, Table, Table]":
     """The problem, the arguments of `sweep`, and the options of a cluster. imports: modules whose functions it may name."""
     from tutelage import Problem
-    from tutelage.problem.serialize import imported, paths_in
+    from tutelage.problem.serialize import NAMES, imported, paths_in
     from tutelage.times import times_from_table
 
     data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *NAMES), "a sweep file")

@@ -46,7 +46,7 @@ def plot_sweep(
 ) -> Figure:
     """Draw one variable of a sweep. status: how the solves ended, or None; base: the problem that was changed.
 
-    lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them. ax: draw into these axes.
+    lines: boundaries as (label, x, y), for two axes; level: a contour to be drawn with them. ax: draw into these axes.
     """
     axes_of = [str(dim) for dim in values.dims if dim not in ("start", "run")]
     at_time = []
@@ -173,12 +173,12 @@ def _draw_heat_map(
         panel.contour(x, y, z, levels=[level], colors="white", linewidths=2.2)
         panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
         handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
-    for i, line in enumerate(lines):
+    for i, (label, x_line, y_line) in enumerate(lines):
         color, under = ((ALARM, "#FFFFFF"), ("#FFFFFF", INK), (COLORS[3], "#FFFFFF"))[i % 3]
         outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
         look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8, "path_effects": outline}
-        panel.plot(line.x, line.y, **look)
-        handles.append(Line2D([], [], **look, label=line.label))
+        panel.plot(x_line, y_line, **look)
+        handles.append(Line2D([], [], **look, label=label))
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
     if handles:

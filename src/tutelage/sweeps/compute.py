@@ -41,7 +41,7 @@ def compute(task: Task) -> Chunk:
         cases = _cases(found, points, task.points, frozenset().union(*(measure.needs for measure in measures)))
         for measure in measures:
             found.ask(measure, cases)
-    texts = {name: np.array(["; ".join(each) for each in told], object) for name, told in found.sentences.items()}
+    texts = {name: np.array(["; ".join(dict.fromkeys(t)) for t in told], object) for name, told in found.sentences.items()}
     return found.variables | {name: ((), text) for name, text in texts.items() if name == "failure" or text.any()}
 
 
@@ -51,11 +51,7 @@ class _Found:
     def __init__(self, spec: SweepSpec, count: int):
         self.spec, self.count, self.starts = spec, count, spec.starts or 1
         self.variables: Chunk = {}
-        self.sentences = {name: [dict[str, None]() for _ in range(count)] for name in ("failure", "note")}
-
-    def say(self, name: str, place: int, sentence: str) -> None:
-        """A failure or a note of a point."""
-        self.sentences[name][place][sentence.rstrip(".")] = None
+        self.sentences = {name: [list[str]() for _ in range(count)] for name in ("failure", "note")}
 
     @contextmanager
     def errors(self, places: Iterable[int], measure: str = "") -> Iterator[None]:
@@ -64,8 +60,9 @@ class _Found:
             yield
         except Exception as error:
             kind = "note" if measure and isinstance(error, InputError) else "failure"
+            sentence = f"{measure}: {message_of(error)}" if measure else message_of(error)
             for place in places:
-                self.say(kind, place, f"{measure}: {message_of(error)}" if measure else message_of(error))
+                self.sentences[kind][place].append(sentence.rstrip("."))
 
     def ask(self, measure: Measure, cases: Cases) -> None:
         """One measure at every point; of the problem alone, once for all starts."""
@@ -123,7 +120,7 @@ def _solve(found: _Found, cases: Cases, times: np.ndarray) -> None:
             start, _ = prepare(case.problem, case.start, times)
             for warning in warned:
                 if issubclass(warning.category, TutelageWarning):
-                    found.say("note", place, str(warning.message))
+                    found.sentences["note"][place].append(str(warning.message).rstrip("."))
             solver = choose(spec.solver, case.problem, np.array(spec.times))
             groups.setdefault((solver, shape_of((case.problem, start.without_dim()))), []).append((place, i))
     for (solver, _), members in groups.items():

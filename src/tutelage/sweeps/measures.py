@@ -103,10 +103,6 @@ SIMULATED = ("simulated_error", "simulated_final_error", "run_error", "run_final
 TABLE = {name: _theory(name) for name in THEORY} | {name: _simulated(name) for name in SIMULATED}
 LABELS = {letter: LONG[letter] for letter in ("error", "loss", "R", "Q")}
 LABELS |= {f"final_{letter}": f"{words}{',' * (',' in words)} at the end" for letter, words in LABELS.items()}
-FINITE = {"error": "error of finite networks", "final_error": "error of finite networks at the end"}
-LABELS |= {f"run_{name}": f"{words}, each" for name, words in FINITE.items()}
-LABELS |= {f"simulated_{name}": f"mean {words}" for name, words in FINITE.items()}
-LABELS |= {f"simulated_{name}_se": f"standard error of the mean {words}" for name, words in FINITE.items()}
 
 
 def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
@@ -124,10 +120,9 @@ def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measu
                 f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'."
             )
         return _of_function(name, getattr(analysis, short), name, path.split("."))
-    numbers = [known if known in AS_NUMBER else f"{known}.<number>" for known in analyses()]
     raise InputError(
-        f"{name!r} is not a measure; give one of {', '.join(TABLE)}, an analysis with the number to take of its result "
-        f"({', '.join(numbers)}), or your own function as 'module:function'.{checks.nearest(name, [*TABLE, *analyses()])}"
+        f"{name!r} is not a measure; give one of {', '.join(TABLE)}, an analysis ({', '.join(analyses())}), or your own "
+        f"function as 'module:function'.{checks.nearest(name, [*TABLE, *analyses()])}"
     )
 
 

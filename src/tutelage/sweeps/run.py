@@ -2,10 +2,10 @@
 
 An executor is this process, processes next to it, or a Dask cluster. All have one signature and give the same numbers:
 
-    execute(compute, waiting, notice) -> (task, its chunk or a WorkerLost), as they are finished
+    execute(compute, waiting) -> (task, its chunk or a WorkerLost), as they are finished
 
-compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. notice: called
-with a sentence for the user. An error of the computation itself is not tried again; it gives a chunk without numbers.
+compute: a function of a module, from a task to its chunk. waiting: the tasks, to which a lost one is given back. An error of
+the computation itself is not tried again; it gives a chunk without numbers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -31,7 +30,8 @@ from tqdm.auto import tqdm
 from tutelage._pool import Child, WorkerLost, begin, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
-from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task
+from tutelage.progress import progress_bar
+from tutelage.sweeps.store import Chunk, Store, Task
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,14 +41,12 @@ NAMES = ("serial", "processes", "dask", "slurm")
 TRIES = 3  # workers that a task may lose before it counts as failed
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
-SECONDS_BETWEEN_TICKS = 1.0
 MOST_SHOWN = 5  # different errors; all are kept with their points
 
 Compute = Callable[[Task], Chunk]
-Notice = Callable[[str], None]
 Keep = Callable[[Task, Chunk], None]
 Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # closed when nobody waits for the rest
-Execute = Callable[[Compute, deque[Task], Notice], Found]
+Execute = Callable[[Compute, deque[Task]], Found]
 
 
 class Progress:
@@ -59,25 +57,11 @@ class Progress:
         self.notices: list[str] = []
         self._errors: Counter[str] = Counter()
 
-    @contextmanager
-    def over(self, points: int, kept: int) -> Iterator[None]:
-        """Inside, the run and its clock go on, also while a program is compiled. kept: points of earlier runs."""
-        counts = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points"
-        layout = f"sweeping: {counts} [{{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}]"
-        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False, "initial": kept}
-        ended = threading.Event()
-
-        def tick() -> None:
-            while not ended.wait(SECONDS_BETWEEN_TICKS):
-                self._bar.refresh()
-
+    def over(self, points: int, kept: int) -> AbstractContextManager[Any]:
+        """Inside, the run goes on. kept: points of earlier runs."""
         disable = None if self.shown else True  # None: unless it is a terminal
-        with tqdm(total=points, disable=disable, **how) as self._bar, ThreadPoolExecutor(1) as clock:
-            clock.submit(tick)
-            try:
-                yield
-            finally:
-                ended.set()
+        self._bar = progress_bar(points, "sweeping", unit=" points", initial=kept, disable=disable, delay=0)
+        return self._bar
 
     def done(self, task: Task, chunk: Chunk) -> None:
         """This chunk is on the disk."""
@@ -101,16 +85,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. computed: chunks of this run; kept: of earlier ones; notices: on the way; status: after it."""
+    """What a run did. computed: chunks of this run; kept: of earlier ones; notices: on the way."""
 
     computed: int
     kept: int
     notices: tuple[str, ...]
-    status: StoreStatus
 
     def __str__(self) -> str:
-        done = f"{self.computed} chunk{'s' * (self.computed != 1)} computed, {self.kept} already computed"
-        return "\n".join([done, str(self.status), *(f"  note: {notice}" for notice in self.notices)])
+        return f"{self.computed} computed, {self.kept} already computed"
 
 
 def run(
@@ -120,8 +102,8 @@ def run(
     with store.writing():
         if store.version != __version__:
             progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
-        for name in store.set_aside_damaged():
-            progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
+        for name in store.remove_damaged():
+            progress.notice(f"{name} does not match its hash; its chunk is computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
         try:
@@ -129,7 +111,7 @@ def run(
         except KeyboardInterrupt:
             kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
             raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
-    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
+    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices))
 
 
 def execute_all(
@@ -140,7 +122,7 @@ def execute_all(
         return
     waiting, losses = deque(tasks), Counter[int]()
     before = points - sum(len(task.points) for task in tasks)
-    found = execute(compute, waiting, progress.notice)
+    found = execute(compute, waiting)
     with progress.over(points, before), closing(found), ThreadPoolExecutor(1) as saver:
         for task, result in found:
             if isinstance(result, WorkerLost):
@@ -179,20 +161,18 @@ def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, obj
     return partial(dask, name, workers, dict(cluster or {}))
 
 
-def serial(compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
+def serial(compute: Compute, waiting: deque[Task]) -> Found:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
     for task in waiting:
         yield task, attempt(compute, task)
 
 
-def processes(workers: int | None, compute: Compute, waiting: deque[Task], notice: Notice) -> Found:
+def processes(workers: int | None, compute: Compute, waiting: deque[Task]) -> Found:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
     return results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
 
 
-def dask(
-    where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task], notice: Notice
-) -> Found:
+def dask(where: str, workers: int | None, options: dict[str, Any], compute: Compute, waiting: deque[Task]) -> Found:
     """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
     with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
         try:
@@ -203,8 +183,6 @@ def dask(
             try:
                 if where == "dask":
                     client.wait_for_workers(1, timeout=SECONDS_TO_START)
-                elif not client.ncores():
-                    notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
                 yield from _dask_results(client, compute, waiting)
             except (CancelledError, OSError):
                 ended = "the Dask scheduler has ended or has no workers; finished work is saved."

@@ -27,14 +27,13 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from tutelage._files import is_unfinished, write_bytes
+from tutelage._files import write_bytes
 from tutelage._version import __version__
 from tutelage.errors import InputError, TutelageWarning
 
 SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
-SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
+SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.txt"
 NAME = re.compile(r"chunk-(?P<index>\d{6,})-(?P<points>\d+)-(?P<failed>\d+)-[0-9a-f]{16}\.nc")
-DAMAGED = ".damaged"  # files that do not match their names are kept next to the others under this ending
 MOST_ERRORS = 5  # different errors shown; all are in the files
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
@@ -107,17 +106,15 @@ class Store:
         file = self.folder / SPEC
         try:
             head = json.loads(file.read_bytes())
-            schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
-            self.spec, self.key, self.version = head["spec"], head["key"], head["tutelage_version"]
-            self.chunks, self.points = head["chunks"], head["points"]
+            schema, self.version = head["schema"], head["tutelage_version"]
+            self.spec, self.chunks, self.points = head["spec"], head["chunks"], head["points"]
+            self.key = spec_key(self.spec)
         except OSError:
             raise InputError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{file} is damaged; restore it, or sweep into another folder.") from None
         if schema != SCHEMA:
             raise InputError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
-        if not unchanged:
-            raise InputError(f"{file} was changed after the sweep began; restore it, or sweep into another folder.")
         self.refresh()
 
     @classmethod
@@ -127,9 +124,9 @@ class Store:
         if not (folder / SPEC).exists():
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"{folder} is a file; give the name of a folder for this sweep.")
-            if any(path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.glob("*")):
+            if any(path.name not in (CHUNKS, LOCK, WRITER) for path in folder.glob("[!.]*")):
                 raise InputError(f"{folder} holds other files and no sweep; give a new or empty folder.")
-            head = {"schema": SCHEMA, "tutelage_version": __version__, "key": key, "chunks": chunks, "points": points}
+            head = {"schema": SCHEMA, "tutelage_version": __version__, "chunks": chunks, "points": points}
             with _disk_errors(folder, "nothing has been computed yet"):
                 (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
                 with only_writer(folder):
@@ -145,11 +142,8 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Inside, this process alone writes: what others have finished is known, what they left unfinished is removed."""
+        """Inside, this process alone writes, and what others have finished is known."""
         with only_writer(self.folder):
-            for place in (self.folder, self.folder / CHUNKS):
-                for leftover in filter(is_unfinished, place.iterdir()):
-                    leftover.unlink(missing_ok=True)
             self.refresh()
             yield
 
@@ -169,12 +163,11 @@ class Store:
                 (self.folder / CHUNKS / before[0]).unlink(missing_ok=True)
         self._add(name)
 
-    def set_aside_damaged(self) -> tuple[str, ...]:
-        """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
+    def remove_damaged(self) -> tuple[str, ...]:
+        """Remove the files that do not match their hash, so that their chunks count as missing; the names they had."""
         damaged = tuple(file[0] for file in self._files.values() if self._bytes(file[0]) is None)
         for name in damaged:
-            path = self.folder / CHUNKS / name
-            path.rename(path.with_suffix(DAMAGED))
+            (self.folder / CHUNKS / name).unlink(missing_ok=True)
         self.refresh()
         return damaged
 
@@ -267,10 +260,9 @@ def only_writer(folder: Path) -> Iterator[None]:
         message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
         warnings.warn(message, TutelageWarning, stacklevel=4)
     since = datetime.now().astimezone().isoformat(" ", "seconds")
-    writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     try:
         with suppress(OSError):  # a full disk is reported where it matters
-            write_bytes(folder / WRITER, json.dumps(writer).encode())
+            write_bytes(folder / WRITER, f"process {os.getpid()} on {socket.gethostname()} since {since}".encode())
         yield
     finally:
         with suppress(OSError):
@@ -298,7 +290,6 @@ def _lock(folder: Path) -> FileLock:
 
 def _writer(folder: Path) -> str:
     try:
-        writer = json.loads((folder / WRITER).read_bytes())
-        return f"process {writer['pid']} on {writer['host']} since {writer['since']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return (folder / WRITER).read_text()
+    except (OSError, UnicodeDecodeError):
         return "another process"

@@ -1,7 +1,7 @@
 """`sweep` and `open_sweep`: measures at many problems, as one labeled Dataset (docs/schema.md) with words and figures.
 
-The lines on a phase diagram come from the linear dynamics around perfect learning (the analyses critical_learning_rate and
-noise_floor), so that they check independently what a sweep has computed.
+The lines of theory on a heat map come from the linear dynamics around perfect learning (the analyses
+critical_learning_rate and noise_floor), so that they check independently what a sweep has computed.
 """
 
 import json
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import LABELS, NOT_SOLVED, resolve
 from tutelage.sweeps.run import Progress, Report, execute_all, executor_of, run
 from tutelage.sweeps.spec import SweepSpec, build_spec, parts_of, tasks_of
-from tutelage.sweeps.store import SCHEMA, Chunk, Store, spec_key
+from tutelage.sweeps.store import SCHEMA, Chunk, Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ OUTCOME = {  # variables of every sweep
 INSIDE = {"time": "alpha = steps / N", "start": "number of the random initial condition: its seed minus that of the sweep"}
 
 Boundary = str | Callable[[Problem], float]
-Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
+Line = tuple[str, np.ndarray, np.ndarray]  # its label, and values of the first and second axis of a figure
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Sweep:
         variable: str | None = None,
         *,
         at: Mapping[str, Plain] | None = None,
+        boundary: Boundary | Sequence[Boundary] = (),
+        level: float | None = None,
         ax: "Axes | None" = None,
         title: str | None = None,
     ) -> "Figure":
@@ -107,34 +109,17 @@ class Sweep:
 
         variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest ones
         are taken. ax: draw into these axes. Random initial conditions are their median with the range of their middle half.
-        """
-        from tutelage.plot.sweep import plot_sweep
 
-        return plot_sweep(*self._chosen(variable, at), ax=ax, title=title)
-
-    def phase_diagram(
-        self,
-        variable: str | None = None,
-        *,
-        boundary: Boundaries,
-        level: float | None = None,
-        at: Mapping[str, Plain] | None = None,
-        title: str | None = None,
-    ) -> "Figure":
-        """A heat map over two axes with lines that theory draws on it.
-
-        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves
-        an error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with labels as
-        {"label": boundary}. level: this contour of the variable is drawn, too.
+        boundary: lines of theory on a heat map: "critical_learning_rate", where zero error loses its stability; "noise_floor",
+        where label noise finally leaves an error of `level`; functions from a problem to a value of the second axis. level:
+        this contour of the variable is drawn, too.
         """
         from tutelage.plot.sweep import plot_sweep
 
         values, status, base = self._chosen(variable, at)
-        dims = _figure_dims(values)
-        if len(dims) != 2 or "point" in dims:
-            raise InputError(f"a phase diagram needs two axes; {values.name} has {', '.join(dims)}. Hold others with at=.")
-        lines = boundary_lines(self.spec, values, boundary, level)
-        return plot_sweep(values, status, base, lines=lines, level=level, title=title)
+        boundaries = boundary if isinstance(boundary, Sequence) and not isinstance(boundary, str) else [boundary]
+        lines = [boundary_line(self.spec, values, each, level) for each in boundaries]
+        return plot_sweep(values, status, base, lines=lines, level=level, ax=ax, title=title)
 
     def _chosen(self, variable: str | None, at: Mapping[str, Plain] | None) -> "tuple[DataArray, DataArray | None, Problem]":
         """The variable, how its solves ended, and the base problem, with axes held where asked for."""
@@ -157,8 +142,9 @@ class Sweep:
     def __str__(self) -> str:
         axes = zip(_axes(self.spec)[0], self.spec.shape, strict=True)
         lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
-        for name, (least, most, _) in self.ranges().items():
-            lines.append(f"{name}: no number" if least is None else f"{name}: {least:.5g} to {most:.5g}")
+        for name, found in self.ranges().items():
+            span = f"{found['least']:.5g} to {found['most']:.5g}"
+            lines.append(f"{name}: {'no number' if np.isnan(found['least']) else span}")
         counts = {
             "diverged": self.diverged,
             "with a note (see .notes)": len(self.notes),
@@ -166,15 +152,13 @@ class Sweep:
         }
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts.items() if count)])
 
-    def ranges(self) -> dict[str, tuple[float | None, float | None, int]]:
-        """Of each measure: its least and its largest number, and how many numbers are missing."""
-        found = {}
-        for name in self.variables:
-            values = self.dataset[name].values
-            there = values[np.isfinite(values)]
-            ends = (there.min(), there.max()) if there.size else (None, None)
-            found[name] = (*ends, int(values.size - there.size))
-        return found
+    def ranges(self) -> dict[str, dict[str, float]]:
+        """Of each measure: its least and its largest number (NaN if there is none), and how many numbers are missing."""
+        measured = {name: self.dataset[name] for name in self.variables}
+        return {
+            name: {"least": float(values.min()), "most": float(values.max()), "missing": int(values.isnull().sum())}
+            for name, values in measured.items()
+        }
 
 
 def sweep(
@@ -193,7 +177,6 @@ def sweep(
     solver: str = "auto",
     points_per_chunk: int | None = None,
     out: str | Path | None = None,
-    new: bool = False,
     retry: bool = False,
     executor: str | None = None,
     workers: int | None = None,
@@ -226,8 +209,8 @@ def sweep(
         Points that are computed and saved together.
     out : str or path, optional
         A folder that saves each finished chunk; the same call resumes. A different sweep in it raises InputError.
-    new, retry : bool
-        Begin a new folder next to one that has another sweep; compute chunks with failed points again.
+    retry : bool
+        Compute chunks with failed points again.
     executor, workers, cluster
         "serial", "processes", "dask", "slurm" (with options `cluster`) or the address of a Dask scheduler; the number of
         workers. They do not change the results.
@@ -237,7 +220,7 @@ def sweep(
     Returns
     -------
     Sweep
-        `.dataset` is an xarray Dataset; `.plot()`, `.phase_diagram()` draw it.
+        `.dataset` is an xarray Dataset; `.plot()` draws it.
 
     Examples
     --------
@@ -268,15 +251,10 @@ def sweep(
         kept: dict[tuple[int, ...], Chunk] = {}
         execute_all(execute, compute, tasks, lambda task, chunk: kept.update({task.points: chunk}), shown, spec.count)
         return Sweep(spec, combine_chunks(spec, sorted(kept.items())))
-    table, folder = spec.to_dict(), Path(out)
-    if new and (folder / "spec.json").exists() and Store(folder).key != spec_key(table):
-        folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
-    store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
+    folder = Path(out)
+    store = Store.create(folder, spec.to_dict(), chunks=len(tasks), points=spec.count)
     result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
-    try:
-        result.save(folder / WHOLE)
-    except OSError as error:
-        raise InputError(f"every chunk is kept, but {folder / WHOLE} cannot be written ({error.strerror}).") from None
+    result.save(folder / WHOLE)
     return result
 
 
@@ -384,70 +362,44 @@ def _coordinate(values: list[Plain]) -> np.ndarray:
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
 
 
-class Line(NamedTuple):
-    """A boundary as it is drawn: x and y are values of the first and second axis of the figure."""
-
-    label: str
-    x: np.ndarray
-    y: np.ndarray
-
-
-BOUNDARIES = {  # the axis that it is a value of, and what it is
-    "critical_learning_rate": ("sgd.lr", r"critical learning rate $\eta_c$"),
-    "noise_floor": ("noise", "noise floor, linear response"),
-}
-
-
-def _boundary_at(name: str, level: float | None, problem: Problem) -> float:
-    """The value of a boundary at a problem: the critical rate, or sigma with per_variance sigma^2 = level."""
-    if name == "critical_learning_rate":
-        return analysis.critical_learning_rate(problem).rate
-    if level is None:
-        raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
-    return float(np.sqrt(level / analysis.noise_floor(problem).per_variance))
-
-
-def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, level: float | None) -> list[Line]:
-    """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
-    dims, lines = _figure_dims(values), []
-    several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
-    for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
-        if callable(one):
-            across, value, words = dims[1], one, one.__name__
-        elif isinstance(one, str) and one in BOUNDARIES:
-            axis, words = BOUNDARIES[one]
-            words += f": $\\epsilon_g={level:g}$" if one == "noise_floor" and level is not None else ""
-            across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
-            if across is None:
-                where = f"this figure has the axes {' and '.join(dims)}"
-                raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
-            value = partial(_boundary_at, one, level)
-        else:
-            raise InputError(f"boundary is {checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
-        lines.append(_line(spec, values, across, value, key if isinstance(key, str) else words))
-    return lines
-
-
-def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:
-    """Compute it along the other axis; where the analysis has no result there is a gap."""
-    dims, held = _figure_dims(values), _held(spec, values)
-    along = dims[dims[0] == across]
+def boundary_line(spec: SweepSpec, values: "DataArray", boundary: Boundary, level: float | None) -> Line:
+    """A line of theory on the figure of these values; it has a gap where the analysis has no result."""
+    dims = [str(dim) for dim in values.dims if dim != "start"]
+    if len(dims) != 2 or "point" in dims:
+        raise InputError(f"a boundary needs two axes; {values.name} has {', '.join(dims)}. Hold others with at=.")
+    if callable(boundary):
+        axis, label, value = dims[1], boundary.__name__, boundary
+    elif boundary == "critical_learning_rate":
+        axis, label, value = "sgd.lr", r"critical learning rate $\eta_c$", analysis.critical_learning_rate
+    elif boundary == "noise_floor":
+        if level is None:
+            raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
+        axis, label = "noise", f"noise floor, linear response: $\\epsilon_g={level:g}$"
+        value = partial(_noise_that_leaves, level)
+    else:
+        allowed = "'critical_learning_rate', 'noise_floor', or a function"
+        raise InputError(f"boundary is {checks.shown(boundary)}; it must be {allowed}.")
+    others = [dim for dim in dims if not {axis, axis.removeprefix("sgd.")} & {dim, *parts_of(dim)}]
+    if len(others) == 2:
+        raise InputError(f"the boundary {boundary!r} is a value of {axis}; this figure has the axes {' and '.join(dims)}.")
+    (along,) = others
     places = values[along].values
     if places.dtype.kind == "f":  # counts and words only as they are
         places = np.interp(np.linspace(0, places.size - 1, MOST_PLACES), np.arange(places.size), places)
     found, refusal = np.full(places.size, np.nan), InputError("its values are not finite.")
     for i, place in enumerate(places.tolist()):
         try:
-            found[i] = value(spec.problem_at(held | {along: place}))
+            found[i] = float(value(spec.problem_at(_held(spec, values) | {along: place})))
         except InputError as error:
             refusal = error
     if not np.any(np.isfinite(found)):
         raise InputError(f"the boundary {label!r} has no value along {along}: {refusal}")
-    return Line(label, places, found) if along == dims[0] else Line(label, found, places)
+    return (label, places, found) if along == dims[0] else (label, found, places)
 
 
-def _figure_dims(values: "DataArray") -> list[str]:
-    return [str(dim) for dim in values.dims if dim != "start"]
+def _noise_that_leaves(error: float, problem: Problem) -> float:
+    """The standard deviation of the label noise that finally leaves this error."""
+    return float(np.sqrt(error / analysis.noise_floor(problem).per_variance))
 
 
 def _held(spec: SweepSpec, values: "DataArray") -> Table:
