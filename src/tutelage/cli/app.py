@@ -10,9 +10,10 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError
-from cyclopts.exceptions import UnusedCliTokensError
+from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from tutelage._version import __version__
 from tutelage.cli.commands import compare, explore, simulate, solve
@@ -30,6 +31,17 @@ EXAMPLES = {
     "simulate": ("simulate --dim 1000000 --times 10 --out runs.nc", "simulate problem.toml --plot runs.png"),
     "solve": ("solve --lr 1.5 --plot curve.png", "solve problem.toml --out curve.nc"),
     "sweep": ("sweep examples/sweep.toml --out output/sweep", "sweep status output/sweep"),
+}
+SYNONYMS = {  # other names of our options, as in other programs and in papers
+    "--lr": ("--learning-rate", "--eta"),
+    "--student-units": ("--hidden", "--students"),
+    "--teacher-units": ("--teachers",),
+    "--outputs": ("--classes",),
+    "--noise": ("--sigma",),
+    "--dim": ("-N",),
+    "--times": ("--t-max", "--end"),
+    "--out": ("--output",),
+    "--out-dir": ("--folder",),
 }
 SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for garbage
 
@@ -65,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnusedCliTokensError as error:
         command = " ".join(["tutelage", *(error.command_chain or ())])
         return _report(f"unexpected argument {' '.join(error.unused_tokens or ())!r}; see '{command} --help'.")
+    except UnknownOptionError as error:
+        return _report(_unknown_option(error))
     except (CycloptsError, InputError) as error:
         return _report(str(error))
     except KeyboardInterrupt as stopped:  # a sweep says what is kept
@@ -80,6 +94,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
             return _report("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
         raise
+
+
+def _unknown_option(error: UnknownOptionError) -> str:
+    """Name the right option: a synonym, or the nearest of this command."""
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    here = [name for argument in error.argument_collection for name in argument.names]
+    meant = [name for name in here if option in SYNONYMS.get(name, ())]
+    near = meant or get_close_matches(option, here, n=1)
+    command = " ".join(["tutelage", *(error.command_chain or ())])
+    hint = f"Did you mean {near[0]}?" if near else f"See {command} --help."
+    return f"{command} has no option {option}. {hint}"
 
 
 def _report(message: str) -> int:

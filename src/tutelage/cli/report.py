@@ -87,10 +87,12 @@ def plain_console() -> "Console":
 
 
 def _matrix(values: "np.ndarray") -> str:
-    """Its entries in columns; a large one is shortened."""
-    import numpy as np
-
-    return np.array2string(values, precision=4, suppress_small=True, floatmode="fixed", threshold=SHOWN**2)
+    if max(values.shape) > SHOWN:
+        size = " x ".join(map(str, values.shape))
+        return f"{size} entries from {values.min():.4g} to {values.max():.4g}"
+    texts = [[f"{x:.4f}" if abs(x) < 1e4 else f"{x:.2e}" for x in row] for row in values]
+    width = max(len(text) for row in texts for text in row)
+    return "\n".join("  ".join(text.rjust(width) for text in row) for row in texts)
 
 
 def to_json(

@@ -154,10 +154,10 @@ class Sweep:
 
     def ranges(self) -> dict[str, dict[str, float]]:
         """Of each measure: its least and its largest number (NaN if there is none), and how many numbers are missing."""
-        measured = {name: self.dataset[name] for name in self.variables}
+        finite = self.dataset[list(self.variables)].where(np.isfinite)
         return {
             name: {"least": float(values.min()), "most": float(values.max()), "missing": int(values.isnull().sum())}
-            for name, values in measured.items()
+            for name, values in finite.items()
         }
 
 
@@ -254,7 +254,10 @@ def sweep(
     folder = Path(out)
     store = Store.create(folder, spec.to_dict(), chunks=len(tasks), points=spec.count)
     result = _collected(spec, store, run(store, compute, tasks, execute, shown, retry))
-    result.save(folder / WHOLE)
+    try:
+        result.save(folder / WHOLE)
+    except OSError as error:
+        raise InputError(f"every chunk is kept, but {folder / WHOLE} cannot be written ({error.strerror}).") from None
     return result
 
 
