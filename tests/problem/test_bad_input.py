@@ -68,7 +68,7 @@ CASES = {
     "activation unknown": (lambda: tu.Network(2, "eref"), ["activation", "'eref'", "nearest is 'erf'"]),
     "activation unlike any": (lambda: tu.Network(2, "zzz"), ["activation", "'zzz'", "relu"]),
     "activation number": (lambda: tu.Network(2, 3), ["activation", "3", "erf"]),
-    "activation not elementwise": (lambda: tu.Network(2, total), ["total", "(2, 3)", "each entry"]),
+    "activation not elementwise": (lambda: tu.Network(2, total), ["total", "mixes", "each entry"]),
     "activation not JAX": (lambda: tu.Network(2, numpy_only), ["numpy_only", "jax.numpy"]),
     "activation boolean": (lambda: tu.Network(2, step), ["step", "bool", "real numbers"]),
     "activation infinite": (lambda: tu.Network(2, jnp.log), ["log", "finite", "x = -6"]),
