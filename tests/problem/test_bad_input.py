@@ -69,6 +69,8 @@ CASES = {
     "activation unlike any": (lambda: tu.Network(2, "zzz"), ["activation", "'zzz'", "relu"]),
     "activation number": (lambda: tu.Network(2, 3), ["activation", "3", "erf"]),
     "activation not elementwise": (lambda: tu.Network(2, total), ["total", "mixes", "each entry"]),
+    "activation of two numbers": (lambda: tu.Network(2, lambda x: jnp.stack([x, x])), ["<lambda>", "each entry"]),
+    "activation of nothing": (lambda: tu.Network(2, lambda x: None), ["no array", "real numbers"]),
     "activation not JAX": (lambda: tu.Network(2, numpy_only), ["numpy_only", "jax.numpy"]),
     "activation boolean": (lambda: tu.Network(2, step), ["step", "bool", "real numbers"]),
     "activation infinite": (lambda: tu.Network(2, jnp.log), ["log", "finite", "x = -6"]),

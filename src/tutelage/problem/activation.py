@@ -69,7 +69,7 @@ class Recorded:
         with explained(f"the activation {name!r} cannot be traced by JAX", "write it with jax.numpy."):
             expression, out = jax.make_jaxpr(function, return_shape=True)(jax.ShapeDtypeStruct((), self.dtype))
         if not jnp.issubdtype(getattr(out, "dtype", object), jnp.floating):
-            given = getattr(out, "dtype", type(out).__name__)
+            given = getattr(out, "dtype", "no array")
             raise InputError(f"the activation {name!r} returns {given}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
@@ -261,8 +261,9 @@ def _recognized(g: Recorded) -> tuple[float, ...] | None:
     if not np.all(np.isfinite(g.probe)):
         return None
     fit = np.polynomial.Chebyshev.fit(NEAR, g.probe[: NEAR.size], HIGHEST, domain=(-6, 6))
-    share = np.abs(c := fit.convert(kind=np.polynomial.Polynomial).coef) * 3.0 ** np.arange(HIGHEST + 1)
-    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), c, 0.0))
+    found = fit.convert(kind=np.polynomial.Polynomial).coef
+    share = np.abs(found) * 3.0 ** np.arange(HIGHEST + 1)
+    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), found, 0.0))
     return coefficients if _is_polynomial(g, coefficients) else None
 
 

@@ -86,12 +86,11 @@ class Problem(Part, ResultCard):
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
     ):
-        network = "a Network, such as Network(3, 'erf')"
-        self.student = checks.as_kind("student", student, Network, network)
-        law = Isotropic() if inputs is None else inputs
-        self.inputs = checks.as_kind("inputs", law, Inputs, "a law of inputs, such as Isotropic()")
+        network, law = "a Network, such as Network(3, 'erf')", Isotropic() if inputs is None else inputs
         by_class = teacher is None and isinstance(law, Mixture)
+        self.student = checks.as_kind("student", student, Network, network)
         self.teacher = None if by_class else checks.as_kind("teacher", teacher, Network | Tasks, network)
+        self.inputs = checks.as_kind("inputs", law, Inputs, "a law of inputs, such as Isotropic()")
         self.sgd = checks.as_kind("sgd", SGD(USUAL_LR) if sgd is None else sgd, SGD, "an SGD(lr)")
         self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
