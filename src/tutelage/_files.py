@@ -17,16 +17,15 @@ def require_place(path: Path) -> Path:
     return path
 
 
-def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
-    """Put these bytes under this name, all of them or (with an OSError) none. durable: they also survive a loss of power."""
+def write_bytes(path: Path, data: bytes | memoryview) -> Path:
+    """Put these bytes under this name, all of them or (with an OSError) none, also if the power fails."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a killed process leaves it
     try:
-        temporary.write_bytes(data)
-        if durable:  # the bytes are on the disk before the name is, and the name before we go on
-            _to_disk(temporary)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # the bytes are on the disk before the name is
         os.replace(temporary, path)
-        if durable and os.name == "posix":  # elsewhere a folder cannot be opened
-            _to_disk(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
@@ -41,12 +40,3 @@ def is_private(path: Path) -> bool:
         return True
     about = path.stat()
     return about.st_uid == os.getuid() and not about.st_mode & 0o022
-
-
-def _to_disk(path: Path) -> None:
-    """Wait until the system has written this file, or the names in this folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -29,7 +29,7 @@ from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_
 from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
+from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.trajectory import Trajectory
@@ -40,7 +40,6 @@ Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 STAIRS = 8.0  # times 1/points: relative tolerance where a sampled update jumps; its own error is larger
-LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 SHAPES = (
     *("hidden", "activation", "outputs", "levels", "student", "teacher", "inputs", "sgd"),
@@ -223,7 +222,6 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     initial = initial_overlaps(problem, start)
     require_rates_on(problem, times)
-    require_tasks_on(problem, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, initial)):
@@ -232,12 +230,6 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
         if sentence := limit_warning(problem, start.dim):
             warnings.warn(sentence, ValidityWarning, stacklevel=3)
     return start, initial
-
-
-def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
-    """A schedule of tasks must give probabilities at all times."""
-    if isinstance(problem.teacher, Tasks):
-        problem.teacher.require_probabilities_on(np.union1d(times, np.linspace(0.0, times[-1], LOOKS)))
 
 
 def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:

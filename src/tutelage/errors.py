@@ -47,17 +47,6 @@ def explained(what: str, fix: str) -> Iterator[None]:
         raise InputError(f"{what} ({cause(error)}); {fix}") from None
 
 
-@contextmanager
-def plain_values(where: str) -> Iterator[None]:
-    """Turns what a value of an unexpected kind raises, in a file or a table, into one message."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where} holds a value of the wrong kind ({error}).") from None
-
-
 def kind_of(value: object) -> str:
     """For a sentence about a value of the wrong kind: "start is None", "start is of type int"."""
     return "None" if value is None else f"of type {type(value).__name__}"

@@ -12,7 +12,7 @@ from tutelage.dynamics import linearized
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.moments.quadrature import Quadrature
-from tutelage.problem.traits import missing_traits
+from tutelage.problem.traits import CLASSIC, missing_traits
 from tutelage.trajectory import Trajectory
 
 MOMENTS = 40  # along the curve up to the plateau
@@ -109,7 +109,7 @@ def assess(trajectory: Trajectory) -> Validity:
     dim, largest, noise_dim, critical, notes = start.dim or inputs.known_dim, largest_rate(problem), None, None, list[str]()
     if not gradient_flow and flatten(state).size <= linearized.LARGEST_STATE:
         noise_dim = _escape_noise(system, trajectory, state, notes)
-        if problem.classic and not callable(problem.sgd.lr):
+        if not missing_traits(problem, CLASSIC) and not callable(problem.sgd.lr):
             critical = critical_rate(problem, t)
     averages, averages_error = averages_report(system, trajectory)
     return Validity(

@@ -1,5 +1,6 @@
 """Tasks as plain data: probabilities over time, overlaps, messages, files and changes by name."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,12 +19,17 @@ def uneven(t):
     return np.array([0.7, 0.7])
 
 
+def uneven_between(t):
+    return jnp.where(jnp.abs(t - 0.5) < 0.1, 0.7, 0.5) * jnp.ones(2)
+
+
 CASES = {
     "shares": (lambda: tu.Interleave([0.5, 0.6]), ["0.6", "1.1", "sum 1"]),
     "shares negative": (lambda: tu.Interleave([1.5, -0.5]), ["-0.5", "zero or more"]),
     "shares count": (lambda: problem(schedule=tu.Interleave([0.2, 0.3, 0.5])), ["Interleave", "3 tasks", "2 tasks"]),
     "shares matrix": (lambda: tu.Interleave([[0.5, 0.5]]), ["(1, 2)", "list"]),
     "function": (lambda: tu.solve(problem(schedule=uneven), times=1.0), ["1.4", "time 0", "sum 1"]),
+    "function between records": (lambda: tu.solve(problem(schedule=uneven_between), times=[0.0, 1.0]), ["1.4", "sum 1"]),
     "function shape": (lambda: tu.solve(problem(schedule=lambda t: 0.5 * t), times=1.0), ["()", "2 probabilities"]),
     "function fails": (lambda: tu.solve(problem(schedule=lambda t: 1 / 0), times=1.0), ["cannot be traced", "jax.numpy"]),
     "switches": (lambda: tu.Switch([60.0, 30.0]), ["from 60 to 30", "increase"]),
@@ -152,7 +158,7 @@ def test_changes_by_name():
     assert float(new.schedule.fraction) == 0.4
     assert new.schedule.after.tolist() == [4.0]
     assert float(new.drift.rate) == 0.3
-    gram = made.replace(**{"teacher.gram": np.eye(3)}).teacher
+    gram = made.replace(**{"teacher.gram": np.eye(3), "similarity": None}).teacher
     assert gram.similarity is None
     np.testing.assert_array_equal(gram.gram, np.eye(3))
     with pytest.raises(tu.InputError, match=r"schedule\.fraction"):

@@ -22,7 +22,7 @@ from tutelage.analysis.result import (
     roughness,
 )
 from tutelage.errors import InputError
-from tutelage.problem.schedules import bend_times
+from tutelage.problem.schedules import switch_times
 from tutelage.trajectory import Trajectory
 
 LEAST_TIMES = 8  # recorded times that plateaus and phases need
@@ -424,8 +424,8 @@ def _find_minimum(curve: Curve) -> EarlyStopping:
     time, value = float(times[lowest]), float(error[lowest])
     inside, near = 0 < lowest < last, slice(max(0, lowest - 3), lowest + 4)
     rates = [] if (problem := curve.problem) is None else [problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr]
-    jumps = np.concatenate([[], *(bend_times(rate, after) for rate in rates)])
-    smooth = not (curve.noisy or np.any((jumps >= before) & (jumps <= after)))
+    stops = np.asarray(switch_times(after, *rates, known=[np.inf]))  # where the curve may bend, which the spline does not
+    smooth = not (curve.noisy or np.any((stops >= before) & (stops <= after)))
     if inside and smooth and np.all(error[near] > 0):
         index = np.arange(times.size)[near]  # the unit of the spline, so that uneven times cost no accuracy
         height, moment = CubicSpline(index, np.log(error[near])), CubicSpline(index, times[near])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, Token
 
-from tutelage.errors import InputError, plain_values
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,12 +218,11 @@ def read_request(
     start_table = tables.pop("start", {}) | given(kind=kind, dim=start.dim, scale=start.scale, seed=start.seed)
     times_table = tables.pop("times", {}) | given(end=times.times, points=times.points, log=times.log_times)
     tables = problem.applied_to(tables, alone=path is None)
-    with plain_values("the command line" if path is None else str(path)):
-        built = Problem.from_dict(tables, problem.imports or ())
-        table = {"dim": built.inputs.usual_dim} | start_table if finite else dict(start_table)
-        if finite and set(OVERLAPS) & set(table):
-            table.pop("seed", None)
-        return Request(built, start_from_table(built, table), times_from_table(times_table), start_table)
+    built = Problem.from_dict(tables, problem.imports or ())
+    table = {"dim": built.inputs.usual_dim} | start_table if finite else dict(start_table)
+    if finite and set(OVERLAPS) & set(table):
+        table.pop("seed", None)
+    return Request(built, start_from_table(built, table), times_from_table(times_table), start_table)
 
 
 def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") -> "Table":

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._part import with_fields
 from tutelage._types import ArrayLike, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning, ValidityWarning, explained, kind_of
@@ -278,7 +279,7 @@ class Data(AnalysisResult, figure="plot_data"):
     def _mixture(self, labels: Numbers) -> Inputs:
         """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
         means = np.sqrt(self.dim) * self.means
-        laws = [self.spectrum.with_eigenvalues(lam) for lam in self._level_variances]
+        laws = [with_fields(self.spectrum, eigenvalues=lam, normalize=False) for lam in self._level_variances]
         return Mixture(np.eye(len(means)), level_overlaps(means, means, self.level_sizes), self.probabilities, laws, labels)
 
 

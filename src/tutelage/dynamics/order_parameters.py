@@ -166,7 +166,7 @@ class OrderParameters(ClosedSystem):
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
         if not isinstance(self.moments, TaskMoments):  # p has the derivatives of e_g if the rule is its gradient
-            return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
+            return d, self.error_slope(self.error_derivatives(state) if missing_traits(self.problem, CLASSIC) else p, d)
         at, tasks, rates = self.situation(*self.covariances(state), state.readout, state.bias, t), self.problem.teacher, []
         moments: Any
         for s, moments in enumerate(self.moments.each):  # a task sees the overlaps with its teacher, and its head

@@ -16,7 +16,7 @@ import tomli_w
 
 import tutelage as tu
 from tutelage import checks
-from tutelage.errors import InputError, plain_values
+from tutelage.errors import InputError
 from tutelage.plot.style import is_log_spaced
 from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import parsed
@@ -129,7 +129,7 @@ class Settings:
             if name not in BY_NAME and name != "toml":
                 raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
         values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
-        return cls(values, checks.as_text("the problem file", given.get("toml", "")))
+        return cls(values, checks.as_kind("the problem file", given.get("toml", ""), str, "text"))
 
     @classmethod
     def of(
@@ -210,8 +210,7 @@ class Settings:
     def problem(self) -> tu.Problem:
         """The problem that these values, or the file, describe."""
         if self.toml:
-            with plain_values("the problem file"):
-                return tu.Problem.from_dict(self._tables()[0])  # no function of any module is allowed
+            return tu.Problem.from_dict(self._tables()[0])  # no function of any module is allowed
         s = self.values
         signs = np.resize([1.0, -1.0] if s["spectrum"] == XOR else [1.0], s["students"])  # XOR needs both
         readout = s["readout"] * signs if s["train_readout"] else signs if s["spectrum"] == XOR else None

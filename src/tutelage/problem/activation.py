@@ -67,13 +67,10 @@ class Recorded:
     def __init__(self, function: Function, name: str):
         self.function, self.name, self.dtype = function, name, jnp.result_type(float)
         with explained(f"the activation {name!r} cannot be traced by JAX", "write it with jax.numpy."):
-            out = jax.eval_shape(lambda x: function(x), jax.ShapeDtypeStruct((2, 3), self.dtype))
-            expression = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), self.dtype))
-        shape = getattr(out, "shape", type(out).__name__)
-        if shape != (2, 3):
-            raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")
-        if not jnp.issubdtype(out.dtype, jnp.floating):
-            raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers.")
+            expression, out = jax.make_jaxpr(function, return_shape=True)(jax.ShapeDtypeStruct((), self.dtype))
+        if not jnp.issubdtype(getattr(out, "dtype", object), jnp.floating):
+            given = getattr(out, "dtype", "no array")
+            raise InputError(f"the activation {name!r} returns {given}; it must return real numbers.")
         if checks.is_traced(expression.consts):
             raise InputError(
                 f"the activation {name!r} has a parameter that JAX traces; build it outside grad, jit and vmap."
@@ -107,7 +104,7 @@ class Recorded:
         if bad.any():
             raise InputError(f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; make it finite.")
         size = 1e-6 * float(np.max(np.abs(g[: NEAR.size])))
-        if not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
+        if together.shape != PROBES.shape or not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
             raise InputError(f"the activation {self.name!r} mixes the entries of an array; it must act on each entry alone.")
         return g, slope
 
@@ -264,8 +261,9 @@ def _recognized(g: Recorded) -> tuple[float, ...] | None:
     if not np.all(np.isfinite(g.probe)):
         return None
     fit = np.polynomial.Chebyshev.fit(NEAR, g.probe[: NEAR.size], HIGHEST, domain=(-6, 6))
-    share = np.abs(c := fit.convert(kind=np.polynomial.Polynomial).coef) * 3.0 ** np.arange(HIGHEST + 1)
-    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), c, 0.0))
+    found = fit.convert(kind=np.polynomial.Polynomial).coef
+    share = np.abs(found) * 3.0 ** np.arange(HIGHEST + 1)
+    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), found, 0.0))
     return coefficients if _is_polynomial(g, coefficients) else None
 
 

@@ -215,10 +215,6 @@ class Spectrum(Inputs):
         spectrum = cls([g.mean() for g in groups], fractions, dropped=len(matrix) - kept, known_dim=kept)
         return with_fields(spectrum, center=center, basis=vectors[:, ::-1][:, :kept].T)
 
-    def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
-        """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
-        return with_fields(self, eigenvalues=eigenvalues, normalize=False)
-
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
@@ -432,11 +428,6 @@ class HiddenManifold(Inputs):
         """x of latent vectors."""
         fields = jnp.asarray(latent @ features.T) / np.sqrt(self.dim_latent)
         return self.activation(fields) - self.coefficients.mean
-
-    def __repr__(self) -> str:
-        N, D = self.dim, self.dim_latent
-        what = repr(self.word) if self.word else "eigenvalues" if self._matrix is None else "matrix"
-        return f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={D}, dim={N}, levels={self.levels})"
 
 
 def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:

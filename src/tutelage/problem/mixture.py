@@ -203,11 +203,6 @@ class Mixture(Inputs):
         own = {name: getattr(self, name) for name in ("coefficients", "gram", "labels")}
         return own | {"weights": self.probabilities, "inputs": inputs}
 
-    def __repr__(self) -> str:
-        spectrum = f"{self.laws[0]!r}" if len(self.laws) == 1 else f"{len(self.laws)} spectra"
-        by = "labels by a teacher" if self.labels is None else f"labels={checks.shown(self.labels)}"
-        return f"Mixture({self.classes} classes, {spectrum}, {by})"
-
 
 def _as_laws(inputs: Laws, classes: int) -> tuple[Inputs, ...]:
     laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)

@@ -23,7 +23,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.schedules import SGD, USUAL_LR, is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
-from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -86,10 +86,12 @@ class Problem(Part, ResultCard):
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
     ):
-        self.student = student
-        self.teacher = teacher
-        self.inputs = Isotropic() if inputs is None else inputs
-        self.sgd = SGD(USUAL_LR) if sgd is None else sgd
+        network, law = "a Network, such as Network(3, 'erf')", Isotropic() if inputs is None else inputs
+        by_class = teacher is None and isinstance(law, Mixture)
+        self.student = checks.as_kind("student", student, Network, network)
+        self.teacher = None if by_class else checks.as_kind("teacher", teacher, Network | Tasks, network)
+        self.inputs = checks.as_kind("inputs", law, Inputs, "a law of inputs, such as Isotropic()")
+        self.sgd = checks.as_kind("sgd", SGD(USUAL_LR) if sgd is None else sgd, SGD, "an SGD(lr)")
         self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
@@ -103,14 +105,6 @@ class Problem(Part, ResultCard):
 
     def _check(self) -> None:
         student, teacher, inputs = self.student, self.teacher, self.inputs
-        by_class = teacher is None and isinstance(inputs, Mixture)
-        for name, value, kinds, example in (
-            ("student", student, Network, "a Network, such as Network(3, 'erf')"),
-            ("teacher", UNIT if by_class else teacher, Network | Tasks, "a Network, such as Network(3, 'erf')"),
-            ("inputs", inputs, Inputs, "a law of inputs, such as Isotropic()"),
-            ("sgd", self.sgd, SGD, "an SGD(lr)"),
-        ):
-            checks.as_kind(name, value, kinds, example)
         if isinstance(inputs, Mixture):
             self._check_mixture(inputs)
         units, levels = student.hidden + self.references.hidden, inputs.levels
@@ -270,13 +264,8 @@ class Problem(Part, ResultCard):
         return (self.teacher.count, *own) if separate else own
 
     @property
-    def classic(self) -> bool:
-        """Squared loss, one real output with Gaussian noise, trained by its gradient? Then closed forms exist."""
-        return not missing_traits(self, CLASSIC)
-
-    @property
     def closed_form(self) -> bool:
-        """The same with feedback alignment or dropout: drift and noise have closed forms, but are not gradients of e_g."""
+        """Squared loss, one real output with Gaussian noise, and a rule whose drift and noise have closed forms?"""
         return not missing_traits(self, CLOSED)
 
     @property

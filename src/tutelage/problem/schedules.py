@@ -35,9 +35,14 @@ FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this 
 HALVINGS = 64
 
 
-def _list_field(name: str, *requirements: checks.Requirement) -> Any:
-    """A field that holds a list of numbers."""
-    return eqx.field(converter=lambda values: checks.as_array(name, values, *requirements))
+def list_field(name: str, *requirements: checks.Requirement) -> Any:
+    """A field that holds a list of numbers; a single number is a list of one."""
+
+    def convert(values: ArrayLike) -> NumpyOrJax:
+        array = checks.as_array(name, values)
+        return checks.as_array(name, array if array.ndim else array[None], *requirements)
+
+    return eqx.field(converter=convert)
 
 
 _rate_field = partial(checks.number_field, schedule=True)
@@ -85,8 +90,8 @@ class Piecewise(Part):
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = _list_field("switches", checks.require_positive)
-    values: ArrayLike = _list_field("values (learning rates)", checks.require_nonnegative)
+    switches: ArrayLike = list_field("switches", checks.require_positive)
+    values: ArrayLike = list_field("values (learning rates)", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
         count = np.size(self.switches)
@@ -106,8 +111,8 @@ class Linear(Part):
     0.5
     """
 
-    times: ArrayLike = _list_field("times", checks.require_increasing)
-    values: ArrayLike = _list_field("values", checks.require_nonnegative)
+    times: ArrayLike = list_field("times", checks.require_increasing)
+    values: ArrayLike = list_field("values", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
         checks.require_shape("values", self.values, np.shape(self.times), fix="One value for each time.")
@@ -161,7 +166,7 @@ class Restarted(Part):
     """
 
     rate: Any
-    at: ArrayLike = _list_field("at (the restarts)", checks.require_increasing, checks.require_positive)
+    at: ArrayLike = list_field("at (the restarts)", checks.require_increasing, checks.require_positive)
 
     def __check_init__(self) -> None:
         if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
@@ -219,20 +224,10 @@ def _known_switches(rate: Rate | None) -> ArrayLike:
     return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else np.zeros(0)
 
 
-def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
-    """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
-    if not _is_custom(rate):
-        return np.atleast_1d(_known_switches(rate))
-    found = np.unique(np.asarray(_feature_times(rate, end)))
-    found = found[found < end]
-    gap = 4 * np.finfo(found.dtype).eps * end
-    before, after = (np.asarray(_values(rate, jnp.asarray(t))) for t in (np.maximum(found - gap, 0.0), found + gap))
-    size = np.ptp(np.asarray(_values(rate, scan_grid(end))))
-    return found[np.abs(after - before) > 1e-6 * size]
-
-
 def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
     """Every schedule must be one number in its range at all times. solved: warn of features that the solver may miss."""
+    if hasattr(problem.teacher, "require_probabilities_on"):  # several tasks, whose module imports this one
+        problem.teacher.require_probabilities_on(times)
     for name, rate in problem.schedules().items():
         at = np.union1d(times, scan_grid(float(times[-1]))) if _is_custom(rate) else times
         with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):

@@ -170,11 +170,9 @@ def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
     choice, options = LEARNING[name], dict(value) if isinstance(value, dict) else {"kind": value}
     word, given = options.pop("kind", None), {}
     if is_path(word):
-        found: Any = imported(name, word, allow)
-        if isinstance(found, choice.base):
-            return found
-        cls = found if isinstance(found, type) else choice.wrapper
-        given = {} if isinstance(found, type) else {"function": found}
+        cls: Any = imported(name, word, allow)
+        if not isinstance(cls, type):
+            cls, given = choice.wrapper, {"function": cls}
     else:
         cls = choice.named[checks.known(f"{name}.kind" if options else name, word, choice.named)]
     if cls is None or not issubclass(cls, choice.base):
@@ -201,7 +199,7 @@ def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (
 
 def parsed(text: str, form: str = "TOML") -> Table:
     """The dictionary that TOML or JSON text holds."""
-    text = checks.as_text(f"the {form} of the problem", text, fix="Read the file first.")
+    text = checks.as_kind(f"the {form} of the problem", text, str, "text. Read the file first")
     if text.endswith(".toml") and "\n" not in text:
         raise InputError(f"{text!r} is the name of a file; give its text: Path({text!r}).read_text().")
     try:

@@ -212,10 +212,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
-    if overlaps := [name for name in OVERLAPS if name in table]:
-        others = [name for name in ("kind", "scale", "seed") if name in table]
-        if others:
-            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
+    if any(name in table for name in OVERLAPS):
         return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, ("kind", "dim", "scale", "seed", *OVERLAPS))

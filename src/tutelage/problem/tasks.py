@@ -18,19 +18,9 @@ from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.network import Network, as_gram
-from tutelage.problem.schedules import rate_at, schedules_of, switch_times
+from tutelage.problem.schedules import list_field, rate_at, schedules_of, switch_times
 
-
-def _switches_field(name: str) -> Any:
-    """A field that holds one switch time or several, increasing."""
-
-    def switches(value: ArrayLike) -> NumpyOrJax:
-        times = checks.as_array(name, value)
-        times = times if times.ndim else times[None]
-        checks.require_increasing(name, times)
-        return times
-
-    return eqx.field(converter=switches)
+LOOKS = 1025  # times at which a custom schedule of tasks is checked
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
@@ -71,7 +61,7 @@ class Switch(TaskSchedule):
     ([1.0, 0.0], [0.0, 1.0])
     """
 
-    times: ArrayLike = _switches_field("times (the switches)")
+    times: ArrayLike = list_field("times (the switches)", checks.require_increasing)
     order: tuple[int, ...] | None = eqx.field(static=True, default=None, converter=lambda x: None if x is None else tuple(x))
 
     def __check_init__(self) -> None:
@@ -147,7 +137,7 @@ class Replay(TaskSchedule):
     """
 
     fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
-    after: ArrayLike = _switches_field("after (the switches)")
+    after: ArrayLike = list_field("after (the switches)", checks.require_increasing)
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         phase = _phase(self.after, t)
@@ -265,13 +255,6 @@ class Tasks(Part):
     def arguments(self) -> Table:
         return super().arguments() | {"gram": self.given_gram}
 
-    def changed(self, **changes: Any) -> "Tasks":
-        """A new similarity replaces a gram, and a gram a similarity."""
-        for new, old in (("similarity", "gram"), ("gram", "similarity")):
-            if changes.get(new) is not None:
-                changes.setdefault(old, None)
-        return super().changed(**changes)
-
     @property
     def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
         """The readouts of all teachers, side by side."""
@@ -347,10 +330,11 @@ class Tasks(Part):
         return readout[task] if self.heads == "separate" else readout
 
     def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
-        """A function of time must return probabilities at the given times."""
+        """A function of time must return probabilities, also between the given times."""
         numbers = isinstance(self.schedule, TaskSchedule) and not self.schedule.schedules()
         if numbers or checks.is_traced(self.schedule):
             return
+        times = np.union1d(times, np.linspace(0.0, times[-1], LOOKS))
         with explained("the schedule of tasks cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
         if values.shape != (len(times), self.count):

@@ -121,15 +121,13 @@ def require_fit(problem: "Problem") -> None:
     teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
     own, real = isinstance(p.labels, labels.Function), isinstance(p.labels, labels.Real)
     targets = p.loss.targets if p.rule.uses_loss else "real"
-    if p.has_noise_law and not real:
-        raise InputError("noise is a function, which belongs to labels='real'; leave it out, or use labels='real'.")
+    if not real and (callable(p.noise) or (not checks.is_traced(p.noise) and np.any(p.noise != 0))):
+        given = f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}"
+        raise InputError(f"{given}; use labels='real', or labels.Sign(flip=0.1) for wrong labels.")
     if p.has_noise_law and student_outputs > 1:
         raise InputError("noise is a function and there are several outputs; give a number, the noise of each output.")
     if p.has_noise_law:
         _require_quantiles(p.noise)
-    elif not real and (callable(p.noise) or (not checks.is_traced(p.noise) and np.any(p.noise != 0))):
-        given = f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}"
-        raise InputError(f"{given}; use labels='real', or labels.Sign(flip=0.1) for wrong labels.")
     if kind == "sign" and teacher_outputs > 1:
         raise InputError(f"the labels are signs and the teacher has {teacher_outputs} outputs; use labels='argmax'.")
     if kind == "class" and teacher_outputs < 2:

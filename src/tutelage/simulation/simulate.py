@@ -11,7 +11,7 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._solve import keeps_blocks, require_records, require_tasks_on
+from tutelage._solve import keeps_blocks, require_records
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
 from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
@@ -120,7 +120,6 @@ def simulate(
         units, batch = 2 * problem.student.hidden + problem.references.hidden, problem.samples_per_step
         checks.require_memory(f"a batch of {batch} samples", batch * problem.inputs.levels * units, "Use a smaller batch.")
     require_rates_on(problem, times, solved=False)
-    require_tasks_on(problem, times)
     given = None
     if weights is not None and method == "weights":
         given = tuple(np.concatenate(levels, axis=1) for levels in weights_by_level(problem, *weights))

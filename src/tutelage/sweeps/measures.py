@@ -107,7 +107,7 @@ LABELS |= {f"final_{letter}": f"{words}{',' * (',' in words)} at the end" for le
 
 def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
     """The measure of this name. functions: custom ones that cannot be imported by name."""
-    checks.as_text("a measure", name, fix="Give a name or a function.")
+    checks.as_kind("a measure", name, str, "a name or a function")
     if name in TABLE:
         return TABLE[name]
     if ":" in name:

@@ -132,7 +132,7 @@ class Store:
                 with only_writer(folder):
                     if not (folder / SPEC).exists():
                         text = json.dumps(head | {"spec": dict(spec)}, indent=1, allow_nan=False)
-                        write_bytes(folder / SPEC, text.encode(), durable=True)
+                        write_bytes(folder / SPEC, text.encode())
         store = cls(folder)
         if key != store.key:
             theirs, ours = store.spec, json.loads(json.dumps(spec))
@@ -148,7 +148,7 @@ class Store:
             yield
 
     def put(self, task: Task, chunk: Chunk) -> None:
-        """Keep a chunk. When this returns it is on the disk, under its name, and stays there."""
+        """Keep a chunk. A name on the disk has all of its bytes, whenever the process is killed or the power fails."""
         import xarray as xr
 
         variables = {name: (("point", *dims), values) for name, (dims, values) in chunk.items()}
@@ -158,7 +158,7 @@ class Store:
         failed, before = np.count_nonzero(chunk["failure"][1] != ""), self._files.get(task.index)
         name = f"chunk-{task.index:06d}-{points.size}-{failed}{name_end(data, self.key)}"
         with _disk_errors(self.folder, f"{len(self._files)} of {self.chunks} chunks are kept"):
-            write_bytes(self.folder / CHUNKS / name, data, durable=True)
+            write_bytes(self.folder / CHUNKS / name, data)
             if before is not None and before[0] != name:
                 (self.folder / CHUNKS / before[0]).unlink(missing_ok=True)
         self._add(name)
