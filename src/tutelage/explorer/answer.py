@@ -1,7 +1,7 @@
 """From settings to what the page shows, in parts: the curve, then details that take longer, each with the name of its part.
 
 A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
-to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
+to keep: the curve as NetCDF, and the page itself. A server asks for one part at a time, so that it can stop after each.
 """
 
 import json
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import chain
-from multiprocessing.connection import Connection
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +19,7 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, standalone, trajectory_content
-from tutelage.page.settings import DECAYING, Settings, Values
+from tutelage.page.settings import DECAYING, Settings
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
@@ -86,6 +85,7 @@ def details(settings: Settings) -> Iterator[Part]:
             yield {"part": name, **work()}
         except InputError as error:
             yield {"part": name, "note": str(error)}
+    yield {"part": "done"}
 
 
 @lru_cache(maxsize=256)
@@ -129,6 +129,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
         )
     except InputError as error:
         yield {"part": "protocol", "note": str(error)}
+        yield {"part": "done"}
         return
     yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
     before, after = (tu.solve(p, start, times, rtol=DRAWN) for p in (problem, found.problem))
@@ -146,6 +147,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
         "words": f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value.",
         "toml": found.problem.to_toml(),
     }
+    yield {"part": "done"}
 
 
 def netcdf(settings: Settings) -> Iterator[bytes]:
@@ -168,13 +170,11 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
     yield page_of(content).encode()
 
 
-STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {
+ANSWERS: dict[str, Callable[[Settings], Iterator[Part | bytes]]] = {
     "curve": curve,
     "details": details,
     "optimize lr": partial(protocol, what="lr"),
     "optimize tasks": partial(protocol, what="tasks"),
-}
-FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
     "curve.nc": netcdf,
     "page.html": frozen_page,
     "explorer.html": lambda settings: iter([standalone(**settings.values).encode()]),
@@ -189,27 +189,16 @@ def prepare() -> None:
     warnings.simplefilter("ignore")
 
 
-def compute_answer(pipe: Connection, kind: str, values: Values) -> str | bytes:
-    """The last message of an answer; what comes before it goes into the pipe. Anything that comes out of it means: stop."""
-    with pipe:
-        try:
-            settings = Settings.read(values)
-            if pipe.poll():  # stopped while this process was started
-                return b""
-            content: Any = b""
-            for part in (STREAMS | FILES)[kind](settings):
-                content = part
-                if kind in STREAMS:
-                    pipe.send(json.dumps(part, allow_nan=False))
-                if pipe.poll():
-                    break
-            return json.dumps({"part": f"{kind.split()[0]} done"}) if kind in STREAMS else content
-        except InputError as error:
-            return error_part(str(error))
-        except MemoryError:
-            return error_part("This problem needs more memory than there is; make it smaller.")
+_parts: Iterator[Part | bytes] = iter(())  # that are left of the answer under way
 
 
-def error_part(sentence: str) -> str:
-    """The part that says why there is no answer."""
-    return json.dumps({"part": "error", "sentence": sentence})
+def next_part(kind: str = "", settings: Settings | None = None) -> str | bytes | None:
+    """The next part of an answer, as JSON or a file; None after the last. kind, settings: of a new answer."""
+    global _parts
+    try:
+        if settings is not None:
+            _parts = ANSWERS[kind](settings)
+        part = next(_parts, None)
+    except MemoryError:
+        raise InputError("This problem needs more memory than there is; make it smaller.") from None
+    return json.dumps(part, allow_nan=False) if isinstance(part, dict) else part

@@ -106,7 +106,6 @@ CONTROLS = (
     Control("log_time", "logarithmic times", "flag", False, group="Time"),
 )
 BY_NAME = {control.name: control for control in CONTROLS}
-READERS = {"choice": str, "flag": lambda text: {"true": True, "false": False}.get(text, text), "count": int, "number": float}
 
 
 @dataclass(frozen=True)
@@ -167,19 +166,6 @@ class Settings:
                 if all(np.array_equal(a, b) for a, b in zip(overlaps, same, strict=True)):
                     return one
         return replace(self, given={name: np.ravel(x).tolist() for name, x in zip("rqtv", overlaps, strict=True)})
-
-    @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> "Settings":
-        """Settings from the words of an address."""
-        values: dict[str, Any] = dict(query)
-        for name in set(query) & set(BY_NAME):
-            with suppress(ValueError):
-                values[name] = READERS[BY_NAME[name].kind](query[name])
-        return cls.read(values)
-
-    def as_data(self) -> Values:
-        """What `read` takes."""
-        return self.values | ({"toml": self.toml} if self.toml else {})
 
     def as_toml(self) -> str:
         """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
