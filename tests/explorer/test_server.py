@@ -45,24 +45,17 @@ def test_the_page_is_whole_and_asks_nobody_else(server):
     assert b'src="http' not in body
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://example.org"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Host": "example.org"},
-        {"Host": "127.0.0.1"},
-    ],
-    ids=str,
-)
-def test_other_origins_and_hosts_are_refused(server, headers):
-    status, body, _ = get(server, "/", **headers)
-    assert status == 403
-    assert b"only to its page" in body
-    if "Origin" in headers:
-        with pytest.raises(InvalidStatus, match="403"), talk(server, origin=headers["Origin"]):
-            pass
+@pytest.mark.parametrize("origin", ["http://example.org", "null", "http://127.0.0.1:1"])
+def test_other_origins_are_refused(server, origin):
+    with pytest.raises(InvalidStatus, match="403"), talk(server, origin=origin):
+        pass
+
+
+def test_other_hosts_are_refused(server):
+    """A domain that was bound to this machine later sends its own name."""
+    assert get(server, "/", Host="example.org")[0] == 400
+    with pytest.raises(InvalidStatus, match="400"), talk(server, additional_headers={"Host": "example.org"}):
+        pass
 
 
 def test_the_page_is_shown_in_no_frame(server):

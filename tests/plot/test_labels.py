@@ -27,8 +27,14 @@ def test_plain():
         ({"sgd": tu.SGD(tu.schedules.Constant(0.2))}, "learning rate 0.2"),
         ({"sgd": tu.SGD(tu.schedules.PowerDecay(0.5, 0.7))}, "learning rate PowerDecay(initial=0.5, exponent=0.7)"),
         ({"sgd": tu.SGD(tu.schedules.Cosine(0.5, 10.0))}, "learning rate Cosine(initial=0.5, end=10)"),
-        ({"sgd": tu.SGD(tu.schedules.Piecewise([1.0], [0.5, 0.1]))}, "learning rate Piecewise(switches=[1.0], values=[0.5, 0.1])"),
-        ({"sgd": tu.SGD(tu.schedules.Interpolated([0, 1, 5], [0.5, 0.3, 0.1]))}, "learning rate Interpolated(times=[0.0, 1.0, 5.0], values=[0.5, 0.3, 0.1])"),
+        (
+            {"sgd": tu.SGD(tu.schedules.Piecewise([1.0], [0.5, 0.1]))},
+            "learning rate Piecewise(switches=[1.0], values=[0.5, 0.1])",
+        ),
+        (
+            {"sgd": tu.SGD(tu.schedules.Interpolated([0, 1, 5], [0.5, 0.3, 0.1]))},
+            "rate Interpolated(times=[0.0, 1.0, 5.0], values=",
+        ),
         ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "learning rate <function <lambda>>"),
         ({"sgd": tu.SGD(0.1, batch=8)}, "batch 8"),
         ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),

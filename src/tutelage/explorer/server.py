@@ -11,12 +11,11 @@ from contextlib import aclosing, asynccontextmanager, closing, suppress
 from time import monotonic
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage import _pool
@@ -25,7 +24,7 @@ from tutelage.explorer.answer import ANSWERS, Part, next_part, prepare
 from tutelage.page.document import explorer_page
 from tutelage.page.settings import Settings, explorer_table
 
-MOST_PAGES = 16  # open at the same time
+HOSTS = ["127.0.0.1", "localhost"]  # that a browser may ask
 MOST_TEXT = 65_536  # characters of one message
 QUIET = 0.4  # seconds without a newer request after which a page is told more than the curve
 LIMIT = 180.0  # seconds for one request
@@ -59,14 +58,14 @@ class Pool:
     async def answer(self, kind: str, settings: Settings) -> AsyncGenerator[str | bytes]:
         """The parts of an answer, as they come; an `InputError` says why there is none. To close the generator is to stop."""
         worker, end = await self._free.get(), monotonic() + LIMIT
-        part = asyncio.wrap_future(worker.submit(next_part, kind, settings, timeout=LIMIT))
+        part = _submit(worker, end, kind, settings)
         try:
             while True:
                 await asyncio.wait([part])  # which goes on if this is canceled
                 if (message := part.result()) is None:
                     return
                 yield message
-                part = asyncio.wrap_future(worker.submit(next_part, timeout=max(end - monotonic(), 0.01)))
+                part = _submit(worker, end)
         except InputError:
             raise
         except TimeoutError:
@@ -88,30 +87,16 @@ class Pool:
         self._add_worker()
 
 
-def only_from_here(app: ASGIApp, port: int) -> ASGIApp:
-    """The application without requests for another host (a rebound domain), or from another origin."""
-    ours = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-
-    def is_ours(scope: Scope) -> bool:
-        headers = Headers(scope=scope)
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        return len(hosts) == 1 and hosts[0] in ours and {f"http://{host}" for host in ours}.issuperset(origins)
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or is_ours(scope):
-            await app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "another origin"})
-        else:
-            sentence = "This server responds only to its page on this machine.\n"
-            await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
-
-    return guarded
+def _submit(worker: _pool.Worker, end: float, *request: object) -> asyncio.Future:
+    """The next part that the worker computes, of a new request if it is given; end: when its time is over."""
+    part = asyncio.wrap_future(worker.submit(next_part, *request, timeout=max(end - monotonic(), 0.01)))
+    part.add_done_callback(lambda part: part.cancelled() or part.exception())  # nobody may be left to look at it
+    return part
 
 
 def build_app(port: int, initial: Settings | None = None) -> Starlette:
     """The application. port: the one that it will be reached at. initial: settings of a page whose address says nothing."""
-    explorer = Explorer(initial)
+    explorer = Explorer([f"http://{host}:{port}" for host in HOSTS], initial)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -119,7 +104,8 @@ def build_app(port: int, initial: Settings | None = None) -> Starlette:
             yield
 
     routes = [Route("/", explorer.page), WebSocketRoute("/live", explorer.live)]
-    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(only_from_here, port=port)])
+    guard = Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)  # not for a rebound domain
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[guard])
 
 
 class Explorer:
@@ -131,9 +117,8 @@ class Explorer:
     curves: Pool
     details: Pool
 
-    def __init__(self, initial: Settings | None = None) -> None:
-        self.initial = initial or Settings.read({})
-        self.pages = 0
+    def __init__(self, origins: list[str], initial: Settings | None = None) -> None:
+        self.origins, self.initial = origins, initial or Settings.read({})
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
@@ -143,55 +128,47 @@ class Explorer:
 
     async def live(self, socket: WebSocket) -> None:
         """One page: requests in, parts of answers out, until it closes. A newer request stops the older one."""
-        await socket.accept()  # also to refuse: a browser hides why a connection was never opened
-        if self.pages >= MOST_PAGES:
-            return await socket.close(1013, f"{MOST_PAGES} pages are open already. Close one, then reload this page.")
-        self.pages += 1
+        if not set(socket.headers.getlist("origin")) <= set(self.origins):  # a page of another site
+            return await socket.close(1008)
+        await socket.accept()
         answering = asyncio.create_task(asyncio.sleep(0))
         try:
             with suppress(WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
                 while True:
-                    number, text = None, await socket.receive_text()
-                    try:
-                        number, given, want = _understand(text)
-                        settings = Settings.read(given)
-                    except InputError as error:
-                        await _send_error(socket, number, error)
-                        continue
+                    text = await socket.receive_text()
                     answering.cancel()
-                    answering = asyncio.create_task(self._answer(socket, number, settings, want))
+                    answering = asyncio.create_task(self._answer(socket, text))
         finally:
-            self.pages -= 1
             answering.cancel()
 
-    async def _answer(self, socket: WebSocket, number: int, settings: Settings, want: str) -> None:
+    async def _answer(self, socket: WebSocket, text: str) -> None:
         """Send what is wanted; after a curve the details, too, once the page is left alone."""
+        number = None
         with suppress(WebSocketDisconnect):
             try:
+                number, given, want = _understand(text)
+                settings = Settings.read(given)
                 await self._send_all(socket, number, settings, want)
                 if want == "curve":
                     await asyncio.sleep(QUIET)
                     await _send(socket, number, {"part": "doing", "words": "waiting for a free process", "share": 0.0})
                     await self._send_all(socket, number, settings, "details")
+                await _send(socket, number, {"part": "done"})
             except InputError as error:
-                await _send_error(socket, number, error)
+                await _send(socket, number, {"part": "error", "sentence": str(error)})
 
     async def _send_all(self, socket: WebSocket, number: int, settings: Settings, kind: str) -> None:
         pool = self.curves if kind == "curve" else self.details
         async with aclosing(pool.answer(kind, settings)) as parts:
             async for part in parts:
-                if isinstance(part, str):
-                    await socket.send_text(f'{{"id":{number},"answer":{part}}}')
-                elif part:  # empty while a file is computed
+                if isinstance(part, bytes):
                     await socket.send_bytes(part)
+                else:
+                    await socket.send_text(f'{{"id":{number},"answer":{part}}}')
 
 
 async def _send(socket: WebSocket, number: int | None, part: Part) -> None:
     await socket.send_json({"id": number, "answer": part})
-
-
-async def _send_error(socket: WebSocket, number: int | None, error: InputError) -> None:
-    await _send(socket, number, {"part": "error", "sentence": str(error)})
 
 
 def _understand(text: str) -> tuple[int, object, str]:

@@ -10,7 +10,7 @@ const tutelageExplorer = (() => {
   const TICKS = 1000; // positions of a slider
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
-  const FILES = { "file-nc": "curve.nc", "file-html": "page.html", "file-explorer": "explorer.html" }; // that the server makes
+  const FILES = { "file-nc": "curve.nc", "file-explorer": "explorer.html" }; // that the server makes
   const MOST_PINNED = 6;
   const MOST_TEXT = 60000; // characters of a problem file
   const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
@@ -462,14 +462,33 @@ const tutelageExplorer = (() => {
     }, null, 1);
   }
 
-  // This page with these settings at first: its own source, with other data.
-  function itself() {
+  // A copy of this page with other data: what differs is changed in the copy.
+  function copied(data, change) {
     const copy = new DOMParser().parseFromString(pageSource, "text/html");
+    copy.getElementById("data").textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
+    change?.(copy);
+    return `<!doctype html>\n${copy.documentElement.outerHTML}`;
+  }
+
+  // The curve as it is shown, with the slider for time: without controls, and without the scripts behind them.
+  const curvePage = () => copied(tutelagePage.data(), (copy) => {
+    const [, , ...ours] = copy.querySelectorAll("script:not([type])"); // Plotly and page.js stay
+    for (const part of [...copy.querySelectorAll("aside, #exports, #equations"), ...ours]) part.remove();
+    copy.querySelector(".beside").className = "";
+    copy.title = tutelagePage.data().title;
+    const policy = copy.querySelector("meta[http-equiv]");
+    policy.content = policy.content.replace("; connect-src 'self'", "");
+    const begin = copy.createElement("script");
+    begin.textContent = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));';
+    copy.body.append(begin);
+  });
+
+  // This page with these settings at first.
+  function itself() {
     const table = JSON.parse(byId("data").textContent);
     const changed = controls.filter((control) => values[control.name] !== control.default);
     table.initial = Object.fromEntries(changed.map(({ name }) => [name, values[name]]));
-    copy.getElementById("data").textContent = JSON.stringify(table).replaceAll("<", "\\u003c");
-    return `<!doctype html>\n${copy.documentElement.outerHTML}`;
+    return copied(table);
   }
 
   function saveBlob(name, blob) {
@@ -490,7 +509,6 @@ const tutelageExplorer = (() => {
       else return;
       socket.close();
     });
-    socket.addEventListener("close", ({ reason }) => { if (reason) say(reason, true); });
   }
 
   // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
@@ -521,11 +539,10 @@ const tutelageExplorer = (() => {
     const socket = new WebSocket(`ws://${location.host}/live`);
     socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
     socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
-    socket.addEventListener("close", ({ code, reason }) => {
+    socket.addEventListener("close", () => {
       clearTimeout(timer);
-      const full = code === 1013; // too many pages; the server says so
-      say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
-      setState(full ? "full" : "stopped");
+      say("The server has stopped. Start it again (tutelage explore), then reload this page.", true);
+      setState("stopped");
     });
     return {
       ready: () => socket.readyState === WebSocket.OPEN,
@@ -573,6 +590,7 @@ const tutelageExplorer = (() => {
   });
   byId("notebook").addEventListener("click", () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown)));
   byId("itself").addEventListener("click", () => saveText("explorer.html", "text/html", itself()));
+  byId("file-html").addEventListener("click", () => saveText("page.html", "text/html", curvePage()));
   for (const [id, name] of Object.entries(FILES)) byId(id).addEventListener("click", () => saveFromServer(name, values));
   for (const what of ["lr", "tasks"]) byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
   if (matchMedia("(max-width: 60rem)").matches) { // a phone: the main slider and the curve are on the first screen

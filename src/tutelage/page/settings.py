@@ -225,13 +225,6 @@ class Settings:
             noise=s["noise"] if s["labels"] == "real" and teacher is not None else 0.0,
         )
 
-    @property
-    def closed_form(self) -> bool:
-        """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
-        if self.toml:
-            return self.problem().closed_form
-        return (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
-
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
         return start_from_table(problem, {"dim": problem.inputs.usual_dim} | self._tables()[1])
@@ -374,17 +367,11 @@ PRESETS = (
 
 def explorer_table(settings: Settings, local: bool = False) -> Values:
     """Controls, presets and first values for explorer.js; local: those that the solver in the browser covers."""
-
-    def known(values: Values) -> Values:
-        return {name: value for name, value in values.items() if not local or name not in NOT_LOCAL}
-
-    chosen = LOCAL_CONTROLS if local else CONTROLS
-    controls = [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in chosen]
+    controls = [asdict(control) for control in (LOCAL_CONTROLS if local else CONTROLS)]
     initial = settings.changed() | ({"toml": settings.toml, "file": "problem.toml"} if settings.toml else {})
     if settings.given is not None:  # one more start: the overlaps that were given
         initial["start"] = GIVEN
         (start,) = (control for control in controls if control["name"] == "start")
-        start |= {"options": [GIVEN, *start["options"]], "only": {}}
-    covered = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
-    presets = [p._asdict() | {"settings": known(p.settings)} for p in covered]
-    return {"controls": controls, "presets": presets, "initial": known(initial)}
+        start |= {"options": (GIVEN, *start["options"]), "only": {}}
+    presets = [preset._asdict() for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
+    return {"controls": controls, "presets": presets, "initial": initial}

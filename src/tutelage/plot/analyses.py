@@ -270,15 +270,13 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
 
 
 def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
-    """A number or a schedule at times; the first of two tasks, or (time, task) of more."""
-    import jax
-    import jax.numpy as jnp
+    """A number or a schedule at times; of tasks the share of the first of two, or (time, task) of more."""
+    from tutelage.problem.schedules import rate_at
 
-    if hasattr(value, "probabilities"):
-        count = len(value.shares) if isinstance(getattr(value, "shares", None), tuple) else 2
-        shares = np.asarray(jax.vmap(lambda t: value.probabilities(t, count))(jnp.asarray(times)))
-        return shares[:, 0] if count == 2 else shares
-    return np.asarray(jax.vmap(value)(jnp.asarray(times))) if callable(value) else np.full(times.size, np.ravel(value)[0])
+    if not hasattr(value, "probabilities"):
+        return np.array([np.ravel(rate_at(value, t))[0] for t in times])
+    shares = np.array([value.probabilities(t, value.needs) for t in times])
+    return shares[:, 0] if value.needs == 2 else shares
 
 
 def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
