@@ -64,7 +64,7 @@ def slider_moves_without_server() -> None:
     if chromium is None:
         return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = tu.page.save_standalone(Path(folder) / "explorer.html")
+        path = tu.page.standalone().save(Path(folder) / "explorer.html")
         page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(reduced_motion="reduce")
         for units in (2, 3, 4):
             page.goto("about:blank")

@@ -36,7 +36,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tu.plot.save_figure(tu.analysis.plateaus(theory).plot(), folder / "plateau_and_escape.png")
-    tu.page.save_page(theory, folder / "plateau_and_escape.html", title="A plateau and its escape")
+    tu.page.trajectory_page(theory, title="A plateau and its escape").save(folder / "plateau_and_escape.html")
     return {
         "height": plateau.height,
         "fixed_point": float(height),

@@ -3,11 +3,9 @@
 A card has no script, no style sheet and no color: it takes the colors of the page. Every text is cut to a length.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from html import escape
-from inspect import cleandoc
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,6 @@ FEW_NUMBERS = 6  # of an array, shown one by one
 CURVES, POINTS = 12, 120  # of a small curve
 WIDTH, HEIGHT, EDGE = 220, 56, 3  # of a small curve, in pixels
 DECADES = 1.5  # a small curve that spans more than this is logarithmic
-SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}$", re.MULTILINE)  # of a NumPy docstring,
-ENTRY = re.compile(r"^(\w.*)\n((?:[ ]+.*\n?)+)", re.MULTILINE)  # and a name in it
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -118,32 +114,9 @@ class ResultCard:
     """A result that a notebook shows as its words and a table of its fields."""
 
     def _repr_html_(self) -> str:
-        meanings, curve = meanings_of(type(self)), getattr(self, "curve", None)
+        curve = getattr(self, "curve", None)
         names = [field.name for field in fields(self)] if is_dataclass(self) else []
-        rows = [(name, in_one_line(getattr(self, name)), meanings.get(name, "")) for name in names if name != "curve"]
+        rows = [(name, in_one_line(getattr(self, name))) for name in names if name != "curve"]
         small = sparkline(curve.times, curve.error) if curve is not None else ""
         words = "" if type(self).__str__ is object.__str__ else str(self)
         return card(type(self).__name__, small, properties(rows), words=words)
-
-
-def meanings_of(kind: type) -> dict[str, str]:
-    """One line about each field of a dataclass, from its docstring and those of its bases.
-
-    Both ways of writing are read: a section of names and indented lines, and "name: meaning." within a paragraph.
-    """
-    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-    one = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "(?!)"
-    heads = rf"(?<![\w.])((?:{one})(?:, (?:{one}))*):\s"
-    found: dict[str, str] = {}
-    for each in filter(is_dataclass, kind.__mro__):
-        prose, *sections = SECTION.split(cleandoc(each.__doc__ or "").split("\n>>>")[0])
-        entries = [entry for section in sections[1::2] for entry in ENTRY.findall(section)]
-        _, *parts = re.split(heads, prose)
-        entries += zip(parts[::2], parts[1::2], strict=True)
-        found = {name: words for head, words in entries for name in head.split(" :")[0].split(", ")} | found
-    return {name: _first_sentence(found[name]) for name in names if name in found}
-
-
-def _first_sentence(text: str) -> str:
-    line = " ".join(text.split("\n\n")[0].split())
-    return re.split(r"(?<=[\w)\]])[.;] ", line)[0].rstrip(".;")

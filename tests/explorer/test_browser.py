@@ -1,15 +1,11 @@
 """The page in a real browser: what is drawn is what `solve` gives, whatever is moved and however quickly."""
 
-from contextlib import ExitStack
-
 import numpy as np
 import pytest
 
 import tutelage as tu
 from tests.explorer.conftest import BASE, LivePage, Server, address_of
-from tests.explorer.test_server import talk
 from tests.page.test_standalone import CONTRAST
-from tutelage.explorer.server import MOST_PAGES
 from tutelage.page.settings import CONTROLS, Settings
 
 
@@ -140,18 +136,6 @@ def test_a_curve_of_other_settings_is_dimmed_and_says_so(server, live):
     assert page.inner_text(heading) == "Learning curve"
 
 
-def test_one_page_too_many_is_told_so(server, browser):
-    with ExitStack() as others:
-        for _ in range(MOST_PAGES):
-            others.enter_context(talk(server))
-        page = LivePage(browser)
-        page.page.goto(address_of(server))
-        page.page.wait_for_function("() => document.body.dataset.state === 'full'", timeout=20_000)
-        assert page.page.inner_text("#state").startswith("16 pages are open already. Close one")
-        assert page.complaints == []
-        page.page.close()
-
-
 def test_a_link_brings_the_state_back(server, live, browser):
     live.open(address_of(server, lr=0.77, noise=0.3))
     live.change(decay=0.02)
@@ -280,7 +264,7 @@ def test_several_tasks_have_a_curve_and_a_run_each(server, live):
 
 
 def test_the_kept_page_needs_no_server(server, live, browser, tmp_path):
-    live.open(address_of(server, runs=1, dim=200))
+    live.open(address_of(server, runs=1, dim=200)).wait_for_all()
     with live.page.expect_download(timeout=60_000) as download:
         live.page.click("#file-html")
     path = tmp_path / "page.html"

@@ -94,13 +94,13 @@ def test_one_page_that_nothing_in_its_data_breaks(theory):
 
 
 def test_saved_whole(theory, tmp_path):
-    path = tu.page.save_page(theory, tmp_path / "a.html", title="A curve")
+    path = tu.page.trajectory_page(theory, title="A curve").save(tmp_path / "a.html")
     assert path == tmp_path / "a.html"
     assert path.read_text(encoding="utf-8") == tu.page.trajectory_page(theory, "A curve")
     with pytest.raises(InputError, match=r"a.png is HTML; its name must end in .html"):
-        tu.page.save_page(theory, tmp_path / "a.png")
+        tu.page.trajectory_page(theory).save(tmp_path / "a.png")
     with pytest.raises(InputError, match="does not exist"):
-        tu.page.save_page(theory, tmp_path / "nowhere" / "a.html")
+        tu.page.trajectory_page(theory).save(tmp_path / "nowhere" / "a.html")
 
 
 def test_a_curve_that_diverged_says_so(theory):

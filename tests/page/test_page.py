@@ -24,7 +24,7 @@ STATE = """() => {
 
 @pytest.fixture(scope="module")
 def file(theory, tmp_path_factory):
-    return tu.page.save_page(theory, tmp_path_factory.mktemp("page") / "curve.html")
+    return tu.page.trajectory_page(theory).save(tmp_path_factory.mktemp("page") / "curve.html")
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def test_several_tasks_and_a_second_slider(browser, tmp_path):
     student, V = tu.Network(2, "erf", train_readout=True), [0.0, 0.5]
     tasks = [tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(10.0), similarity=v) for v in V]
     curves = [tu.solve(tu.Problem(student, t, sgd=tu.SGD(lr=1.0)), start, tu.linear_times(20.0, 21)) for t in tasks]
-    file = tu.page.save_page(curves, tmp_path / "tasks.html", over={"similarity": V})
+    file = tu.page.trajectory_page(curves, over={"similarity": V}).save(tmp_path / "tasks.html")
     marked = "() => document.getElementById('curve').data[1].y"
     with opened(browser, file) as page:
         state = set_slider(page, 15)

@@ -78,7 +78,7 @@ SOLVE = """cases => {
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    return tu.page.save_standalone(tmp_path_factory.mktemp("standalone") / "explorer.html")
+    return tu.page.standalone().save(tmp_path_factory.mktemp("standalone") / "explorer.html")
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_a_given_start_is_in_the_script(browser, tmp_path):
         tu.Problem(tu.Network(1), tu.Network(1)),
     ):
         start = tu.random_start(problem, dim=60, scale=0.5, seed=4)
-        file = tu.page.save_standalone(tmp_path / "given.html", problem, start, 25.0)
+        file = tu.page.standalone(problem, start, 25.0).save(tmp_path / "given.html")
         with opened(browser, file, reduced_motion="reduce") as page:
             wait_until(page, SETTLED)
             scope = {}
@@ -408,12 +408,12 @@ def test_the_address_is_numbers_and_known_words(browser, file, tmp_path, text):
         wait_until(page, SETTLED)
         assert page.evaluate("tutelageExplorer.values()") == {c.name: c.default for c in LOCAL_CONTROLS}
         assert "left out" in page.inner_text("#remarks")
-        assert page.evaluate("document.querySelectorAll('script').length") == 3
+        assert page.evaluate("document.querySelectorAll('script').length") == 7  # those of the page and no other
         assert not [heard for heard in page.heard if "console" in heard or "error" in heard]
 
 
 def test_the_address_and_the_arguments_set_the_controls(browser, tmp_path):
-    file = tu.page.save_standalone(tmp_path / "two.html", students=2, teachers=2, lr=1.2)
+    file = tu.page.standalone(students=2, teachers=2, lr=1.2).save(tmp_path / "two.html")
     with opened(browser, file, reduced_motion="reduce") as page:
         wait_until(page, SETTLED)
         assert page.evaluate("tutelageExplorer.values().lr") == 1.2

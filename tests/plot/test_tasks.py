@@ -77,8 +77,8 @@ def test_overlaps_are_named_by_task_and_unit(theory):
     [
         (tu.Switch(10.0), {}, "switch at 10, similarity 0.5"),
         (tu.Switch([5.0, 10.0], order=[0, 1, 0]), {}, "switch at 5 and 10, order 1, 2, 1"),
-        (tu.Interleave([0.25, 0.75]), {}, "interleaved 0.25:0.75"),
-        (tu.Replay(0.1, after=10.0), {}, "switch at 10 with replay 0.1"),
+        (tu.Interleave([0.25, 0.75]), {}, "Interleave(shares=[0.25, 0.75])"),
+        (tu.Replay(0.1, after=10.0), {}, "switch at 10, replay 0.1"),
         (tu.Switch(10.0), {"heads": "shared"}, "one head for all tasks"),
         (tu.Switch(10.0), {"drift": tu.Drift(0.1)}, "drift 0.1"),
     ],

@@ -162,11 +162,11 @@ def explore(
         Print the address, or the name of the file, as JSON on standard output, and nothing else.
     """
     if static is not None:
-        from tutelage.page import save_standalone
+        from tutelage.page import standalone
 
         if port is not None:
             raise InputError(f"--port {port} and --static {static} are both given; a page without a server has no port.")
-        path = str(save_standalone(static))
+        path = str(standalone().save(static))
         print(report.dumps({"file": path})) if json else report.print_field("wrote", [path])
         return 0
     from tutelage.explorer import serve

@@ -1,7 +1,7 @@
 """From settings to what the page shows, in parts: the curve, then details that take longer, each with the name of its part.
 
 A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
-to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
+to keep: the curve as NetCDF, and the explorer without a server. A server asks for one part at a time, to stop after any.
 """
 
 import json
@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import chain
-from multiprocessing.connection import Connection
 from typing import Any
 
 import equinox as eqx
@@ -19,8 +17,8 @@ import numpy as np
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
-from tutelage.page.document import Content, numbers, page_of, standalone, trajectory_content
-from tutelage.page.settings import DECAYING, Settings, Values
+from tutelage.page.document import numbers, standalone, trajectory_content
+from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
@@ -29,7 +27,7 @@ SLOW = {"tanh", "gelu"}  # averaged by quadrature
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 1_000_000
 TOO_FEW = 20  # recorded times that make no curve
-SEGMENTS, ITERATIONS = 8, 30  # of the search for a schedule, straight between the ends of segments
+SEARCH: dict[str, Any] = {"segments": 8, "shape": "smooth", "starts": 1, "iterations": 30}  # for a schedule
 DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
 
 Part = dict[str, Any]
@@ -59,8 +57,11 @@ def theory_of(settings: Settings, share: float = 1.0, rtol: float = KEPT) -> Tra
 
 def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
+    if settings.toml:
+        return not settings.problem().closed_form
     size = settings["students"] * settings["teachers"]
-    slow = not settings.closed_form or settings["activation"] in SLOW  # averages over points
+    classic = (settings["loss"], settings["labels"]) == ("squared", "real") and settings["spectrum"] not in (CLUSTERS, XOR)
+    slow = not classic or settings["activation"] in SLOW  # averages over points
     levels = settings["levels"] if settings["spectrum"] == DECAYING else 1
     return size > (4 if slow else 25) or size * levels > 150 or settings["lr"] * settings["end"] > 5000
 
@@ -76,7 +77,7 @@ def details(settings: Settings) -> Iterator[Part]:
         for index in range(runs)
     ]
     parts.append(("rates", "critical and best learning rate", lambda: _rates(plain.to_toml())))
-    if theory.finished and settings.closed_form:  # else they take minutes
+    if theory.finished and problem.closed_form:  # else they take minutes
         if settings["band"]:
             parts.append(("band", "band of single networks", lambda: _band(theory, settings["dim"], frames)))
         parts.append(("escape", "time of escape", lambda: {"escape": tu.analysis.escape_time(problem, start).time}))
@@ -119,31 +120,29 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
     yield {"part": "doing", "words": "searching for the best schedule", "share": None}
     problem, times = settings.problem(), settings.times()
     start, end, highest = settings.first(problem), float(times[-1]), 1.0
+    now = problem.sgd.lr if what == "lr" else getattr(problem.teacher, "schedule", None)
+    baselines = {"these settings": {what: now}}
     if what == "lr":  # search up to twice the present rate, or to the critical one
         highest = 2.0 * float(np.max([np.max(rate_at(problem.sgd.lr, t)) for t in times]))
         with suppress(InputError):
             highest = max(highest, float(tu.analysis.critical_learning_rate(problem)))
     try:
-        found = tu.schedules.optimize(
-            problem, start, end, {what: (0.0, highest)}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
-        )
+        found = tu.schedules.optimize(problem, start, end, {what: (0.0, highest)}, baselines=baselines, **SEARCH)
     except InputError as error:
         yield {"part": "protocol", "note": str(error)}
         return
     yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
-    before, after = (tu.solve(p, start, times, rtol=DRAWN) for p in (problem, found.problem))
-    content, gain = trajectory_content(after), float(np.mean(before.error[-1]) / np.mean(after.error[-1]))
+    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
     course = found.schedule.shares if what == "tasks" else found.schedule
-    at = np.linspace(0.0, end, 10 * SEGMENTS + 1)
-    smaller = f"{gain:.0f}" if gain > 100 else f"{gain:.3g}"
-    best = f"{found.gain:.3g} times smaller than at" if found.gain > 1.01 else "about the same as at"
+    at = np.linspace(0.0, end, 81)
+    smaller = " and ".join(f"{gain:.3g} times smaller than with {name}" for name, gain in found.gains.items())
     yield {
         "part": "protocol",
         "what": what,
         "schedule": {"times": numbers(at), "values": numbers([rate_at(course, t) for t in at])},
         "times": content["times"],
         "errors": [task["error"] for task in content.get("tasks", [content])],
-        "words": f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value.",
+        "words": f"The final error is {smaller}.",
         "toml": found.problem.to_toml(),
     }
 
@@ -153,30 +152,12 @@ def netcdf(settings: Settings) -> Iterator[bytes]:
     yield bytes(theory_of(settings).to_dataset().to_netcdf(engine="h5netcdf"))
 
 
-def frozen_page(settings: Settings) -> Iterator[bytes]:
-    """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
-    content: Content = {}
-    for part in chain(curve(settings), details(settings)):
-        name = part["part"]
-        if name == "curve":
-            content = part["content"]
-        elif name == "runs" and "errors" in part:
-            content["runs"] += part["errors"]
-        elif name in ("band", "escape") and name in part:
-            content[name] = part[name]
-        yield b""
-    yield page_of(content).encode()
-
-
-STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {
+ANSWERS: dict[str, Callable[[Settings], Iterator[Part | bytes]]] = {
     "curve": curve,
     "details": details,
     "optimize lr": partial(protocol, what="lr"),
     "optimize tasks": partial(protocol, what="tasks"),
-}
-FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
     "curve.nc": netcdf,
-    "page.html": frozen_page,
     "explorer.html": lambda settings: iter([standalone(**settings.values).encode()]),
 }
 
@@ -189,27 +170,16 @@ def prepare() -> None:
     warnings.simplefilter("ignore")
 
 
-def compute_answer(pipe: Connection, kind: str, values: Values) -> str | bytes:
-    """The last message of an answer; what comes before it goes into the pipe. Anything that comes out of it means: stop."""
-    with pipe:
-        try:
-            settings = Settings.read(values)
-            if pipe.poll():  # stopped while this process was started
-                return b""
-            content: Any = b""
-            for part in (STREAMS | FILES)[kind](settings):
-                content = part
-                if kind in STREAMS:
-                    pipe.send(json.dumps(part, allow_nan=False))
-                if pipe.poll():
-                    break
-            return json.dumps({"part": f"{kind.split()[0]} done"}) if kind in STREAMS else content
-        except InputError as error:
-            return error_part(str(error))
-        except MemoryError:
-            return error_part("This problem needs more memory than there is; make it smaller.")
+_parts: Iterator[Part | bytes] = iter(())  # that are left of the answer under way
 
 
-def error_part(sentence: str) -> str:
-    """The part that says why there is no answer."""
-    return json.dumps({"part": "error", "sentence": sentence})
+def next_part(kind: str = "", settings: Settings | None = None) -> str | bytes | None:
+    """The next part of an answer, as JSON or a file; None after the last. kind, settings: of a new answer."""
+    global _parts
+    try:
+        if settings is not None:
+            _parts = ANSWERS[kind](settings)
+        part = next(_parts, None)
+    except MemoryError:
+        raise InputError("This problem needs more memory than there is; make it smaller.") from None
+    return json.dumps(part, allow_nan=False) if isinstance(part, dict) else part

@@ -62,6 +62,10 @@ Axis = tuple[str, Iterable[object]]  # of a map: its name, and its labels
 class Page(str):
     """A page as text. A notebook shows it where it stands, inside a frame."""
 
+    def save(self, path: str | Path) -> Path:
+        """Write the page as a file, complete or not there at all; returns the path."""
+        return write_text(path, self)
+
     def _repr_html_(self) -> str:
         return f'<iframe srcdoc="{escape(self)}" width="100%" height="760" style="border: 0"></iframe>'
 
@@ -73,9 +77,9 @@ def trajectory_page(
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
     page is self-contained: it holds its data and its charts, and works without a network. A notebook shows it
-    inline. Records of more than a thousand times are thinned evenly. title: instead of the problem in words. Several tasks
-    are one curve each; the phases are then those of their schedule. A list of trajectories that differ in one number gets a
-    second slider, over={"similarity": V}.
+    inline; `.save("theory.html")` writes it as a file. Records of more than a thousand times are thinned evenly. title:
+    instead of the problem in words. Several tasks are one curve each; the phases are then those of their schedule. A list
+    of trajectories that differ in one number gets a second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -90,17 +94,6 @@ def trajectory_page(
         with suppress(InputError):  # a file cannot hold it
             content["code"] = [{"name": "TOML", "text": problem.to_toml(), "file": "problem.toml"}]
     return page_of(content)
-
-
-def save_page(
-    trajectory: Trajectories, path: str | Path, title: str | None = None, run: int | None = None, *, over: Over = None
-) -> Path:
-    """Write `trajectory_page` as a file, complete or not there at all; returns the path.
-
-    >>> import tutelage as tu
-    >>> tu.page.save_page(theory, "theory.html")               # doctest: +SKIP
-    """
-    return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
 def page_of(content: Content) -> Page:
@@ -131,7 +124,7 @@ def _page(title: str, body: str, styles: list[str], data: Content, scripts: list
     end = [
         f"<script>{_part('vendor/plotly-cartesian.min.js')}</script>",
         f'<script id="data" type="application/json">{inside}</script>',
-        "<script>" + "\n".join(map(_part, scripts)) + f"{begin}</script>",
+        *(f"<script>{script}</script>" for script in [*map(_part, scripts), begin] if script),
     ]
     return Page(document(title, [body, *end], "".join(map(_part, styles)), HEAD.format(policy=policy)))
 
@@ -306,7 +299,7 @@ def standalone(
     Returns
     -------
     Page
-        The page as text. A notebook shows it inline; `save_standalone` writes it as a file.
+        The page as text. A notebook shows it inline; its method `save(path)` writes it as a file.
 
     Examples
     --------
@@ -344,18 +337,3 @@ def trajectory_widget(trajectory: Trajectory) -> Page:
         with suppress(InputError):
             return standalone(problem, start, trajectory.times)
     return trajectory_page(trajectory)
-
-
-def save_standalone(
-    path: str | Path,
-    problem: Problem | None = None,
-    start: Start | str | None = None,
-    times: ArrayLike | None = None,
-    **settings: Value,
-) -> Path:
-    """Write `standalone` as a file, complete or not there at all; returns the path.
-
-    >>> import tutelage as tu
-    >>> tu.page.save_standalone("explorer.html", lr=0.3)       # doctest: +SKIP
-    """
-    return write_text(path, standalone(problem, start, times, **settings))

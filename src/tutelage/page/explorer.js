@@ -10,7 +10,7 @@ const tutelageExplorer = (() => {
   const TICKS = 1000; // positions of a slider
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
-  const FILES = { "file-nc": "curve.nc", "file-html": "page.html", "file-explorer": "explorer.html" }; // links to the server
+  const FILES = { "file-nc": "curve.nc", "file-explorer": "explorer.html" }; // that the server makes
   const MOST_PINNED = 6;
   const MOST_TEXT = 60000; // characters of a problem file
   const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
@@ -132,7 +132,8 @@ const tutelageExplorer = (() => {
     for (const group of byId("form").children) group.hidden = [...group.querySelectorAll(".control")].every((part) => part.hidden);
     byId("given").hidden = values.toml === undefined;
     byId("given-name").textContent = values.file ?? "";
-    for (const link of [...Object.keys(FILES), "share", "notebook"]) byId(link).hidden = values.toml !== undefined || (link in FILES && tables !== null); // a file is not in the address
+    for (const part of ["share", "notebook"]) byId(part).hidden = values.toml !== undefined; // a file is not in the address
+    byId("file-explorer").hidden = values.toml !== undefined || tables !== null;
     byId("optimize-tasks").hidden = tables !== null || values.tasks !== "two" || values.toml !== undefined;
     byId("equations").hidden = values.toml !== undefined;
     const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
@@ -179,7 +180,6 @@ const tutelageExplorer = (() => {
     } catch { // a page inside another one has no address of its own
       byId("share").hidden = true;
     }
-    for (const [id, name] of Object.entries(FILES)) byId(id).href = `/file/${name}?${text}`;
     byId("share").textContent = "Copy link";
   }
 
@@ -296,7 +296,7 @@ const tutelageExplorer = (() => {
       send();
       return;
     }
-    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, protocol: takeProtocol, "details done": takeEnd, "optimize done": takeEnd };
+    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, protocol: takeProtocol, done: takeEnd };
     take[answer.part]?.(answer, id);
     if (answer.note) remark(answer.part, answer.note);
   }
@@ -462,20 +462,53 @@ const tutelageExplorer = (() => {
     }, null, 1);
   }
 
-  // This page with these settings at first: its own source, with other data.
-  function itself() {
+  // A copy of this page with other data: what differs is changed in the copy.
+  function copied(data, change) {
     const copy = new DOMParser().parseFromString(pageSource, "text/html");
-    const table = JSON.parse(byId("data").textContent);
-    const changed = controls.filter((control) => values[control.name] !== control.default);
-    table.initial = Object.fromEntries(changed.map(({ name }) => [name, values[name]]));
-    copy.getElementById("data").textContent = JSON.stringify(table).replaceAll("<", "\\u003c");
+    copy.getElementById("data").textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
+    change?.(copy);
     return `<!doctype html>\n${copy.documentElement.outerHTML}`;
   }
 
-  function saveText(name, kind, text) {
-    const address = URL.createObjectURL(new Blob([text], { type: kind }));
+  // The curve as it is shown, with the slider for time: without controls, and without the scripts behind them.
+  const curvePage = () => copied(tutelagePage.data(), (copy) => {
+    const [, , ...ours] = copy.querySelectorAll("script:not([type])"); // Plotly and page.js stay
+    for (const part of [...copy.querySelectorAll("aside, #exports, #equations"), ...ours]) part.remove();
+    copy.querySelector(".beside").className = "";
+    copy.title = tutelagePage.data().title;
+    const policy = copy.querySelector("meta[http-equiv]");
+    policy.content = policy.content.replace("; connect-src 'self'", "");
+    const begin = copy.createElement("script");
+    begin.textContent = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));';
+    copy.body.append(begin);
+  });
+
+  // This page with these settings at first.
+  function itself() {
+    const table = JSON.parse(byId("data").textContent);
+    const changed = controls.filter((control) => values[control.name] !== control.default);
+    table.initial = Object.fromEntries(changed.map(({ name }) => [name, values[name]]));
+    return copied(table);
+  }
+
+  function saveBlob(name, blob) {
+    const address = URL.createObjectURL(blob);
     tutelagePage.save(name, address);
     setTimeout(() => URL.revokeObjectURL(address), 10000);
+  }
+
+  const saveText = (name, kind, text) => saveBlob(name, new Blob([text], { type: kind }));
+
+  // A file that the server makes. It has a connection of its own: what the page waits for goes on.
+  function saveFromServer(name, { file, ...settings }) {
+    const socket = new WebSocket(`ws://${location.host}/live`);
+    socket.addEventListener("open", () => socket.send(JSON.stringify({ id: 0, settings, want: name })));
+    socket.addEventListener("message", ({ data }) => {
+      if (data instanceof Blob) saveBlob(name, data);
+      else if (JSON.parse(data).answer.part === "error") say(JSON.parse(data).answer.sentence, true);
+      else return;
+      socket.close();
+    });
   }
 
   // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
@@ -506,16 +539,15 @@ const tutelageExplorer = (() => {
     const socket = new WebSocket(`ws://${location.host}/live`);
     socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
     socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
-    socket.addEventListener("close", ({ code, reason }) => {
+    socket.addEventListener("close", () => {
       clearTimeout(timer);
-      const full = code === 1013; // too many pages; the server says so
-      say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
-      setState(full ? "full" : "stopped");
+      say("The server has stopped. Start it again (tutelage explore), then reload this page.", true);
+      setState("stopped");
     });
     return {
       ready: () => socket.readyState === WebSocket.OPEN,
       ask: (id, { file, ...settings }) => socket.send(JSON.stringify({ id, settings })),
-      optimize: (id, { file, ...settings }, what) => socket.send(JSON.stringify({ id, settings, optimize: what })),
+      optimize: (id, { file, ...settings }, what) => socket.send(JSON.stringify({ id, settings, want: `optimize ${what}` })),
     };
   }
 
@@ -533,7 +565,7 @@ const tutelageExplorer = (() => {
       ask: (id, settings) => setTimeout(() => {
         const found = answer(settings);
         receive({ id, answer: found });
-        if (found.part === "curve") receive({ id, answer: { part: "details done" } });
+        if (found.part === "curve") receive({ id, answer: { part: "done" } });
       }),
     };
   }
@@ -558,6 +590,8 @@ const tutelageExplorer = (() => {
   });
   byId("notebook").addEventListener("click", () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown)));
   byId("itself").addEventListener("click", () => saveText("explorer.html", "text/html", itself()));
+  byId("file-html").addEventListener("click", () => saveText("page.html", "text/html", curvePage()));
+  for (const [id, name] of Object.entries(FILES)) byId(id).addEventListener("click", () => saveFromServer(name, values));
   for (const what of ["lr", "tasks"]) byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
   if (matchMedia("(max-width: 60rem)").matches) { // a phone: the main slider and the curve are on the first screen
     for (const id of ["panel", "equations"]) byId(id).open = false;

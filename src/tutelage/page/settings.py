@@ -106,7 +106,6 @@ CONTROLS = (
     Control("log_time", "logarithmic times", "flag", False, group="Time"),
 )
 BY_NAME = {control.name: control for control in CONTROLS}
-READERS = {"choice": str, "flag": lambda text: {"true": True, "false": False}.get(text, text), "count": int, "number": float}
 
 
 @dataclass(frozen=True)
@@ -168,19 +167,6 @@ class Settings:
                     return one
         return replace(self, given={name: np.ravel(x).tolist() for name, x in zip("rqtv", overlaps, strict=True)})
 
-    @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> "Settings":
-        """Settings from the words of an address."""
-        values: dict[str, Any] = dict(query)
-        for name in set(query) & set(BY_NAME):
-            with suppress(ValueError):
-                values[name] = READERS[BY_NAME[name].kind](query[name])
-        return cls.read(values)
-
-    def as_data(self) -> Values:
-        """What `read` takes."""
-        return self.values | ({"toml": self.toml} if self.toml else {})
-
     def as_toml(self) -> str:
         """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
         if self.toml:
@@ -237,13 +223,6 @@ class Settings:
             sgd=tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"]),
             noise=s["noise"] if s["labels"] == "real" and teacher is not None else 0.0,
         )
-
-    @property
-    def closed_form(self) -> bool:
-        """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
-        if self.toml:
-            return self.problem().closed_form
-        return (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
 
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
@@ -387,17 +366,11 @@ PRESETS = (
 
 def explorer_table(settings: Settings, local: bool = False) -> Values:
     """Controls, presets and first values for explorer.js; local: those that the solver in the browser covers."""
-
-    def known(values: Values) -> Values:
-        return {name: value for name, value in values.items() if not local or name not in NOT_LOCAL}
-
-    chosen = LOCAL_CONTROLS if local else CONTROLS
-    controls = [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in chosen]
+    controls = [asdict(control) for control in (LOCAL_CONTROLS if local else CONTROLS)]
     initial = settings.changed() | ({"toml": settings.toml, "file": "problem.toml"} if settings.toml else {})
     if settings.given is not None:  # one more start: the overlaps that were given
         initial["start"] = GIVEN
         (start,) = (control for control in controls if control["name"] == "start")
-        start |= {"options": [GIVEN, *start["options"]], "only": {}}
-    covered = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
-    presets = [p._asdict() | {"settings": known(p.settings)} for p in covered]
-    return {"controls": controls, "presets": presets, "initial": known(initial)}
+        start |= {"options": (GIVEN, *start["options"]), "only": {}}
+    presets = [preset._asdict() for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
+    return {"controls": controls, "presets": presets, "initial": initial}

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from tutelage.plot import labels as text
 from tutelage.plot import panels
@@ -24,8 +23,7 @@ ESCAPE_WIDTH = 7.2
 DOTTED = (0, (2, 2))
 BARS = 24  # permutations drawn one by one
 RATES = 14  # rates of a fixed point; the rest is counted
-FAMILIES = 16  # of curvatures, named one by one; more are drawn as one staircase
-WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^"))  # of a curvature, by its sign
+FAMILIES = 16  # of curvatures, the lowest; the rest is counted
 
 
 # Plateaus, phases, specialization, early stopping
@@ -142,51 +140,37 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
 @figure_of("what fit_exponent returned", "slope", "local_slope", "window")
 def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
     """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
-    slope, error, local = result.slope, result.error, result.local_slope
-    names = "data", rf"$x^{{{slope:.3f}}}$", "local slope", f"{slope:.4g} ± {error:.1g}"
-    top, bottom = _draw_power_law(result, local, slope, error if result.constant else 0.0, names, title)
-    if result.y_error is not None:
-        seen = (result.x > 0) & (result.y > 0)
-        top.errorbar(result.x[seen], result.y[seen], result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
-    low, high = min(slope, np.min(local)), max(slope, np.max(local))
-    room = max(0.08 * (high - low), 0.02 * abs(slope))
-    top.set_ylabel("$y$")
-    bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
-    lines = str(result).split("\n")
-    default, doubt = ("A power law", "") if result.constant else ("No power law in this window", lines[-1])
-    return finish([top, bottom], "$x$", title, default, lines[0], doubt, alarm=True)
+    first, *_, last = str(result).split("\n")
+    default, doubt = ("A power law", "") if result.constant else ("No power law in this window", last)
+    return _draw_power_law(result, result.error, "$x$", "$y$", title, default, first, doubt)
 
 
 @figure_of("what spectral_exponent returned", "beta", "fit", "ranks")
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
-    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
-    fit, beta, error = result.fit, result.beta, result.error
-    names = "spectrum", rf"$k^{{{fit.slope:.2f}}}$", r"local $\beta$", f"{beta:.3g} ± {error:.2g}"
-    top, bottom = _draw_power_law(fit, -1 - fit.local_slope, beta, error, names, title)
-    room = 3 * error + 0.1
-    top.set_ylabel(r"eigenvalue $\lambda_k$")
-    bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
+    """Draw eigenvalues and fit on logarithmic axes, and the local slope, which is -(1 + beta), with its mean and error."""
     first, *doubts = str(result).split("\n")
-    default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
-    return finish([top, bottom], r"rank $k$", title, default, first, doubts, alarm=True)
+    default = "A power-law spectrum" if result.fit.constant else "A spectrum that is not a power law in this window"
+    fit, error, names = result.fit, result.error, (r"rank $k$", r"eigenvalue $\lambda_k$")
+    figure = _draw_power_law(fit, error, *names, title, default, first, doubts)
+    figure.axes[1].set_ylim(fit.slope - 3 * error - 0.1, fit.slope + 3 * error + 0.1)  # beyond the window it may be far off
+    return figure
 
 
-def _draw_power_law(
-    fit: Any, local: np.ndarray, level: float, error: float, names: Sequence[str], title: str | None
-) -> list[Axes]:
-    """Data and fitted line above, local slopes and the level that they should have below, the window shaded."""
+def _draw_power_law(fit: Any, error: float, x: str, y: str, title: str | None, *head: Any) -> Figure:
+    """Data and fitted line above, local slopes and the slope ± error below, the window shaded. x, y: names of the axes."""
     top, bottom = column([2.7, 1.8], title)
     edges, seen = np.array(fit.window), (fit.x > 0) & (fit.y > 0)
-    panels.shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
-    panels.shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
-    top.set(xscale="log", yscale="log")
-    top.plot(fit.x[seen], fit.y[seen], label=names[0], **panels.plain_dots(0, 3.4))
-    top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
-    bottom.plot(fit.x[seen], local, color=COLORS[0], linewidth=1.4, label=names[2])
-    bottom.plot(edges, [level] * 2, color=COLORS[1], linewidth=2.0, label=names[3])
-    if error > 0:
-        panels.fill_band(bottom, edges, np.full(2, level), np.full(2, error), COLORS[1])
-    return [top, bottom]
+    for axes, label in ((top, "window"), (bottom, None)):
+        panels.shade(axes, edges[0], edges[1], COLORS[2], label, 0.12)
+    top.set(xscale="log", yscale="log", ylabel=y)
+    errors = None if fit.y_error is None else fit.y_error[seen]
+    top.errorbar(fit.x[seen], fit.y[seen], errors, elinewidth=0.8, label="data", **panels.plain_dots(0, 3.4))
+    top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=rf"slope {fit.slope:.3f}")
+    bottom.plot(fit.x[seen], fit.local_slope, color=COLORS[0], linewidth=1.4, label="local slope")
+    bottom.plot(edges, [fit.slope] * 2, color=COLORS[1], linewidth=2.0, label=f"{fit.slope:.4g} ± {error:.1g}")
+    panels.fill_band(bottom, edges, np.full(2, fit.slope), np.full(2, error), COLORS[1])
+    bottom.set_ylabel("local slope\n" + f"d ln {y.split()[-1]} / d ln {x.split()[-1]}")
+    return finish([top, bottom], x, title, *head, alarm=True)
 
 
 # Escapes
@@ -286,15 +270,13 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
 
 
 def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
-    """A number or a schedule at times; the first of two tasks, or (time, task) of more."""
-    import jax
-    import jax.numpy as jnp
+    """A number or a schedule at times; of tasks the share of the first of two, or (time, task) of more."""
+    from tutelage.problem.schedules import rate_at
 
-    if hasattr(value, "probabilities"):
-        count = len(value.shares) if isinstance(getattr(value, "shares", None), tuple) else 2
-        shares = np.asarray(jax.vmap(lambda t: value.probabilities(t, count))(jnp.asarray(times)))
-        return shares[:, 0] if count == 2 else shares
-    return np.asarray(jax.vmap(value)(jnp.asarray(times))) if callable(value) else np.full(times.size, np.ravel(value)[0])
+    if not hasattr(value, "probabilities"):
+        return np.array([np.ravel(rate_at(value, t))[0] for t in times])
+    shares = np.array([value.probabilities(t, value.needs) for t in times])
+    return shares[:, 0] if value.needs == 2 else shares
 
 
 def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
@@ -397,9 +379,8 @@ def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None =
     axes.plot(result.fractions, result.values, color=INK, linewidth=1.4, linestyle=DASHES[3], label="mean")
     axes.plot([result.fraction], [result.value], "o", color=INK, markersize=6, label="best")
     panels.scale_error(axes, np.concatenate([result.final.ravel(), result.values]), "final error")
-    who, how = text.problem_in_words(result.problem)
-    given = f" with replay {float(result.problem.teacher.schedule.fraction):g}"
-    return finish([axes], "replay fraction", title, who, how.replace(given, ""), text.capital(str(result)))
+    head = text.problem_in_words(result.problem, without=("replay",))
+    return finish([axes], "replay fraction", title, *head, text.capital(str(result)))
 
 
 @figure_of("what node_reuse returned", "importance", "shares", "reuse", "times")
@@ -439,44 +420,44 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     for axes in maps:
         axes.set_aspect("equal")
     upper.colorbar(image, ax=maps, shrink=0.9, pad=0.02).outline.set_visible(False)
-    axes = lower.subplots()
-    _draw_modes(axes, shown)
-    if more > 0:
-        faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
-        axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
+    axes, rows = lower.subplots(), []
+    for mode in shown:
+        turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
+        number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
+        rows.append((float(np.real(mode.rate)), f"{number}{turning}{_times(mode)}: {mode.name}"))
+    _draw_rows(axes, rows, COLORS[0], ALARM)
+    rest = f"\n(and {more} that decay faster)" if more > 0 else ""
+    axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)" + rest)
     who, how = text.problem_in_words(point.problem)
     small = f"{how}{', gradient flow' if point.gradient_flow else ''}, $\\epsilon_g$ = {point.error:.6g}"
     default, alarm = f"A fixed point: {who[0].lower()}{who[1:]}", bool(point.unstable)
     return finish([top], "", title, default, small, point.stability, alarm=alarm, line=112)
 
 
-def _draw_modes(axes: Axes, modes: list[Any]) -> None:
-    """A bar for each rate, and its number and what its modes do to the right of it."""
-    growth, places = np.array([np.real(mode.rate) for mode in modes]), np.arange(len(modes))
-    sizes = np.abs(growth)
-    largest = float(sizes.max())
-    still = 1e-9 * max(largest, 1e-300)
-    growth = np.where(sizes <= still, 0.0, growth)
-    smallest = float(np.min(sizes[sizes > still], initial=largest or 1.0))
-    axes.barh(places, growth, color=[ALARM if g > 0 else COLORS[0] if g < 0 else FAINT for g in growth], height=0.6)
-    axes.plot(growth, places, linestyle="none", marker="o", markersize=4, color=INK)
+def _times(family: Any) -> str:
+    """How often an eigenvalue occurs, if more than once."""
+    return f" (×{family.multiplicity})" if family.multiplicity > 1 else ""
+
+
+def _draw_rows(axes: Axes, rows: Sequence[tuple[float, str]], below: str, above: str) -> None:
+    """A bar for each value, from the top, with its label to the right; below, above: colors on either side of zero.
+
+    The axis is linear around zero and logarithmic beyond the smallest value; rounding is zero.
+    """
+    values, places = np.array([value for value, _ in rows]), np.arange(len(rows))
+    values[np.abs(values) <= 1e-9 * np.max(np.abs(values))] = 0.0
+    smallest = float(np.min(np.abs(values[values != 0]), initial=np.max(np.abs(values)) or 1.0))
+    axes.barh(places, values, color=[above if v > 0 else below if v < 0 else FAINT for v in values], height=0.6)
+    axes.plot(values, places, linestyle="none", marker="o", markersize=4, color=INK)
     axes.axvline(0.0, color=INK, linewidth=0.9)
-    axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)
-    panels.few_powers(axes.xaxis, smallest)
+    axes.set_xscale("symlog", linthresh=10 ** np.floor(np.log10(smallest)), linscale=0.6)
     axes.margins(x=0.04)
-    axes.set_ylim(len(modes) - 0.4, -0.6)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.yaxis.tick_right()
     axes.spines["left"].set_visible(False)
-    labels = []
-    for mode in modes:
-        turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
-        times = f" (×{mode.multiplicity})" if mode.multiplicity > 1 else ""
-        number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
-        labels.append(textwrap.fill(f"{number}{turning}{times}: {mode.name}", 58))
-    axes.set_yticks(places, labels)
+    axes.set_yticks(places, [textwrap.fill(label, 58) for _, label in rows])
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
 
 
 @figure_of("what critical_learning_rate or decay_rate returned", "problem", "rate", "decay_curves")
@@ -529,43 +510,16 @@ def _finish_rates(axes: Axes, problem: Any, critical: float | None, point: Any, 
     return finish([axes], r"constant learning rate $\eta$", title, default, small)
 
 
-@figure_of("a landscape or a critical point", "spectrum", "index", "error")
+@figure_of("a landscape or a critical point", "spectrum", "index", "flat", "error")
 def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
-
-    Few families are rows with their names. Many are one staircase of all eigenvalues.
-    """
-    spectrum, few = landscape.spectrum, len(landscape.spectrum) <= FAMILIES
-    (axes,) = column([0.85 + (0.23 * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
-    counts, last = dict.fromkeys(WAYS, 0), 0
-    curvature = r"$\epsilon_g$ in $W/\sqrt{N}$"
-    for place, c in enumerate(spectrum):
-        way = _, color, marker = WAYS[int(np.sign(c.value)) + 1]
-        counts[way] += c.multiplicity
-        if few:
-            axes.hlines(place, 0.0, c.value, color=color, linewidth=1.4)
-            axes.plot([c.value], [place], marker, color=color, markersize=5.5)
-            side: Look = {"xytext": (-7, 0), "ha": "right"} if c.value < 0 else {"xytext": (7, 0), "ha": "left"}
-            look: Look = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": INK}
-            axes.annotate(f"× {c.multiplicity}", (c.value, place), **side, **look)
-        else:
-            first, last = last, last + c.multiplicity
-            axes.plot([first, last], [c.value] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
-    if few:
-        axes.axvline(0.0, color=INK, linewidth=0.8)
-        axes.set_yticks(np.arange(len(spectrum)), [c.family for c in spectrum])
-        axes.set_ylim(len(spectrum) - 0.4, -0.6)
-        axes.margins(x=0.16)
-        axes.grid(False, axis="y")
-        xlabel = f"curvature $h$ of {curvature}"
-    else:
-        axes.axhline(0.0, color=INK, linewidth=0.8)
-        axes.set_ylabel(f"curvature $h$ of\n{curvature}")
-        xlabel = "directions, lowest curvature first"
-    marks = [(f"{name}: {count}", color, marker) for (name, color, marker), count in counts.items() if count]
-    handles = [Line2D([], [], color=c, marker=marker, linestyle="none", label=name) for name, c, marker in marks]
-    panels.legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
+    """Draw the curvatures of what `landscape` or a critical point holds, lowest first, with multiplicity and family."""
+    shown, more = landscape.spectrum[:FAMILIES], len(landscape.spectrum) - FAMILIES
+    (axes,) = column([0.85 + 0.3 * max(len(shown), 4)], title, ax=ax)
+    _draw_rows(axes, [(c.value, f"{c.value:+.4g}{_times(c)}: {c.family}") for c in shown], COLORS[1], COLORS[0])
+    rest = f"\n(and {more} that are larger)" if more > 0 else ""
+    xlabel = r"curvature $h$ of $\epsilon_g$ in $W/\sqrt{N}$ (left: down, right: up)" + rest
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
     who, _ = text.problem_in_words(landscape.problem)
     small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
-    return finish([axes], xlabel, title, what, small, line=80)
+    outcome = f"Of {landscape.parameters} directions {landscape.index} lead down and {landscape.flat} are flat"
+    return finish([axes], xlabel, title, what, small, outcome, line=80)

@@ -9,21 +9,13 @@ import numpy as np
 if TYPE_CHECKING:  # figures can be listed without JAX
     from xarray import DataArray
 
-    from tutelage.problem import SGD, Inputs, Network, Problem, Tasks
+    from tutelage._part import Part
+    from tutelage.problem import Inputs, Network, Problem, Tasks
     from tutelage.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
-LOSSES = {"Squared": "", "Huber": "Huber loss", "CrossEntropy": "cross-entropy"}
-LOSSES |= {name.capitalize(): f"{name} loss" for name in ("absolute", "logistic", "hinge")}
-LABELS = {name: f"{name.lower()} labels" for name in ("Sign", "Logistic", "Argmax")}
-RATES = {  # fields of the schedule, and number, first and last of its values
-    "PowerDecay": "falling from {initial:g} as a power {exponent:g} of time",
-    "Cosine": "on a cosine from {initial:g} to {final:g}",
-    "Piecewise": "in {count} steps from {first:g} to {last:g}",
-    "Interpolated": "through {count} values from {first:.3g} to {last:.3g}",
-}
 PARAMETERS = {
     "lr": r"learning rate $\eta$",
     "sgd.lr": r"learning rate $\eta$",
@@ -120,6 +112,7 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
 
     without: beginnings of the conditions that a figure varies, and so leaves out.
     """
+    from tutelage import checks
     from tutelage.problem import Tasks
 
     student, teacher = problem.student, problem.teacher
@@ -131,8 +124,9 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
         what, how = _tasks(teacher)
     elif teacher is not None:
         what = f"from {_units(teacher)}"
-    how += [*_algorithm(problem.sgd), *_learning(problem), _inputs(problem.inputs)]
-    shown = ", ".join(part for part in ", ".join(how).split(", ") if not part.startswith(without))
+    how += [f"learning rate {checks.shown(problem.sgd.lr)}", *_special(problem.sgd, "lr")]
+    how += [*_learning(problem), _inputs(problem.inputs)]
+    shown = ", ".join(words for words in how if not words.startswith(without))
     return capital(f"{_units(student)}{trained} {verb} {what}"), shown
 
 
@@ -160,17 +154,13 @@ def _tasks(tasks: Tasks) -> tuple[str, list[str]]:
     """How many tasks and with which teachers; schedule, similarity, heads and drift."""
     kinds = [_units(teacher) for teacher in tasks.teachers]
     each = f"{kinds[0]} each" if len(set(kinds)) == 1 else ", ".join(kinds)
-    schedule, several, words = tasks.schedule, tasks.count > 1, []
-    if several and hasattr(schedule, "shares"):
-        shares = [] if schedule.schedules() else np.asarray(schedule.probabilities(0.0, tasks.count)).tolist()
-        words.append(f"interleaved {':'.join(f'{share:.3g}' for share in shares) or 'on a schedule'}")
-    elif hasattr(schedule, "after"):
-        words.append(f"switch at {_number(schedule.after)} with replay {_number(schedule.fraction)}")
+    schedule, several = tasks.schedule, tasks.count > 1
+    words = [repr(schedule)] if several else []
+    if hasattr(schedule, "after"):
+        words = [f"switch at {_number(schedule.after)}", f"replay {_number(schedule.fraction)}"]
     elif hasattr(schedule, "times"):
-        words.append(f"switch at {_number(schedule.times)}")
+        words = [f"switch at {_number(schedule.times)}"]
         words += [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
-    elif several:
-        words.append("task probabilities by a function")
     if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
         words.append(f"similarity {_number(tasks.similarity)}")
     words += ["one head for all tasks"] if several and tasks.heads == "shared" else []
@@ -183,16 +173,32 @@ def _number(value: Any) -> str:
     return "on a schedule" if callable(value) else " and ".join(f"{float(number):g}" for number in np.ravel(value))
 
 
+def _special(part: Part, *without: str) -> list[str]:
+    """The arguments of a part that differ from their defaults: "momentum 0.9"."""
+    from tutelage import checks
+    from tutelage._part import special_arguments
+
+    special = special_arguments(part).items()
+    return [f"{name.replace('_', ' ')} {checks.shown(value)}" for name, value in special if name not in without]
+
+
 def _learning(problem: Problem) -> list[str]:
-    """Loss and rule where they are not the usual ones; the labels, or their noise."""
-    rule, kind = type(problem.rule).__name__, type(problem.labels).__name__
-    loss = LOSSES.get(type(problem.loss).__name__, "a custom loss") if rule == "Gradient" else f"{rule} rule"
-    words = [loss] if loss else []
-    if kind == "Real":
-        noise = "by a quantile function" if problem.has_noise_law else _number(problem.noise)
-        return [*words, f"label noise {noise}" if noise != "0" else "no label noise"]
-    flip = _number(getattr(problem.labels, "flip", 0.0))
-    return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip}" if flip != "0" else "")]
+    """Loss, labels and rule where they are not the usual ones, and the noise of real labels."""
+    from tutelage.problem.serialize import LEARNING
+
+    words = []
+    for name, choice in LEARNING.items():
+        part = getattr(problem, name)
+        word = choice.word(part)
+        if word is None:
+            words.append(f"custom {name}")
+        elif word != choice.default:
+            special = ", ".join(_special(part))
+            words.append(f"{word.replace('_', ' ')} {name}" + (f" ({special})" if special else ""))
+    if LEARNING["labels"].word(problem.labels) != "real":
+        return words
+    noise = "by a quantile function" if problem.has_noise_law else _number(problem.noise)
+    return [*words, f"label noise {noise}" if noise != "0" else "no label noise"]
 
 
 def _inputs(inputs: Inputs) -> str:
@@ -208,21 +214,3 @@ def _inputs(inputs: Inputs) -> str:
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
     power_law = isinstance(inputs, PowerLaw)
     return f"power-law inputs (beta = {_number(inputs.beta)}, {levels})" if power_law else f"inputs with {levels}"
-
-
-def _algorithm(sgd: SGD) -> list[str]:
-    """The learning rate, and what differs from plain SGD with one sample per step."""
-    lr, decay, momentum = sgd.lr, _number(sgd.weight_decay), sgd.momentum
-    rate, slow = _number(lr), hasattr(momentum, "gamma")
-    if type(lr).__module__ == "tutelage.problem.schedules" and (words := RATES.get(type(lr).__name__)):
-        values = np.ravel(getattr(lr, "values", 0.0))
-        rate = words.format(**vars(lr), count=values.size, first=values[0], last=values[-1])
-    told = {
-        f"learning rate {rate}": True,
-        f"batches of {int(sgd.batch)}": int(sgd.batch) != 1,
-        f"weight decay {decay}": decay != "0",
-        "slow momentum" if slow else f"momentum {_number(momentum)}": slow or float(momentum) > 0,
-        "some levels frozen": sgd.trainable is not None,
-        "weights of fixed length": sgd.spherical,
-    }
-    return [words for words, holds in told.items() if holds]

@@ -11,10 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from matplotlib import figure
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import SymmetricalLogLocator
 
 from tutelage.errors import InputError, kind_of, require_fields
 from tutelage.plot.style import ALARM, FAINT, INK, PHASE_COLORS, Look, color_at, drawn, is_log_spaced, style, wants_log
@@ -147,15 +144,6 @@ def outside_legend(axes: Axes, title: str | None = None) -> None:
         axes.legend(title=title, alignment="left", **place)
 
 
-def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: Any) -> None:
-    """A legend below the only panel of a figure; inside the user's axes."""
-    figure = figure_around(axes)
-    if isinstance(figure, Figure):
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns, **look)
-    else:
-        axes.legend(handles=handles, ncols=columns, **look)
-
-
 def shown_times(times: np.ndarray) -> np.ndarray:
     """Which of the times are drawn, as a mask: all on a linear axis, those beyond zero on a logarithmic one."""
     return times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
@@ -183,14 +171,6 @@ def scale_overlaps(axes: Axes, values: np.ndarray, label: str) -> None:
     axes.set_ylabel(label)
     if np.max(np.abs(values[np.isfinite(values)]), initial=0.0) > LARGE:
         axes.set_yscale("symlog", linthresh=1.0)
-        few_powers(axes.yaxis, 1.0)
-
-
-def few_powers(axis: Axis, threshold: float) -> None:
-    """Ticks of a symmetrical logarithmic axis that do not crowd."""
-    locator = SymmetricalLogLocator(base=10.0, linthresh=threshold)
-    locator.set_params(numticks=6)
-    axis.set_major_locator(locator)
 
 
 def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> Look:

@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
-from tutelage.plot.panels import Figure, column, figure_around, figure_of, finish, legend_below
+from tutelage.plot.panels import Figure, column, figure_around, figure_of, finish
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, line_look, wants_log
 
 if TYPE_CHECKING:
@@ -181,8 +181,11 @@ def _draw_heat_map(
         handles.append(Line2D([], [], **look, label=label))
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
-    if handles:
-        legend_below(panel, handles, 2)
+    figure = figure_around(panel)
+    if handles and isinstance(figure, Figure):
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    elif handles:  # the user's axes
+        panel.legend(handles=handles, ncols=2)
 
 
 def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:

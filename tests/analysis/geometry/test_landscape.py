@@ -252,11 +252,16 @@ def test_what_is_refused():
         require_refusal(refusal.value, *mentions)
 
 
-def test_figure_names_families_and_draws_many_as_a_staircase():
+def test_figure_names_the_lowest_families_and_counts_the_rest():
     T = orthonormal(2, N)
-    axes = tu.analysis.landscape(pair(2, 2), T, T).plot().axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()][1] == "outside the span, units apart"
+    found = tu.analysis.landscape(pair(2, 2), T, T)
+    axes = found.plot().axes[0]
+    labels = [" ".join(t.get_text().split()) for t in axes.get_yticklabels()]
+    assert labels[1].endswith("outside the span, units apart")
+    assert f"(×{found.spectrum[1].multiplicity})" in labels[1]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([c.value for c in found.spectrum])
     assert "curvature" in axes.get_xlabel()
-    stairs = tu.analysis.landscape(pair(3, 3), vectors(3, 0), vectors(3, 1)).plot(title="Somewhere").axes[0]
-    assert "curvature" in stairs.get_ylabel()
-    assert len(stairs.lines) > 16
+    many = tu.analysis.landscape(pair(3, 3), vectors(3, 0), vectors(3, 1))
+    axes = many.plot(title="Somewhere").axes[0]
+    assert len(axes.patches) == 16
+    assert f"and {len(many.spectrum) - 16} that are larger" in axes.get_xlabel()

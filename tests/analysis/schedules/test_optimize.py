@@ -385,6 +385,9 @@ def test_words_and_figure(two_tasks, tmp_path):
     assert len(figure.axes) == 7
     assert rates.get_ylabel().startswith("learning rate")
     assert shares.get_ylabel() == "share of task 1"
+    (drawn,) = (line for line in shares.get_lines() if line.get_label() == "protocol")
+    first = [float(two_tasks.schedules["tasks"].probabilities(t, 2)[0]) for t in (0.0, 4.0)]
+    assert drawn.get_ydata()[[0, -1]] == pytest.approx(first)
     labels = [line.get_label() for line in errors.get_lines() if not line.get_label().startswith("_")]
     assert labels == ["protocol", "best constant", "half"]
     assert save_figure(figure, tmp_path / "protocol.png").stat().st_size > 10_000
