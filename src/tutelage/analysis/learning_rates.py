@@ -156,9 +156,10 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
-    if not np.isfinite(dynamics.critical_rate):
+    critical = dynamics.critical_rate
+    if not np.isfinite(critical):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
-    return CriticalRate(problem, dynamics, dynamics.critical_rate, *slowest_rates(dynamics, dynamics.critical_rate))
+    return CriticalRate(problem, dynamics, critical, *slowest_rates(dynamics, critical))
 
 
 def decay_rate(problem: Problem) -> DecayRate:
@@ -258,6 +259,6 @@ def perfect_dynamics(problem: Problem) -> PerfectLearning:
 
 
 def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float, float]:
-    """Decay rates of the error, of the slowest deviation inside the teachers' span, and of the slowest overlap outside."""
+    """Decay rates of the error, of what is slowest inside the teachers' span, and of what is slowest outside it."""
     inside, outside = (-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))
     return min(2 * inside, outside), inside, outside
