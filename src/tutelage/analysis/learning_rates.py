@@ -156,10 +156,9 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
-    critical = dynamics.critical_rate
-    if not np.isfinite(critical):
+    if not np.isfinite(dynamics.critical_rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
-    return CriticalRate(problem, dynamics, critical, *slowest_rates(dynamics, critical))
+    return CriticalRate(problem, dynamics, dynamics.critical_rate, *slowest_rates(dynamics, dynamics.critical_rate))
 
 
 def decay_rate(problem: Problem) -> DecayRate:
@@ -259,6 +258,6 @@ def perfect_dynamics(problem: Problem) -> PerfectLearning:
 
 
 def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float, float]:
-    """Decay rates of the error, of what is slowest inside the teachers' span, and of what is slowest outside it."""
+    """Decay rates of the error, of the slowest deviation inside the teachers' span, and of the slowest overlap outside."""
     inside, outside = (-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))
     return min(2 * inside, outside), inside, outside
