@@ -112,7 +112,7 @@ def test_divergence_is_hatched_and_said():
 
 
 def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
-    critical = tu.analysis.critical_learning_rate(PROBLEM).learning_rate
+    critical = tu.analysis.critical_learning_rate(PROBLEM).rate
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: noise**2 * lr / 4)
     lines = {"floor": "noise_floor", "critical": "critical_learning_rate", "own": lambda problem: 1.0 + float(problem.noise)}
     figure = swept.phase_diagram(boundary=lines, level=0.01)

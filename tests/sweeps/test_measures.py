@@ -78,7 +78,7 @@ SIMULATED = {
 OF_PROBLEM = {
     "noise_floor": lambda p: tu.analysis.noise_floor(p).per_variance,
     "noise_floor.error": lambda p: tu.analysis.noise_floor(p).error,
-    "critical_learning_rate": lambda p: tu.analysis.critical_learning_rate(p).learning_rate,
+    "critical_learning_rate": lambda p: tu.analysis.critical_learning_rate(p).rate,
     "decay_rate.inside": lambda p: tu.analysis.decay_rate(p).inside,
     "best_constant_rate": lambda p: tu.analysis.best_constant_rate(p).learning_rate,
 }

@@ -19,20 +19,13 @@ from tutelage.problem.problem import require_problem, with_constant_rates
 
 
 @dataclass(frozen=True, repr=False)
-class DecayRate(AnalysisResult, figure="plot_decay_rates"):
-    """How fast the error finally falls at a learning rate: as exp(-rate alpha). Converts to float.
-
-    rate: min(2 inside, outside); negative: zero error is unstable. inside: rate of the slowest deviation inside the teachers'
-    span (it enters e_g squared). outside: of the slowest overlap outside it (linearly).
-    """
+class LearningRates(AnalysisResult, figure="plot_decay_rates"):
+    """What the results below share: a number, decay rates against the learning rate as a figure, a note on label noise."""
 
     problem: Problem
     dynamics: PerfectLearning
-    learning_rate: float
     rate: float
-    inside: float
-    outside: float
-    point = "this problem"  # what the figure calls the point (learning_rate, rate)
+    point = ""  # what the figure calls the point (learning_rate, rate)
 
     def __float__(self) -> float:
         return self.rate
@@ -40,11 +33,40 @@ class DecayRate(AnalysisResult, figure="plot_decay_rates"):
     def decay_curves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Learning rates beyond the critical one, and at each the slowest decay rates inside and outside the teachers' span."""
         rates = np.linspace(0.0, 1.15 * self.dynamics.critical_rate, 161)
-        return rates, *np.array([slowest_rates(self.dynamics, lr)[1:] for lr in rates]).T
+        return rates, *np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
 
     def _with_noise_note(self, *lines: str) -> str:
         note = "label noise is left out: with it the error ends at a floor, see noise_floor"
         return "\n".join([*lines, note] if float(self.problem.noise) > 0 else lines)
+
+
+@dataclass(frozen=True, repr=False)
+class CriticalRate(LearningRates):
+    """The learning rate beyond which zero error is lost. Converts to float.
+
+    rate: eta_c; zero error is stable below it, and above it a deviation outside the teachers' span grows.
+    """
+
+    def __str__(self) -> str:
+        lines = [f"critical learning rate: {self.rate:.8g}; above it a deviation grows outside the teachers' span"]
+        if not callable(lr := self.problem.sgd.lr):
+            word = "stable" if float(lr) < self.rate else "NOT stable"
+            lines.append(f"this problem: lr = {float(lr):g}, {float(lr) / self.rate:.4g} of it: zero error is {word}")
+        return self._with_noise_note(*lines)
+
+
+@dataclass(frozen=True, repr=False)
+class DecayRate(LearningRates):
+    """How fast the error finally falls: as exp(-rate alpha). Converts to float.
+
+    rate: min(2 inside, outside); negative: zero error is unstable. inside: rate of the slowest deviation inside the teachers'
+    span (it enters e_g squared). outside: of the slowest overlap outside it (linearly).
+    """
+
+    point = "this problem"
+    learning_rate: float
+    inside: float
+    outside: float
 
     def __str__(self) -> str:
         falls = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
@@ -57,36 +79,24 @@ class DecayRate(AnalysisResult, figure="plot_decay_rates"):
         )
 
 
-class CriticalRate(DecayRate):
-    """The learning rate beyond which zero error is lost. Converts to float (the learning rate).
+@dataclass(frozen=True, repr=False)
+class BestRate(LearningRates):
+    """The constant learning rate that is finally fastest. Converts to float (the learning rate).
 
-    learning_rate: eta_c; zero error is stable below it, and above it a deviation outside the teachers' span grows.
+    rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c.
     """
 
-    point = ""
+    point = "best constant rate"
+    learning_rate: float
+    critical: float
 
     def __float__(self) -> float:
         return self.learning_rate
 
     def __str__(self) -> str:
-        critical = self.learning_rate
-        lines = [f"critical learning rate: {critical:.8g}; above it a deviation grows outside the teachers' span"]
-        if not callable(lr := self.problem.sgd.lr):
-            word = "stable" if float(lr) < critical else "NOT stable"
-            lines.append(f"this problem: lr = {float(lr):g}, {float(lr) / critical:.4g} of it: zero error is {word}")
-        return self._with_noise_note(*lines)
-
-
-class BestRate(DecayRate):
-    """The constant learning rate that is finally fastest. Converts to float (the learning rate)."""
-
-    point = "best constant rate"
-    __float__ = CriticalRate.__float__
-
-    def __str__(self) -> str:
-        best, critical = self.learning_rate, self.dynamics.critical_rate
         return self._with_noise_note(
-            f"best constant learning rate: {best:.6g}, {best / critical:.4g} of the critical {critical:.6g}",
+            f"best constant learning rate: {self.learning_rate:.6g}, {self.learning_rate / self.critical:.4g} of the "
+            f"critical {self.critical:.6g}",
             f"the error then finally falls as exp(-{self.rate:.6g} alpha)",
         )
 
@@ -152,13 +162,13 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> round(tu.analysis.critical_learning_rate(problem).learning_rate, 6)
+    >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
     if not np.isfinite(dynamics.critical_rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
-    return CriticalRate(problem, dynamics, dynamics.critical_rate, *slowest_rates(dynamics, dynamics.critical_rate))
+    return CriticalRate(problem, dynamics, dynamics.critical_rate)
 
 
 def decay_rate(problem: Problem) -> DecayRate:
@@ -183,7 +193,8 @@ def decay_rate(problem: Problem) -> DecayRate:
     problem = with_constant_rates(problem, "decay_rate")
     dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
     dynamics.require_isolated()
-    return DecayRate(problem, dynamics, lr, *slowest_rates(dynamics, lr))
+    inside, outside = slowest_rates(dynamics, lr)
+    return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
 
 
 def best_constant_rate(problem: Problem) -> BestRate:
@@ -217,8 +228,12 @@ def best_constant_rate(problem: Problem) -> BestRate:
     if not np.isfinite(critical):
         raise InputError("the decay only grows with the learning rate here, so there is no best one.")
 
-    lr, *_ = fminbound(lambda lr: -slowest_rates(dynamics, lr)[0], 0.0, critical, xtol=1e-11 * critical, full_output=True)
-    return BestRate(problem, dynamics, float(lr), *slowest_rates(dynamics, float(lr)))
+    def negative(lr: float) -> float:
+        inside, outside = slowest_rates(dynamics, lr)
+        return -min(2 * inside, outside)
+
+    lr, least, *_ = fminbound(negative, 0.0, critical, xtol=1e-11 * critical, full_output=True)
+    return BestRate(problem, dynamics, -float(least), float(lr), critical)
 
 
 def noise_floor(problem: Problem) -> NoiseFloor:
@@ -257,7 +272,7 @@ def perfect_dynamics(problem: Problem) -> PerfectLearning:
     return perfect_learning(problem, t, moments_for(problem))
 
 
-def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float, float]:
-    """Decay rates of the error, of the slowest deviation inside the teachers' span, and of the slowest overlap outside."""
+def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float]:
+    """Decay rates of the slowest deviation inside the teachers' span, and of the slowest overlap outside it."""
     inside, outside = (-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))
-    return min(2 * inside, outside), inside, outside
+    return inside, outside

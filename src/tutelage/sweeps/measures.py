@@ -133,7 +133,7 @@ def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measu
 
 # The number that a bare analysis stands for, where its result does not convert to one.
 AS_NUMBER = {
-    "critical_learning_rate": "learning_rate",
+    "critical_learning_rate": "rate",
     "decay_rate": "rate",
     "best_constant_rate": "learning_rate",
     "noise_floor": "per_variance",

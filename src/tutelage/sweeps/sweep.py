@@ -401,7 +401,7 @@ BOUNDARIES = {  # the axis that it is a value of, and what it is
 def _boundary_at(name: str, level: float | None, problem: Problem) -> float:
     """The value of a boundary at a problem: the critical rate, or sigma with per_variance sigma^2 = level."""
     if name == "critical_learning_rate":
-        return analysis.critical_learning_rate(problem).learning_rate
+        return analysis.critical_learning_rate(problem).rate
     if level is None:
         raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
     return float(np.sqrt(level / analysis.noise_floor(problem).per_variance))
