@@ -15,7 +15,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._solve import solve, solve_batch
 from tutelage._types import Numbers
-from tutelage.analysis.result import AnalysisResult, curve_of
+from tutelage.analysis.result import AnalysisResult, curve_of, first_time_at
 from tutelage.dynamics.order_parameters import generalization_error
 from tutelage.errors import InputError, require_fields
 from tutelage.problem import Interleave, Problem, Replay, Start, Tasks
@@ -42,17 +42,15 @@ def _begins_and_left(tasks: Tasks, end: float) -> tuple[list[np.ndarray], Float[
 
     A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
     """
-    known = tasks.switches(end)
+    known, aside = tasks.switches(end), ASIDE * end  # a jump of a function is known up to less than this
     times = np.unique(np.append(0.0, [] if known is None else known))
     times, grid = times[(times >= 0) & (times < end)], np.linspace(0.0, end, SMOOTH_POINTS)
-    aside = ASIDE * end  # a jump of a function is known up to less than this
     before, after, smooth = (np.array(jax.vmap(tasks.probabilities)(t)) for t in (times - aside, times + aside, grid))
     before[0] = 0.0
-    begins, left = [times[rise > LEAST_JUMP] for rise in (after - before).T], np.full(tasks.count, end)
-    for s, p in enumerate(smooth.T):
-        falls, largest = times[(before - after)[:, s] > LEAST_JUMP], grid[p >= p.max() - 1e-9]
-        left[s] = falls[0] if falls.size else largest[-1]
-    return begins, left
+    begins = [times[rise > LEAST_JUMP] for rise in (after - before).T]
+    falls = [times[fall > LEAST_JUMP] for fall in (before - after).T]
+    largest = [grid[p >= p.max() - 1e-9] for p in smooth.T]
+    return begins, np.array([jumps[0] if jumps.size else top[-1] for jumps, top in zip(falls, largest, strict=True)])
 
 
 def _read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
@@ -80,12 +78,8 @@ def _errors_at(times: np.ndarray, error: np.ndarray, when: np.ndarray) -> Float[
 def _time_below(times: np.ndarray, error: np.ndarray, target: float, begin: float = 0.0) -> float | None:
     """How long after `begin` the error first is at the target or below it; None if it never is."""
     t = np.concatenate([[begin], times[times > begin]])
-    y = np.log(np.maximum(np.interp(t, times, error), np.finfo(float).tiny))
-    reached = np.flatnonzero(y <= np.log(target))
-    if not reached.size:
-        return None
-    around = [reached[0], max(reached[0] - 1, 0)]
-    return float(np.interp(np.log(target), y[around], t[around]) - begin)
+    found = float(first_time_at(target, t, np.interp(t, times, error)))
+    return found - begin if found <= t[-1] else None
 
 
 def _shown(time: float | None) -> str:
@@ -395,9 +389,9 @@ def interference(
 class BestReplay(AnalysisResult, figure="plot_best_replay"):
     """The fraction of replayed samples with the smallest error at the end.
 
-    fraction, value: the best fraction, and the weighted mean of the final errors there. fractions: (F,), all fractions that were
-    solved, increasing. final, forgetting: (F, task), the errors at the end, and those minus the errors when each task was left.
-    values: (F,), the weighted mean of the final errors. weights: (task,), of the tasks in that mean, with sum 1.
+    fraction, value: the best fraction, and the mean of the final errors there. fractions: (F,), all fractions that were solved,
+    increasing. final, forgetting: (F, task), the errors at the end, and those minus the errors when each task was left.
+    values: (F,), the mean of the final errors.
     """
 
     fraction: float
@@ -406,7 +400,6 @@ class BestReplay(AnalysisResult, figure="plot_best_replay"):
     final: np.ndarray
     forgetting: np.ndarray
     values: np.ndarray
-    weights: np.ndarray
     problem: Problem
 
     @property
@@ -420,12 +413,7 @@ class BestReplay(AnalysisResult, figure="plot_best_replay"):
 
 
 def best_replay(
-    problem: Problem,
-    start: Start | None = None,
-    times: Any = 100.0,
-    fractions: Numbers | None = None,
-    weights: Numbers | None = None,
-    **options: Any,
+    problem: Problem, start: Start | None = None, times: Any = 100.0, fractions: Numbers | None = None, **options: Any
 ) -> BestReplay:
     """The replay fraction that makes the mean of the final errors smallest.
 
@@ -435,8 +423,6 @@ def best_replay(
         As for `solve_batch`, with the schedule `Replay(fraction, after)`. Its fraction is replaced.
     fractions
         The first grid, increasing, between 0 and 1. Default: 21 from 0 to 1. Two more rounds look closer at the best one.
-    weights
-        Of the tasks in the mean, one each. Default: equal.
 
     Returns
     -------
@@ -455,22 +441,18 @@ def best_replay(
         kind = type(tasks.schedule).__name__
         raise InputError(f"the schedule is a {kind}; best_replay varies the fraction of Replay(0.1, after=60.0).")
     grid = _increasing("fractions", np.linspace(0, 1, FRACTIONS) if fractions is None else fractions)
-    share = np.ones(tasks.count) if weights is None else weights
-    share = checks.as_array("weights", share, checks.require_nonnegative, shapes=[(tasks.count,)], fix="One for each task.")
-    if share.sum() <= 0:
-        raise InputError("weights are all zero; give at least one task a positive weight.")
-    share, times = share / share.sum(), checks.as_times(times)
+    times = checks.as_times(times)
     left = _begins_and_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))[1]
     tried, error, best = np.empty(0), np.empty((0, times.size, tasks.count)), 0
     for _ in range(ROUNDS):
         solved = solve_batch(problem, {"schedule.fraction": grid}, start, times, **options).error
         tried, first = np.unique(np.append(tried, grid), return_index=True)
         error = np.concatenate([error, solved])[first]
-        best = int(np.argmin(error[:, -1] @ share))
+        best = int(np.argmin(error[:, -1].mean(axis=1)))
         grid = np.linspace(tried[max(best - 1, 0)], tried[min(best + 1, tried.size - 1)], grid.size)
-    final, values = error[:, -1], error[:, -1] @ share
+    final, values = error[:, -1], error[:, -1].mean(axis=1)
     lost = final - _errors_at(times, error, left)
-    return BestReplay(float(tried[best]), float(values[best]), tried, final, lost, values, share, problem)
+    return BestReplay(float(tried[best]), float(values[best]), tried, final, lost, values, problem)
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,14 +3,15 @@
 In coordinates J = W / sqrt(N), with Q = J Om J^T, R = J Om J*^T and the matrices A, B of the dynamics,
     gradient:            -(A J + B J*) Om
     Hessian times D:     -(A D + dA J + dB J*) Om,    dA, dB: along dQ = D Om J^T + J Om D^T and dR = D Om J*^T.
-A direction orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A there. What
-is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
+A direction orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A there.
+All of these are equal, so one in each level stands for them. With the span of the vectors that is at most K (K + M + 1)
+numbers a level, at any N.
 
 Directions of equal eigenvalues are split wherever each of them either has or lacks a property (in the span of the teachers?
 all students together?); elsewhere the word is left out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -40,30 +41,28 @@ CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspac
 EQUAL_ERROR = "along equal error"  # the family of flat directions that a symmetry explains
 CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
 LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
-# (project directions (count, K, S) on a subspace, its name, the name of the rest)
-Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
-Orbit = dict[int | None, np.ndarray]  # directions in the span (None), and outside of it by level
+Families = list[tuple[list[str], np.ndarray]]  # words, and the directions (count, K, S) that they describe
 
 
 @dataclass(frozen=True)
 class Span:
-    """The directions that student and teacher vectors span, level by level, those of the teachers first.
+    """The directions that student and teacher vectors span, level by level, those of the teachers first, and one outside.
 
-    basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
-    level (S,), lam (S,): level and eigenvalue of each; taught (S,): does it lie in the span of the teachers? dims, lam_levels:
-    dimensions and eigenvalues of the levels; places: how many of the dimensions are left by level, and 1 for None, the span
-    itself. axes (N, N): those of the levels in the coordinates of the weights; None: they are the same.
+    basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them.
+    level (S,): level of each. taught, outside (S,): does it lie in the span of the teachers, is it orthogonal to all vectors?
+    count (S,): how many dimensions it stands for. dims, lam: dimensions and eigenvalues of the levels. axes (N, N): those of the
+    levels in the coordinates of the weights; None: they are the same.
     """
 
     basis: list[np.ndarray]
     students: Float[np.ndarray, "K S"]
     teachers: Float[np.ndarray, "M S"]
     level: Int[np.ndarray, " S"]
-    lam: Float[np.ndarray, " S"]
     taught: Bool[np.ndarray, " S"]
+    outside: Bool[np.ndarray, " S"]
+    count: Int[np.ndarray, " S"]
     dims: Int[np.ndarray, " L"]
-    lam_levels: Float[np.ndarray, " L"]
-    places: dict[int | None, int]
+    lam: Float[np.ndarray, " L"]
     axes: Float[np.ndarray, "N N"] | None
 
     def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
@@ -80,15 +79,20 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
     J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
     least = LEAST_LENGTH * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
-    of_teachers = [row_space(t, least) for t in J_teacher]
-    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, of_teachers, strict=True)]
-    basis = [np.concatenate(both) for both in zip(of_teachers, own, strict=True)]
+    basis, kinds = [], []
+    for n, w, t in zip(dims, J, J_teacher, strict=True):
+        taught = row_space(t, least)
+        own = row_space(w - w @ taught.T @ taught, least)
+        inside = np.concatenate([taught, own])
+        farthest = int(np.argmin(np.sum(inside**2, axis=0)))
+        other = np.eye(1, n, farthest) if n > len(inside) else np.empty((0, n))
+        basis.append(np.concatenate([inside, row_space(other - other @ inside.T @ inside, 0.0)]))
+        kinds.append(np.repeat([0, 1, 2], [len(taught), len(own), len(other)]))
     students, teachers = (np.hstack([w @ u.T for w, u in zip(each, basis, strict=True)]) for each in (J, J_teacher))
-    sizes = np.array([u.shape[0] for u in basis])
-    level = np.repeat(np.arange(dims.size), sizes)
-    taught = np.concatenate([np.arange(len(u)) < len(t) for t, u in zip(of_teachers, basis, strict=True)])
-    places = {None: 1, **dict(enumerate((dims - sizes).tolist()))}
-    return Span(basis, students, teachers, level, lam[level], taught, dims, lam, places, problem.inputs.basis)
+    level, kind = np.repeat(np.arange(dims.size), [len(u) for u in basis]), np.concatenate(kinds)
+    left = dims - np.bincount(level[kind < 2], minlength=dims.size)
+    count = np.where(kind == 2, left[level], 1)
+    return Span(basis, students, teachers, level, kind == 0, kind == 2, count, dims, lam, problem.inputs.basis)
 
 
 def row_space(rows: np.ndarray, least: float) -> np.ndarray:
@@ -98,8 +102,8 @@ def row_space(rows: np.ndarray, least: float) -> np.ndarray:
 
 
 def hessian_at(problem: Problem, span: Span, averages: Averages) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) inside the span, in its coordinates."""
-    K, lam, vectors = len(span.students), span.lam, np.concatenate([span.students, span.teachers])
+    """e_g; A (K, K); gradient (K, S) and Hessian (K S, K S) in the coordinates of the span."""
+    K, lam, vectors = len(span.students), span.lam[span.level], np.concatenate([span.students, span.teachers])
     C, mean = vectors * lam @ vectors.T, field_means(problem, problem.student.bias)
     at = tuple(jnp.asarray(x) for x in (C, problem.student.readout, problem.teacher.readout))
     error, AB, derivatives = map(np.asarray, _error_and_derivatives(averages, shared_parity(problem), mean, *at))
@@ -145,8 +149,8 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
         raise InputError(f"student {i} and {other} are parallel, {rough}; turn one{declare}.")
 
 
-def orbit_of(problem: Problem, span: Span) -> Orbit:
-    """Directions along symmetries: (count, K, S) in the span; (count, K, 1) for every dimension of a level outside it.
+def orbit_of(problem: Problem, span: Span) -> Float[np.ndarray, "count K S"]:
+    """Orthonormal directions along symmetries.
 
     Students may be moved by rotations of the inputs within a level that leave the teacher as it is: any activation allows
     those of the directions that the teachers do not span, a quadratic teacher also some of its own. Or among themselves:
@@ -161,8 +165,8 @@ def orbit_of(problem: Problem, span: Span) -> Orbit:
         np.divide(1.0, readout, out=rotating, where=readout != 0)
     moves = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
     moves += [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
-    of_inputs = [x for l in range(span.dims.size) for x in _generators(np.flatnonzero(span.level == l), span.lam.size)]
-    if of_inputs:  # rotations within levels, inside the span, of which those that keep the teacher count
+    of_inputs = [x for l in range(span.dims.size) for x in _generators(np.flatnonzero(span.level == l), c.shape[1])]
+    if of_inputs:  # rotations within levels, of which those that keep the teacher count
         form = t.T * np.asarray(problem.teacher.readout) @ t
         quadratic = _is_quadratic_form(problem.teacher)
         change = [x @ form - form @ x if quadratic else t @ x for x in of_inputs]
@@ -170,10 +174,7 @@ def orbit_of(problem: Problem, span: Span) -> Orbit:
         kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
         moves += [c @ np.tensordot(x, of_inputs, 1) for x in kept.T]
     least = RANK_TOLERANCE * float(np.linalg.norm(c))
-    orbit: Orbit = {None: row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)}
-    for l in range(span.dims.size):
-        orbit[l] = row_space(np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]), least)[:, :, None]
-    return orbit
+    return row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
 
 
 def _is_quadratic_form(network: Network) -> bool:
@@ -192,67 +193,61 @@ def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
 class Curvature(ResultCard):
     """One eigenvalue: value (0 where flat), multiplicity, family (what its directions do).
 
-    directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of units
-    that take any of the dimensions of that level outside the span. None where the value is predicted, not computed.
+    directions: (count, K, S) in coordinates of the span; outside it one of the dimensions of a level stands for all. None
+    where the value is predicted, not computed.
     """
 
     value: float
     multiplicity: int
     family: str
     directions: np.ndarray | None = None
-    level: int | None = None
 
 
-def spectrum_of(span: Span, A: np.ndarray, matrix: np.ndarray, orbit: Orbit | None) -> tuple[Curvature, ...]:
-    """All eigenvalues, lowest first. orbit: if given, flat directions along it are named apart from others."""
-    values, units = np.linalg.eigh(-A)
-    parts = [(None, *np.linalg.eigh(matrix))]
-    parts += [(l, values * lam, units) for l, lam in enumerate(span.lam_levels) if span.places[l] > 0]
-    width = EQUAL_CURVATURE * max(float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts)
-    found = []
-    for level, values, vectors in parts:
+def spectrum_of(span: Span, matrix: np.ndarray, width: float, orbit: np.ndarray | None) -> tuple[Curvature, ...]:
+    """All eigenvalues, lowest first; those within `width` are one. orbit: what names flat directions along it apart."""
+    (K, S), found = span.students.shape, []
+    for block in (~span.outside, *np.eye(S, dtype=bool)[span.outside]):  # which the Hessian does not mix
+        values, vectors = np.linalg.eigh(matrix[np.ix_(np.tile(block, K), np.tile(block, K))])
+        directions = np.zeros((values.size, K, S))
+        directions[:, :, block] = vectors.T.reshape(values.size, K, -1)
         breaks = np.flatnonzero(np.diff(values) > width) + 1
         for chosen in np.split(np.arange(values.size), breaks) if values.size else ():
             value = float(values[chosen].mean())
             value = 0.0 if abs(value) <= width else value
-            directions = vectors[:, chosen].T.reshape(chosen.size, len(A), -1)
-            for words, some in _split_directions(directions, _properties(span, level, orbit if value == 0.0 else None)):
-                count = len(some) * span.places[level]
-                found.append(Curvature(value, count, ", ".join(words) or "in the span", some, level))
+            for words, some in _families(span, block, directions[chosen], orbit if value == 0.0 else None):
+                count = len(some) * int(span.count[block][0])
+                found.append(Curvature(value, count, ", ".join(words) or "in the span", some))
     return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
 
-def _properties(span: Span, level: int | None, orbit: Orbit | None) -> list[Property]:
-    properties: list[Property] = []
+def _families(span: Span, block: np.ndarray, directions: np.ndarray, orbit: np.ndarray | None) -> Families:
+    """Directions of one eigenvalue, split by each property that each of them clearly has or lacks."""
+    families: Families = [([], directions)]
     if orbit is not None:
-        moves = orbit[level]
-        project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
-        properties.append((project, EQUAL_ERROR, "merely flat"))
-    if level is None:
-        properties.append((lambda x: x * span.taught, "in the teachers' span", "next to the teachers' span"))
+        project = lambda x: np.tensordot(np.tensordot(x, orbit, ((1, 2), (1, 2))), orbit, 1)  # noqa: E731
+        families = _split(families, project, EQUAL_ERROR, "merely flat")
+    if span.outside[block].any():
+        where = "outside the span" + (f" (level {span.level[block][0] + 1})" if span.dims.size > 1 else "")
+        families = [([*words, where], some) for words, some in families]
     else:
-        where = "outside the span" + (f" (level {level + 1})" if span.dims.size > 1 else "")
-        properties.append((lambda x: x, where, ""))
+        families = _split(families, lambda x: x * span.taught, "in the teachers' span", "next to the teachers' span")
     if len(span.students) > 1:
-        properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "units equal", "units apart"))
-    return properties
+        families = _split(families, lambda x: x.mean(1, keepdims=True) + 0 * x, "units equal", "units apart")
+    return families
 
 
-def _split_directions(directions: np.ndarray, properties: list[Property]) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Split directions by each property that each of them clearly has or lacks; the words, and the directions."""
-    if not properties:
-        yield [], directions
-        return
-    (project, yes, no), rest = properties[0], properties[1:]
-    shares, rotation = np.linalg.eigh(np.tensordot(project(directions), directions, ((1, 2), (1, 2))))
-    inside = shares > 0.5
-    if np.all(np.abs(shares - inside) < CLEAR_SHARE):
-        for chosen, word in ((inside, yes), (~inside, no)):
-            if chosen.any():
-                for words, some in _split_directions(np.tensordot(rotation[:, chosen].T, directions, 1), rest):
-                    yield [word, *words], some
-    else:
-        yield from _split_directions(directions, rest)
+def _split(families: Families, project: Callable[[np.ndarray], np.ndarray], yes: str, no: str) -> Families:
+    """Split into directions inside and outside of a subspace, unless one of them is partly inside."""
+    found: Families = []
+    for words, some in families:
+        shares, rotation = np.linalg.eigh(np.tensordot(project(some), some, ((1, 2), (1, 2))))
+        inside = shares > 0.5
+        if np.any(np.abs(shares - inside) >= CLEAR_SHARE):
+            found.append((words, some))
+            continue
+        parts = (yes, rotation[:, inside]), (no, rotation[:, ~inside])
+        found += [([*words, word], np.tensordot(part.T, some, 1)) for word, part in parts if part.size]
+    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,7 +258,8 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
     gradient_norm. is_critical: does it vanish, up to rounding? spectrum: every eigenvalue of the Hessian, lowest first, as
     `Curvature` (value, multiplicity, family). index: how many directions lead downwards. flat: how many have no curvature.
     orbit: dimension of the manifold of equal error that symmetries make through this point. dim: N. parameters: K N, how many
-    directions there are. span, A, matrix: the Hessian in parts, in the span of the vectors and (A) outside it.
+    directions there are. span, A, matrix: the Hessian in parts, in the span of the vectors with one direction outside it in each
+    level, and (A) in all others.
     """
 
     problem: Problem
@@ -297,18 +293,17 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         """The whole matrix (K N, K N), unit by unit; rows and columns are those of W.ravel()."""
         if self.gradient.size > LARGEST_MATRIX:
             raise InputError(f"the Hessian has {self.gradient.size} rows, of at most {LARGEST_MATRIX}; use .spectrum.")
-        K, lam, axes = len(self.A), np.repeat(self.span.lam_levels, self.span.dims), self.span.axes
+        K, lam, axes = len(self.A), np.repeat(self.span.lam, self.span.dims), self.span.axes
         omega = np.diag(lam) if axes is None else axes.T * lam @ axes
-        inside = self.span.in_weights(np.eye(self.span.lam.size))  # (S, N)
+        inside = self.span.in_weights(np.eye(self.span.level.size))  # (S, N)
         whole = np.einsum("ksjt,sn,tm->knjm", self.matrix.reshape(K, len(inside), K, -1), inside, inside)
         whole -= np.einsum("kj,nm->knjm", self.A, omega - inside.T @ inside @ omega)
         return whole.reshape(self.gradient.size, -1)
 
     def directions(self, curvature: Curvature) -> np.ndarray:
-        """Orthonormal directions (count, K, N) of an eigenvalue inside the span of student and teacher vectors."""
-        if curvature.level is not None or curvature.directions is None:
-            fix = "give a curvature inside it, or use curvature.directions, the combinations of student units"
-            raise InputError(f"{curvature.family!r} is every direction outside the span; {fix}.")
+        """Orthonormal directions (count, K, N) of an eigenvalue; outside the span along one dimension of a level."""
+        if curvature.directions is None:
+            raise InputError("this eigenvalue was predicted; directions needs one that a landscape has in .spectrum.")
         return self.span.in_weights(curvature.directions)
 
     def __str__(self) -> str:
@@ -356,17 +351,18 @@ def landscape(
     if span.students.size > LARGEST_MATRIX:
         rows = span.students.size
         raise InputError(f"the Hessian in the span would have {rows} rows, of at most {LARGEST_MATRIX}; use fewer levels.")
-    require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
+    lam = span.lam[span.level]
+    require_second_derivative(problem, span.students * np.sqrt(lam), span.teachers * np.sqrt(lam))
     error, A, slope, matrix = hessian_at(problem, span, averages_of(problem, quadrature))
     gradient, orbit, dim = span.in_weights(slope), orbit_of(problem, span), int(span.dims.sum())
-    largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (matrix, A))
+    largest = float(np.max(np.abs(np.linalg.eigvalsh(matrix)), initial=0.0))
     size, length = max(map(np.linalg.norm, (span.students, span.teachers))), float(np.linalg.norm(gradient))
     critical = bool(length <= CRITICAL_GRADIENT * largest * size)
-    spectrum = spectrum_of(span, A, matrix, orbit if critical else None)
+    spectrum = spectrum_of(span, matrix, EQUAL_CURVATURE * largest, orbit if critical else None)
     down, flat, up = (sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign) for sign in (-1, 0, 1))
     kind = "not a critical point"
     if critical:
         kind = ("saddle" if up else "maximum") if down else "minimum" if up else "flat to second order"
-    manifold = sum(len(moves) * span.places[level] for level, moves in orbit.items())
+    manifold = round(float(np.sum(orbit**2 * span.count)))  # the trace of the projection on the orbit
     found = kind, error, gradient, length, critical, spectrum, down, flat, manifold, dim, len(A) * dim
     return Landscape(problem, *found, span, A, matrix)

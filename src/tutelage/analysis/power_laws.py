@@ -20,7 +20,7 @@ LEAST_POINTS = 5  # of a line
 COVERED_DEVIATIONS = 3.0  # standard deviations that an error bar must cover
 INFINITE_FREEDOM = 1e6  # degrees of freedom, as good as infinite
 LEAST_DECADES = 0.5  # shortest window that may be called a power law
-SLOPE_TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
+SLOPE_TOLERANCE = 0.05  # share of the slope by which the local slope of a power law may drift
 LIKELY_DRIFT, CERTAIN_DRIFT = 1.5, 3.0  # drifts over noise at which a window is passed over, and a given one flagged
 
 
@@ -174,12 +174,7 @@ class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
 
 
 def fit_exponent(
-    x: ArrayLike,
-    y: ArrayLike,
-    window: tuple[float, float] | None = None,
-    *,
-    y_error: ArrayLike | None = None,
-    tolerance: float = SLOPE_TOLERANCE,
+    x: ArrayLike, y: ArrayLike, window: tuple[float, float] | None = None, *, y_error: ArrayLike | None = None
 ) -> Exponent:
     """The exponent s of y ~ x^s from the slope of ln y against ln x.
 
@@ -189,11 +184,9 @@ def fit_exponent(
         Positive numbers, x increasing.
     window : (first, last), optional
         The range of x to fit. Default: the longest window of at least half a decade in which the local slope drifts by
-        less than `tolerance` times itself, or by no more than noise explains.
+        less than 5%, or by no more than noise explains.
     y_error : array, optional
         Standard errors of y, which weigh the points.
-    tolerance : float
-        The relative drift of the slope that counts as constant.
 
     Returns
     -------
@@ -210,17 +203,25 @@ def fit_exponent(
     (-0.5, 3.0)
     """
     x, y, sd, inside = _fitted_points(x, y, y_error, window)
-    checks.require_positive("tolerance", checks.as_array("tolerance", tolerance))
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
-    chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
+    chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S)
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
-    amplitude, constant = float(np.exp(line.intercept)), _is_constant(line, tolerance, CERTAIN_DRIFT)
     positive, ends = (x > 0) & (y > 0), (float(np.exp(X[0])), float(np.exp(X[-1])))
     whole = np.log(x[positive])
-    decades, share = float(np.log10(ends[1] / ends[0])), float((X[-1] - X[0]) / (whole[-1] - whole[0]))
-    found = amplitude, constant, ends, decades, share, X.size, reason, _local_slopes(whole, np.log(y[positive]))
-    fit = line.slope, line.intercept, line.statistical, line.systematic, line.parts, line.certainty
-    return Exponent(*fit, *found, x, y, sd)
+    return Exponent(
+        **vars(line),
+        amplitude=float(np.exp(line.intercept)),
+        constant=_is_constant(line, CERTAIN_DRIFT),
+        window=ends,
+        decades=float(np.log10(ends[1] / ends[0])),
+        share=float((X[-1] - X[0]) / (whole[-1] - whole[0])),
+        points=X.size,
+        reason=reason,
+        local_slope=_local_slopes(whole, np.log(y[positive])),
+        x=x,
+        y=y,
+        y_error=sd,
+    )
 
 
 def _fitted_points(
@@ -251,11 +252,11 @@ def _fitted_points(
     return x, y, sd, inside
 
 
-def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
-    return line.certainty <= doubt or line.systematic <= tolerance * abs(line.slope)
+def _is_constant(line: FittedLine, doubt: float) -> bool:
+    return line.certainty <= doubt or line.systematic <= SLOPE_TOLERANCE * abs(line.slope)
 
 
-def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str, int]:
+def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None) -> tuple[slice, str, int]:
     """The longest window with a constant slope, the later of two equally long; why it was taken, after how many tries."""
     places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], 60) - 1e-9))
     least = LEAST_DECADES * np.log(10) * (1 - 1e-9)
@@ -263,9 +264,9 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
     for tries, (i, j) in enumerate(sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])), start=1):
         part = slice(int(i), int(j) + 1)
         line = fit_line(X[part], Y[part], None if S is None else S[part])
-        if _is_constant(line, tolerance, LIKELY_DRIFT):
+        if _is_constant(line, LIKELY_DRIFT):
             whole = "all the data: " if part == slice(0, X.size) else f"the longest of {len(pairs)} tried: "
-            how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY_DRIFT else "no more than noise explains"
+            how = f"less than {100 * SLOPE_TOLERANCE:g}%" if line.certainty > LIKELY_DRIFT else "no more than noise explains"
             return part, whole + f"the local slope drifts by {how}", tries
     first, *_, last = fit_line(X, Y, S).parts
     runs = f"it runs from {first:.3g} to {last:.3g}, so this is not a power law"

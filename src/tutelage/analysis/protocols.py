@@ -28,20 +28,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import simpson
-from scipy.optimize import NonlinearConstraint, minimize
+from scipy.optimize import NonlinearConstraint, approx_fprime, minimize
 from scipy.stats import qmc
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
-from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
+from tutelage.analysis.result import AnalysisResult, first_time_at
+from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
 from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.labels import Real
 from tutelage.moments import Moments, moments_for
+from tutelage.moments.averages import array_module
 from tutelage.problem import Interleave, Interpolated, Linear, Piecewise, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
@@ -116,14 +117,6 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
     return Interleave(shares) if name == "tasks" else shares
 
 
-def _time_to(level: Array, times: Array, error: Array) -> Array:
-    """When ln error, linear between recorded times, falls to the level; later than all times if it does not."""
-    above, late = jnp.log(error / level), times[-1] * (1 + jnp.log(error[-1] / level))
-    around = jnp.clip(jnp.argmax(above <= 0), 1) - jnp.arange(2)  # the first time below, and the one before
-    found = jnp.where(above[0] <= 0, times[0], jnp.interp(0.0, above[around], jnp.asarray(times)[around]))
-    return jnp.where(jnp.any(above <= 0), found, late)
-
-
 class Search(eqx.Module):
     """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
 
@@ -188,16 +181,16 @@ class Search(eqx.Module):
 
     def values(self, point: NumpyOrJax) -> dict[str, Any]:
         """The values of each control, (rows, segments)."""
-        found = {}
+        found, exp = {}, array_module(point).exp
         for (name, own), (low, high) in zip(self.by_control(point).items(), self.bounds, strict=True):
-            single = len(own) == 1
-            found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
+            weights = exp(2 * LOGIT * own)
+            found[name] = low + own * (high - low) if len(own) == 1 else weights / weights.sum(axis=0)
         return found
 
-    def spent(self, point: NumpyOrJax) -> Array:
+    def spent(self, point: np.ndarray) -> np.ndarray:
         """The mean of each control over time (of the first task's probability), as `budgets` limit it."""
-        means = jnp.stack([jnp.sum(self.shares * rows[0]) for rows in self.values(point).values()])
-        return (means - self.bounds[:, 0]) / (self.bounds[:, 1] - self.bounds[:, 0])
+        means = [np.sum(self.shares * rows[0]) for rows in self.values(point).values()]
+        return (np.array(means) - self.bounds[:, 0]) / np.ptp(self.bounds, axis=1)
 
     def measure(self, point: Array) -> Array:
         """The objective under the protocol of a point."""
@@ -224,7 +217,7 @@ class Search(eqx.Module):
         if self.objective == "integrated":
             return self.weights @ mean
         if self.objective == "time":
-            return _time_to(self.level, self.times, jnp.asarray(mean))
+            return first_time_at(self.level, self.times, mean)
         last = jnp.ravel(error[-1])
         worst = jnp.max(last)
         return worst * jnp.mean((last / worst) ** SHARPNESS) ** (1 / SHARPNESS) if smooth else worst
@@ -251,6 +244,9 @@ class Tried(NamedTuple):
     slope: np.ndarray
 
 
+VALUE = attrgetter("value")
+
+
 def evaluate(search: Search, point: np.ndarray) -> Tried:
     """Value and slope of a point."""
     whole = jnp.repeat(jnp.asarray(point), search.size // point.size)
@@ -260,51 +256,40 @@ def evaluate(search: Search, point: np.ndarray) -> Tried:
     return Tried(point.copy(), float(value), slope.reshape(point.size, -1).sum(axis=1))
 
 
-@eqx.filter_jit
-def spent_and_slopes(search: Search, point: NumpyOrJax) -> tuple[Array, Array]:
-    """`Search.spent` (control,), and its derivative."""
-    return search.spent(point), jax.jacfwd(search.spent)(point)
+def descend(
+    search: Search, point: np.ndarray, iterations: int, kept: list[Tried], tick: Callable[[], object] = lambda: None
+) -> None:
+    """Go down from a point; keep what is met within bounds and budgets. tick: called after each iteration."""
+    first, (least, most) = len(kept), search.budgets.T
 
-
-class Descent:
-    """A descent within the bounds and budgets. best: the best point met so far; FAILED unless it keeps the budgets."""
-
-    def __init__(self, search: Search, point: np.ndarray):
-        self.search, self.best = search, Tried(point, FAILED, np.zeros(point.size))
-
-    def run(self, iterations: int, tick: Callable[[], object] = lambda: None) -> Tried:
-        """Go down; the best point. tick: called after each iteration."""
-        taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
-        if np.isfinite(self.search.budgets).any():
-            spent: Any = lambda x: spent_and_slopes(self.search, x)[0]  # noqa: E731
-            slopes: Any = lambda x: spent_and_slopes(self.search, x)[1]  # noqa: E731
-            how |= {"method": "SLSQP", "constraints": NonlinearConstraint(spent, *self.search.budgets.T, jac=slopes)}
-        for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
-            near = self.best.point
-            bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
-            options = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
-            taken += minimize(self._evaluate, near, bounds=bounds, options=options, **how).nit
-            if taken >= iterations or (self.best.value < FAILED and self.free_slope() < CONVERGED):
-                break
-        return self.best
-
-    def _evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and slope, and keep the point if it is the best."""
-        tried = evaluate(self.search, point)
-        spent, (least, most) = spent_and_slopes(self.search, point)[0], self.search.budgets.T
-        if tried.value < self.best.value and np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)):
-            self.best = tried
+    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
+        tried, spent = evaluate(search, at), search.spent(at)
+        if tried.value < FAILED and np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)):
+            kept.append(tried)
         return tried.value, tried.slope
 
-    def free_slope(self) -> float:
-        """Largest slope at the best point in a direction that bounds and budgets leave free: 0 at an optimum."""
-        z, _, slope = self.best
-        spent, rows = map(np.asarray, spent_and_slopes(self.search, z))
-        exhausted = np.any(np.abs(spent[:, None] - self.search.budgets) < 10 * FEASIBLE, axis=1)
-        active, inside = rows[exhausted], (z > AT_BOUND) & (z < 1 - AT_BOUND)
-        slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
-        free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
-        return float(np.max(np.abs(slope[free]), initial=0.0))
+    taken = 0
+    how: Table = {"method": "L-BFGS-B"}
+    if np.isfinite(search.budgets).any():
+        how = {"method": "SLSQP", "constraints": NonlinearConstraint(search.spent, least, most)}
+    for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
+        near = min(kept[first:], key=VALUE).point if kept[first:] else point
+        how["bounds"] = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
+        how["options"] = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
+        taken += minimize(value, near, jac=True, callback=lambda _: tick(), **how).nit
+        if taken >= iterations or (kept[first:] and free_slope(search, min(kept[first:], key=VALUE)) < CONVERGED):
+            return
+
+
+def free_slope(search: Search, tried: Tried) -> float:
+    """Largest slope at a point in a direction that bounds and budgets leave free: 0 at an optimum."""
+    z, _, slope = tried
+    exhausted = np.any(np.abs(search.spent(z)[:, None] - search.budgets) < 10 * FEASIBLE, axis=1)
+    rows: Any = approx_fprime(z, search.spent)
+    active, inside = np.atleast_2d(rows)[exhausted], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+    slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
+    free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
+    return float(np.max(np.abs(slope[free]), initial=0.0))
 
 
 def recorded_times(edges: np.ndarray) -> np.ndarray:
@@ -329,11 +314,12 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
     size = sum(search.rows)
     points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
     tried = [evaluate(search, point) for point in points]
-    tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
-    found = [Descent(search, point).run(100) for point in _apart(tried, 2)]
-    best = min(found, key=lambda one: one.value, default=None)
-    if best is None or best.value == FAILED:
+    tried, kept = sorted((one for one in tried if one.value < FAILED), key=VALUE), []
+    for point in _apart(tried, 2):
+        descend(search, point, 100, kept)
+    if not kept:
         raise InputError(f"no constant protocol stays finite up to t_max = {search.times[-1]:g}; give lower bounds.")
+    best = min(kept, key=VALUE)
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
         raise InputError(f"a constant protocol reaches {np.exp(best.value):.1g}, mere rounding; shorten t_max or add noise.")
     return best, tried
@@ -527,18 +513,17 @@ def optimize(
         try:
             middle = [one for one in tried if np.all(one.point == 0.5)]
             for point in _apart([constant, *middle, *tried], starts):
-                descents.append(Descent(search, np.repeat(point, search.shares.size)))
-                descents[-1].run(iterations, bar.update)
+                descents.append([])
+                descend(search, np.repeat(point, search.shares.size), iterations, descents[-1], bar.update)
         except KeyboardInterrupt:
             interrupted = True
-    ended = [descent for descent in descents if descent.best.value < FAILED]
+    ended = [min(kept, key=VALUE) for kept in descents if kept]
     if not ended:
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
-    descent = min(ended, key=lambda one: one.best.value)
-    best = descent.best
+    best = min(ended, key=VALUE)
     chosen = {name: np.asarray(rows) for name, rows in search.values(best.point).items()}
     schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in chosen.items()}
-    own, values = judged(schedules), np.array([one.best.value for one in ended])
+    own, values = judged(schedules), np.array([one.value for one in ended])
     return OptimalProtocol(
         problem=changed(problem, schedules),
         start=start,
@@ -549,7 +534,7 @@ def optimize(
         trajectory=own.trajectory,
         baselines=compared,
         starts=values if callable(objective) else np.exp(values),
-        slope=descent.free_slope(),
+        slope=free_slope(search, best),
         sensitivity=_sensitivity(search, best, interrupted),
         totals={name: t_max * float(rows[0] @ search.shares) for name, rows in chosen.items()},
         notes=(*_bound_notes(search, best.point), *["interrupted: the best protocol so far"] * interrupted),
@@ -695,27 +680,25 @@ def greedy(problem: Problem, start: Start, t_max: float, bounds: tuple[float, fl
     t_max, limits = checks.as_positive("t_max", t_max), np.array(checked_bounds("lr", bounds))
     times = t_max * (1 - np.cos(np.pi * np.arange(GREEDY_TIMES + 1) / GREEDY_TIMES)) / 2
     state, t = initial_overlaps(problem, start)
-    dynamics = GreedyDynamics(OrderParameters(as_arrays(problem), t, keep_blocks=True), limits)
+    dynamics = GreedyDynamics(problem, t, limits)
     options = Options(gradient_flow=False, solver="explicit", keep=True)
     path = integrate(dynamics, None, state, times, tolerances(), options)
-    rates = np.asarray(_rates_along(dynamics, times, states_of(path.variables, state)))
+    rate_at = eqx.filter_jit(eqx.filter_vmap(GreedyDynamics.rate, in_axes=(None, 0, 0)))
+    rates = np.asarray(rate_at(dynamics, times, states_of(path.variables, state)))
     if not np.all(np.isfinite(rates) & np.isfinite(path.error)):
         raise InputError(f"the greedy rate diverges before t_max = {t_max:g}; lower t_max or the upper bound.")
     return Interpolated(times, rates)
 
 
-def _with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
-    return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
+def drift_at_rate(system: OrderParameters, eta: Array, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
+    """The drift of a system, and the change of its error, at this learning rate."""
+    return OrderParameters.drift_and_error_rate(eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta), t, state)
 
 
 def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Array, Array]:
     """Coefficients of eta and eta^2 in d error / d alpha: exact, since it is quadratic in eta."""
-
-    def error_rate(eta: Array) -> Array:
-        return _with_rate(system, eta).drift_and_error_rate(t, state)[1]
-
-    zero, one = (jnp.zeros(()),), (jnp.ones(()),)
-    linear, twice = jax.jvp(lambda eta: jax.jvp(error_rate, (eta,), one)[1], zero, one)
+    slope = jax.jacfwd(lambda eta: drift_at_rate(system, eta, t, state)[1])
+    linear, twice = jax.jvp(slope, (jnp.zeros(()),), (jnp.ones(()),))
     return linear, twice / 2
 
 
@@ -727,32 +710,21 @@ def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, Arra
     return jnp.clip(inside, low, high)
 
 
-class GreedyDynamics(ClosedSystem):
-    """The dynamics of a system whose learning rate is the greedy one."""
+class GreedyDynamics(OrderParameters):
+    """The dynamics of a problem whose learning rate is the greedy one, within bounds (2,)."""
 
-    system: OrderParameters
-    bounds: Any  # the lowest and the highest rate, (2,)
+    bounds: Any
+
+    def __init__(self, problem: Problem, t: Any, bounds: np.ndarray):
+        super().__init__(as_arrays(problem.replace(lr=bounds[0])), t, keep_blocks=True)
+        self.bounds = bounds
 
     def rate(self, t: ArrayLike, state: Overlaps) -> Array:
         """The greedy rate at a state."""
-        return steepest_rate(*rate_expansion(self.system, t, state), self.bounds)
+        return steepest_rate(*rate_expansion(self, t, state), self.bounds)
 
     def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
-        return _with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
+        return drift_at_rate(self, self.rate(t, state), t, state)
 
     def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
         return self.drift_and_error_rate(t, state)[0]
-
-    def observe(self, state: Overlaps) -> dict[str, Array]:
-        return self.system.observe(state)
-
-    def error(self, observed: dict[str, Array]) -> Array:
-        return self.system.error(observed)
-
-    def switches(self, end: ArrayLike) -> Array | None:
-        return _with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
-
-
-@eqx.filter_jit
-def _rates_along(dynamics: GreedyDynamics, times: np.ndarray, states: Overlaps) -> Array:
-    return jax.vmap(dynamics.rate)(jnp.asarray(times), states)

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks, plot
 from tutelage._html import ResultCard
+from tutelage._types import NumpyOrJax
 from tutelage.errors import InputError, Status, require_fields
+from tutelage.moments.averages import array_module
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory
 
@@ -204,3 +206,13 @@ def final_crossing(times: np.ndarray, y: np.ndarray, level: float) -> float:
         return np.inf if above.size else -np.inf
     i = int(above[-1])
     return float(times[i] + (times[i + 1] - times[i]) * (y[i] - level) / (y[i] - y[i + 1]))
+
+
+def first_time_at(level: NumpyOrJax | float, times: np.ndarray, error: NumpyOrJax) -> Any:
+    """When ln error, linear between recorded times, first falls to the level; later than all times if never."""
+    xp = array_module(error)
+    above = xp.log(xp.maximum(error, np.finfo(float).tiny) / level)
+    first = xp.clip(xp.argmax(above <= 0), 1, None)
+    t, around = xp.asarray(times), first - np.arange(2)  # the first time below, and the one before
+    found = xp.where(above[0] <= 0, t[0], xp.interp(0.0, above[around], t[around]))
+    return xp.where(xp.any(above <= 0), found, t[-1] * (1 + above[-1]))
