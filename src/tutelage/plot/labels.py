@@ -112,7 +112,6 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
 
     without: beginnings of the conditions that a figure varies, and so leaves out.
     """
-    from tutelage import checks
     from tutelage.problem import Tasks
 
     student, teacher = problem.student, problem.teacher
@@ -124,7 +123,7 @@ def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[s
         what, how = _tasks(teacher)
     elif teacher is not None:
         what = f"from {_units(teacher)}"
-    how += [f"learning rate {checks.shown(problem.sgd.lr)}", *_special(problem.sgd, "lr")]
+    how += [f"learning rate {_value(problem.sgd.lr)}", *_special(problem.sgd, "lr")]
     how += [*_learning(problem), _inputs(problem.inputs)]
     shown = ", ".join(words for words in how if not words.startswith(without))
     return capital(f"{_units(student)}{trained} {verb} {what}"), shown
@@ -175,11 +174,18 @@ def _number(value: Any) -> str:
 
 def _special(part: Part, *without: str) -> list[str]:
     """The arguments of a part that differ from their defaults: "momentum 0.9"."""
-    from tutelage import checks
     from tutelage._part import special_arguments
 
     special = special_arguments(part).items()
-    return [f"{name.replace('_', ' ')} {checks.shown(value)}" for name, value in special if name not in without]
+    return [f"{name.replace('_', ' ')} {_value(value)}" for name, value in special if name not in without]
+
+
+def _value(value: Any) -> str:
+    """An argument: a number, a schedule of ours as one writes it, or that it is a custom function."""
+    from tutelage import checks
+    from tutelage._part import Part
+
+    return "by a custom function" if callable(value) and not isinstance(value, Part) else checks.shown(value)
 
 
 def _learning(problem: Problem) -> list[str]:
