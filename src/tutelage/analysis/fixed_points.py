@@ -455,14 +455,9 @@ def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
 
 
 def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
-    """From small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
-    problem, v, v_teacher = system.problem, np.asarray(blank.readout), np.asarray(system.problem.teacher.readout)
-    direction = np.asarray(system.t) @ v_teacher  # (L, M)
-    length = np.einsum("l,lm,m->", np.asarray(problem.inputs.weights), direction, v_teacher)
-    along = APPROACH_LENGTH / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
-    r = along[:, None] * direction[:, None, :]
-    q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + APPROACH_LENGTH**2 * np.eye(v.size)
-    state = Overlaps(r, q, blank.readout, blank.bias, None)
+    """From small random student vectors."""
+    problem = system.problem
+    state = blank._replace(q=np.asarray(blank.q) + APPROACH_LENGTH**2 * np.eye(problem.student.hidden))
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.embed.shape == subspace_of(problem, state).embed.shape:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.analysis.escapes import escape_threshold, last_fall
-from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
+from tutelage.analysis.noise import fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError
 from tutelage.moments.node_moments import is_cheap
 from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity, slowest_before_rise, who_decides
+from tutelage.validity import START_DECIDES, Validity, slowest_before_rise, who_decides
 
 DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its plateau
 SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%
