@@ -65,4 +65,6 @@ def test_signs_of_odd_units_with_trained_readouts():
     np.testing.assert_allclose(together.runs["R"][3, 5:], plain.R[3, 5:])
     np.testing.assert_allclose(together.runs["readout"][3, 5:], plain.readout[3, 5:])
     fixed, _ = match(pair(ours, with_(flipped, problem=ours.problem)))
-    assert np.sum(fixed.runs["R"][3, -1] < 0) == np.sum(flipped.R[3, -1] < 0) > 0, "with fixed readouts a sign is no symmetry"
+    assert np.sum(fixed.runs["R"][3, -1] < 0) == np.sum(flipped.R[3, -1] < 0) > 0, (
+        "with fixed readouts a sign is no symmetry"
+    )

@@ -89,8 +89,9 @@ def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
     curves = np.concatenate([error[None], pair.runs["error"]])
     escapes = np.array([last_fall(times, curve, threshold) for curve in curves])
     departures = np.array([last_fall(times, curve, max(threshold, DEPARTED * plateau)) for curve in curves])
-    known = validity is not None and validity.noise_dim is not None and pair.dim is not None
-    ratio = float(np.sqrt(pair.dim / validity.noise_dim)) if known else np.nan
+    ratio = np.nan
+    if validity is not None and validity.noise_dim is not None and pair.dim is not None:
+        ratio = float(np.sqrt(pair.dim / validity.noise_dim))
     return Escape(plateau, threshold, float(escapes[0]), escapes[1:], float(np.min(departures)), ratio)
 
 
