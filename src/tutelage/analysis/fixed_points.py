@@ -202,11 +202,11 @@ def mode_name(state: Overlaps, t: np.ndarray, rate: float | complex, vectors: np
     who = "student units" if one_class else f"the equal student units {' and '.join(equal)}"
     how = "each turns to different teacher units" if q < absent else "some grow, some shrink"
     choices = (
+        (r + q < absent, "changes readouts and biases alone"),
         (equal and in_students < absent, f"breaks the symmetry between {who}: {how}"),
         (together and q < absent, "turns all student units together toward some teacher units"),
         (one_teacher and in_teachers < absent, "turns student units toward some teacher units"),
         (together, "changes norms and overlaps of all student units equally"),
-        (r + q < absent, "changes readouts and biases alone"),
         (q < absent, "changes the overlaps of student units with teachers"),
         (left > MINOR_SHARE**2 * (left + r), f"{'grows' if np.real(rate) > 0 else 'decays'} outside the teachers' span"),
         (True, "moves student units inside the teachers' span"),

@@ -149,7 +149,7 @@ VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two reado
     "breaks the symmetry between student units: some grow, some shrink": [1, 1, -1, -1, 0.3, 0, -0.3, 0, 0],
     "turns all student units together toward some teacher units": [1, -1, 1, -1, 0, 0, 0, 0, 0],
     "changes norms and overlaps of all student units equally": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
-    "changes readouts and biases alone": [0, 0, 0, 0, 0, 0, 0, 1, 0.5],
+    "changes readouts and biases alone": [0, 0, 0, 0, 0, 0, 0, 1, 1],
 }
 
 
