@@ -243,8 +243,8 @@ class Trajectory(eqx.Module):
         rows += [("N", str(self.dim))] if self.dim is not None else []
         rows.append(("times", f"{times.size} from {times.min():g} to {times.max():g}"))
         rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
-        validity = resolve_name("tutelage.validity:known_lines")(self)
-        rows += [("" if i else "validity", line) for i, line in enumerate(validity)]
+        if "validity" in self.__dict__:  # it has been computed
+            rows += [("" if i else "validity", line) for i, line in enumerate(self.validity.lines())]
         rows += [] if self.problem is None else [("problem", repr(self.problem))]
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
         return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))

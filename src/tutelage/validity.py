@@ -16,6 +16,7 @@ from tutelage.problem.traits import CLASSIC, missing_traits
 from tutelage.trajectory import Trajectory
 
 MOMENTS = 40  # along the curve up to the plateau
+START_DECIDES = 10.0  # asymmetry / noise above which the initial condition determines an escape
 FREE = ("one Gaussian", "differentiable", "free norms", "all levels", "fixed momentum")  # for the noise of an escape
 
 
@@ -54,7 +55,13 @@ class Validity(ResultCard):
     def lines(self) -> list[str]:
         """The report, one statement per line."""
         out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
-        out.append(limit_line(self.limit_ratio, self.dim, self.dim_needed))
+        if self.limit_ratio is None:
+            above = f"for N above {self.dim_needed:.0f}"
+            out.append(f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} {above}")
+        else:
+            word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
+            size = f"eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}"
+            out.append(f"limit: {size}: finite-N corrections are {word}")
         if self.start_to_noise is not None:
             ratio, words = self.start_to_noise, who_decides(self.start_to_noise)
             out.append(f"escape: asymmetry/noise = {ratio:.2g} at N = {self.dim}: {words}")
@@ -71,28 +78,9 @@ class Validity(ResultCard):
         return "\n".join(self.lines())
 
 
-def limit_line(ratio: float | None, dim: int | None, dim_needed: float) -> str:
-    """Is what the limit of large N leaves out negligible?"""
-    if ratio is None:
-        return f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {dim_needed:.0f}"
-    word = "negligible" if ratio < LIMIT else "NOT negligible"
-    return f"limit: eta lam_max / N = {ratio:.2g} at N = {dim}: finite-N corrections are {word}"
-
-
-def known_lines(trajectory: Trajectory) -> list[str]:
-    """The report if it has been computed, else its line that costs nothing; empty where there is no report."""
-    problem = trajectory.problem
-    if "validity" in trajectory.__dict__:
-        return trajectory.validity.lines()
-    if trajectory.kind != "theory" or problem is None or trajectory.start is None or np.ndim(trajectory.error) != 1:
-        return []
-    dim, largest = trajectory.start.dim or problem.inputs.known_dim, float(largest_rate(problem))
-    return [limit_line(None if dim is None else largest / dim, dim, largest / LIMIT), "more: .validity"]
-
-
 def who_decides(start_to_noise: float) -> str:
     """Whether the initial condition or SGD noise determines the escape, in words, from the ratio of their amplitudes."""
-    if start_to_noise > 10:
+    if start_to_noise > START_DECIDES:
         return "the initial condition determines the escape"
     both = "SGD noise, not only the initial condition, determines the escape of some runs"
     return both if start_to_noise > 3 else "SGD noise determines the escape of single runs"

@@ -1,5 +1,6 @@
 """Who decides the escape: recognized, said, and compared by times of escape."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -84,10 +85,11 @@ def test_noise_decides():
     assert result.verdict.outcome == "inconclusive after the plateau"
     assert result.agrees is None
     assert result.verdict.before == "agree"
-    assert "SGD noise, not the initial condition, determines the escape (asymmetry/noise = 1.6" in result.verdict.sentence
+    assert "SGD noise determines the escape of single runs (asymmetry/noise = 1.6" in result.verdict.sentence
     assert result.times[result.verdict.counted].max() < result.escape.first_departure < 110
     assert "compare the escape times" in " ".join(str(result).split())
     assert "not counted" in result.to_html()
+    assert json.loads(json.dumps(result.to_dict()))["escape"]["runs"] == result.escape.runs.tolist()
 
 
 def test_the_start_decides():
@@ -109,9 +111,9 @@ def test_units_swapped_in_the_escape_are_matched():
     variables = {n: np.array(v) for n, v in runs.variables.items()}
     for name, axis in (("R", 1), ("r", 2)):
         variables[name][2] = np.flip(variables[name][2], axis)
-    _, found = match(pair(theory, with_(runs, variables=variables)))
-    assert np.flatnonzero(found.relabeled).tolist() == [2]
-    assert found.permutations[2].tolist() == [1, 0]
+    together, relabeled = match(pair(theory, with_(runs, variables=variables)))
+    assert np.flatnonzero(relabeled).tolist() == [2]
+    np.testing.assert_array_equal(together.runs["R"][2, -1], runs["R"][2, -1])
 
 
 def test_no_plateau_no_escape():

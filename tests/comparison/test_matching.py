@@ -25,10 +25,8 @@ def apart():
 def test_permuted_runs_are_matched(since):
     ours, plain = apart()
     shuffled = permuted(plain, (1, 4, 5), (1, 0), since)
-    together, found = match(pair(ours, shuffled))
-    assert np.flatnonzero(found.relabeled).tolist() == [1, 4, 5]
-    assert found.count == 3
-    assert found.permutations[4].tolist() == [1, 0]
+    together, relabeled = match(pair(ours, shuffled))
+    assert np.flatnonzero(relabeled).tolist() == [1, 4, 5]
     for name in ("R", "Q", "r", "q", "readout"):
         late = slice(max(since, 5), None)  # the units are nearly alike at first: there the moment of the swap is free
         np.testing.assert_allclose(together.runs[name][:, late], plain[name][:, late], atol=1e-14)
@@ -43,15 +41,15 @@ def test_units_that_are_alike_are_not_swapped():
     rng = np.random.default_rng(1)
     flat = {n: np.full_like(v, 0.3) for n, v in ours.variables.items()}
     noisy = {n: 0.3 + 0.05 * rng.standard_normal(v.shape) for n, v in plain.variables.items()}
-    _, found = match(pair(with_(ours, variables=flat), with_(plain, variables=noisy)))
-    assert found.count == 0
+    _, relabeled = match(pair(with_(ours, variables=flat), with_(plain, variables=noisy)))
+    assert not relabeled.any()
 
 
 def test_units_with_different_readouts_are_not_exchanged():
     ours, plain = apart()
     other = ours.problem.replace(**{"student.readout": [1.0, 0.5]})
-    _, found = match(pair(with_(ours, problem=other), with_(permuted(plain, (2,), (1, 0)), problem=other)))
-    assert found.count == 0
+    _, relabeled = match(pair(with_(ours, problem=other), with_(permuted(plain, (2,), (1, 0)), problem=other)))
+    assert not relabeled.any()
 
 
 def test_signs_of_odd_units_with_trained_readouts():
@@ -62,9 +60,11 @@ def test_signs_of_odd_units_with_trained_readouts():
     for name in variables:
         variables[name][3] = relabel(name, variables[name][3], np.array([1, 0]), signs)
     flipped = with_(plain, variables=variables, problem=trained)
-    together, found = match(pair(with_(ours, problem=trained), flipped))
-    assert np.flatnonzero(found.relabeled).tolist() == [3]
+    together, relabeled = match(pair(with_(ours, problem=trained), flipped))
+    assert np.flatnonzero(relabeled).tolist() == [3]
     np.testing.assert_allclose(together.runs["R"][3, 5:], plain.R[3, 5:])
     np.testing.assert_allclose(together.runs["readout"][3, 5:], plain.readout[3, 5:])
-    _, fixed = match(pair(ours, with_(flipped, problem=ours.problem)))
-    assert np.all(fixed.signs == 1.0), "with fixed readouts a sign is no symmetry"
+    fixed, _ = match(pair(ours, with_(flipped, problem=ours.problem)))
+    assert np.sum(fixed.runs["R"][3, -1] < 0) == np.sum(flipped.R[3, -1] < 0) > 0, (
+        "with fixed readouts a sign is no symmetry"
+    )

@@ -26,7 +26,7 @@ def test_theory_and_runs_agree():
     np.testing.assert_allclose(result["Q"].standard_error[1:], runs().Q.std(axis=0, ddof=1)[1:] / 10)
     assert result["R"].z.shape == (41, 2, 2)
     assert abs(result["error"].z[0]) < 1e-3
-    assert (result.count, result.dim, result.matching.count) == (100, 200, 0)
+    assert (result.count, result.dim, result.relabeled.sum()) == (100, 200, 0)
 
 
 def test_linear_problem_agrees():

@@ -37,7 +37,7 @@ EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 EQUAL_OVERLAPS = 1e-7  # the same for overlaps of a state that was solved for
 EQUAL_RATES = 1e-7  # rates closer than this, relative to the largest, are one rate
 ZERO_RATE = 1e-9  # rates below this, relative to the largest, are zero
-ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
+ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or minor
 FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small
 ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
 DIVERGED_OVERLAP = 1e6  # overlaps beyond this have diverged
@@ -172,67 +172,46 @@ def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -
         groups.append((mean, span))
     groups.sort(key=lambda group: (-np.real(group[0]), -np.imag(group[0])))
     left = np.linalg.pinv(np.concatenate([vectors for _, vectors in groups], axis=1), rcond=1e-13)
-    modes, namer = [], Namer(state, t)
+    modes = []
     for rate, right in groups:
-        name = namer.name(rate, free.embed @ right, ZERO_RATE * largest)
+        name = mode_name(state, t, rate, free.embed @ right, ZERO_RATE * largest)
         for r, l in zip(right.T, left[len(modes) :], strict=False):
             r, l = (r.real, l.real) if isinstance(rate, float) else (r, l)
             modes.append(Mode(rate, free.embed @ r, free.embed @ l, right.shape[1], name))
     return tuple(modes)
 
 
-class Namer:
-    """Names the modes at one state."""
-
-    def __init__(self, state: Overlaps, t: np.ndarray):
-        self.state, self.t = state, t
-        own = (state.r, (1,)), (state.q, (1, 2)), (state.readout, (0,)), (state.bias, (0,))
-        students = interchangeable(state.r.shape[1], *own, tolerance=EQUAL_OVERLAPS)
-        teachers = interchangeable(state.r.shape[2], (state.r, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
-        equal = [np.flatnonzero(students == label) + 1 for label in np.unique(students)]
-        self.equal_students = " and ".join(", ".join(map(str, units)) for units in equal if units.size > 1)
-        self.all_students = np.all(students == students[0]) and students.size > 1
-        self.all_teachers = np.all(teachers == teachers[0]) and teachers.size > 1
-        self._orbits = orbits(state, students), orbits(state, teachers=teachers)
-
-    def name(self, rate: float | complex, vectors: np.ndarray, still: float = 0.0) -> str:
-        """What the modes with these right vectors (n, count) do: the first words that hold for their parts."""
-        if abs(rate) <= still:
-            return "moves along a flat direction"
-        total, d, at, absent = _square(vectors), unflatten(vectors.T, self.state), np.asarray(self.state.r), ABSENT_SHARE
-        moved, r, readout = _square(d.r), _square(d.r) / total, _square(d.readout) / total
-        q = _square(d.q[..., *np.triu_indices(at.shape[1])]) / total
-        bias = 0.0 if d.bias is None else _square(d.bias) / total
-        length = np.sum(at**2, axis=-1, keepdims=True)
-        along = np.sum(d.r * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
-        own = _square(along) / moved if moved > 0 else 0.0  # of dr: what only changes the length of a unit
-        turn = d.r @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
-        left = _square(d.q - turn - np.swapaxes(turn, -1, -2))
-        outside = left / max(left + moved, 1e-300)  # of dX against dr
-        students, teachers = (_unchanged(vectors, labels) / total for labels in self._orbits)  # unchanged by exchanges
-        together = self.all_students and students > 1 - absent
-        turns = r > absent and q < absent and own < absent  # lengths stay as they are
-        who = "student units" if self.all_students else f"the equal student units {self.equal_students}"
-        how = "each turns to different teacher units" if turns else "some grow, some shrink"
-        all_ = "all student units together" if together else "student units"
-        out = f"{'grows' if np.real(rate) > 0 else 'decays'} outside the teachers' span"
-        choices = (
-            (self.equal_students and students < absent, f"breaks the symmetry between {who}: {how}"),
-            ((self.all_teachers and teachers < absent) or (together and turns), f"turns {all_} toward some teacher units"),
-            (together and r < absent, "changes the norms of all student units equally"),
-            (together, "changes norms and overlaps of all student units equally"),
-            (readout + bias > 1 - absent and bias < absent, "changes the output weights alone"),
-            (readout + bias > 1 - absent, "changes readouts and biases alone"),
-            (r < absent, f"{out}, in norms and overlaps of student units"),
-            (q < absent, "changes the overlaps of student units with teachers"),
-            (outside > MINOR_SHARE**2, out),
-            (own > 1 - absent, "changes the norms of student units inside the teachers' span"),
-            (own < absent, "turns student units inside the teachers' span"),
-            (True, "changes norms and turns student units inside the teachers' span"),
-        )
-        words = next(words for holds, words in choices if holds)
-        also = [word for word, share in (("readouts", readout), ("biases", bias)) if share > MINOR_SHARE]
-        return f"{words}, with {' and '.join(also)}" if also else words
+def mode_name(state: Overlaps, t: np.ndarray, rate: float | complex, vectors: np.ndarray, still: float = 0.0) -> str:
+    """What the modes with these right vectors (n, count) do at a state: the first words that hold for their parts."""
+    if abs(rate) <= still:
+        return "moves along a flat direction"
+    at, t, absent = np.asarray(state.r), np.asarray(t), ABSENT_SHARE
+    own = (at, (1,)), (state.q, (1, 2)), (state.readout, (0,)), (state.bias, (0,))
+    students = interchangeable(at.shape[1], *own, tolerance=EQUAL_OVERLAPS)
+    teachers = interchangeable(at.shape[2], (at, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
+    equal = [np.flatnonzero(students == label) + 1 for label in np.unique(students)]
+    equal = [", ".join(map(str, units)) for units in equal if units.size > 1]
+    one_class, one_teacher = (np.ptp(labels) == 0 and labels.size > 1 for labels in (students, teachers))
+    total, d = _square(vectors), unflatten(vectors.T, state)
+    r, q = _square(d.r) / total, _square(d.q[..., *np.triu_indices(at.shape[1])]) / total
+    turn = d.r @ np.linalg.pinv(t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)  # half of the dq inside the span
+    left = _square(d.q - turn - np.swapaxes(turn, -1, -2)) / total
+    in_students = _unchanged(vectors, orbits(state, students)) / total  # what exchanges of equal units leave as it is
+    in_teachers = _unchanged(vectors, orbits(state, teachers=teachers)) / total
+    together = one_class and in_students > 1 - absent
+    who = "student units" if one_class else f"the equal student units {' and '.join(equal)}"
+    how = "each turns to different teacher units" if q < absent else "some grow, some shrink"
+    choices = (
+        (r + q < absent, "changes readouts and biases alone"),
+        (equal and in_students < absent, f"breaks the symmetry between {who}: {how}"),
+        (together and q < absent, "turns all student units together toward some teacher units"),
+        (one_teacher and in_teachers < absent, "turns student units toward some teacher units"),
+        (together, "changes norms and overlaps of all student units equally"),
+        (q < absent, "changes the overlaps of student units with teachers"),
+        (left > MINOR_SHARE**2 * (left + r), f"{'grows' if np.real(rate) > 0 else 'decays'} outside the teachers' span"),
+        (True, "moves student units inside the teachers' span"),
+    )
+    return next(words for holds, words in choices if holds)
 
 
 def _square(vectors: np.ndarray) -> float:
@@ -455,14 +434,9 @@ def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
 
 
 def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
-    """From small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
-    problem, v, v_teacher = system.problem, np.asarray(blank.readout), np.asarray(system.problem.teacher.readout)
-    direction = np.asarray(system.t) @ v_teacher  # (L, M)
-    length = np.einsum("l,lm,m->", np.asarray(problem.inputs.weights), direction, v_teacher)
-    along = APPROACH_LENGTH / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
-    r = along[:, None] * direction[:, None, :]
-    q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + APPROACH_LENGTH**2 * np.eye(v.size)
-    state = Overlaps(r, q, blank.readout, blank.bias, None)
+    """From small random student vectors."""
+    problem = system.problem
+    state = blank._replace(q=np.asarray(blank.q) + APPROACH_LENGTH**2 * np.eye(problem.student.hidden))
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.embed.shape == subspace_of(problem, state).embed.shape:

@@ -32,7 +32,7 @@ from tutelage.integrate.program import COUNTS
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
-from tutelage.validity import MOMENTS
+from tutelage.validity import MOMENTS, START_DECIDES
 
 PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
 LEAST_PANELS, MOST_PANELS = 40, 4000
@@ -40,7 +40,6 @@ GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
 PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
 POINT_SETS = 2  # independent sets of points: their difference is the error
-START_DECIDES = 10.0  # start / noise above which the start decides an escape
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
 
@@ -55,15 +54,10 @@ _STAGES = np.stack([_integrals(c) for c in GAUSS_NODES])
 
 def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float) -> np.ndarray:
     """Edges of panels, at most `length` / rate long (rates: of the fastest mode at the moments); stops must be edges."""
-    gaps = np.diff(moments) * np.maximum(rates[1:], rates[:-1])
-    elapsed = np.concatenate([[0.0], np.cumsum(gaps)])
-    stops = stops[(stops > moments[0]) & (stops < moments[-1])]
-    marks = np.concatenate([moments[:1], stops, moments[-1:]])
-    edges = [moments[:1]]
-    for first, last in zip(np.interp(marks[:-1], moments, elapsed), np.interp(marks[1:], moments, elapsed), strict=True):
-        count = max(1, int(np.ceil((last - first) / length)))
-        edges.append(np.interp(np.linspace(first, last, count + 1)[1:], elapsed, moments))
-    return np.concatenate(edges)
+    elapsed = np.concatenate([[0.0], np.cumsum(np.diff(moments) * np.maximum(rates[1:], rates[:-1]))])
+    count = int(np.ceil(elapsed[-1] / length))
+    edges = np.interp(np.linspace(0.0, elapsed[-1], count + 1), elapsed, moments)
+    return np.union1d(edges, stops[(stops > moments[0]) & (stops < moments[-1])])
 
 
 def panel_nodes(edges: np.ndarray) -> np.ndarray:
@@ -115,7 +109,7 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
         )
     length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), total / LEAST_PANELS)
     switches = local.system.switches(end)
-    return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
+    return panel_edges(moments, rates, np.zeros(0) if switches is None else np.asarray(switches), length)
 
 
 def vectors_along(theory: Trajectory, local: LocalDynamics, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
@@ -281,7 +275,7 @@ def fluctuations(
     >>> bars.sd("error").shape, bars.sd("R").shape
     ((6,), (6, 2, 2))
     """
-    theory = solve(_require_known_noise(problem), start, times, gradient_flow=gradient_flow, keep="blocks")
+    theory = solve(problem, start, times, gradient_flow=gradient_flow, keep="blocks")
     dim = theory.dim if dim is None else dim
     if dim is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
@@ -292,7 +286,9 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
     dim = checks.as_count("dim", dim)
     count = checks.as_count("points", points, least=2**7) // POINT_SETS
-    problem, start, times = _require_known_noise(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
+    problem = require_problem(theory.problem, "fluctuations", ("differentiable", "fixed momentum"))
+    require_small_state(problem)
+    start, times = theory.start, np.asarray(theory.times, dtype=float)
     assert start is not None
     if times.size == 0 or times[-1] <= 0.0:
         why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
@@ -303,13 +299,6 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
-
-
-def _require_known_noise(problem: object) -> Problem:
-    """The problem, if its noise is known."""
-    problem = require_problem(problem, "fluctuations", ("differentiable", "fixed momentum"))
-    require_small_state(problem)
-    return problem
 
 
 def require_small_state(problem: Problem) -> None:

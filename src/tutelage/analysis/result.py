@@ -111,19 +111,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunResults(ResultSequence[Any], figure="plot_per_run"):
-    """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+    """The results of all runs, in their order: a sequence. `marks` has the times that were found."""
 
     answers: tuple[Any, ...]
-
-    def numbers(self, name: str) -> np.ndarray:
-        """A number of each result by its name, (run,); NaN where a run has none."""
-        if not all(hasattr(answer, name) for answer in self):
-            have = [n for n in dir(self[0]) if n[0] != "_" and isinstance(getattr(self[0], n), float)]
-            raise InputError(f"these results have no {name!r}; their numbers are {', '.join(have)}.")
-        values = [getattr(answer, name) for answer in self]
-        if any(np.ndim(value) or isinstance(value, str) for value in values):
-            raise InputError(f"{name} is not a single number; loop over the runs: [result.{name} for result in results].")
-        return np.array([np.nan if value is None else float(value) for value in values])
 
     @property
     def marks(self) -> dict[str, np.ndarray]:

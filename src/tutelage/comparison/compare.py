@@ -6,8 +6,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from tutelage import checks
 from tutelage._html import bullets, card, sparkline, table
@@ -15,7 +16,7 @@ from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.analysis.result import AnalysisResult
 from tutelage.comparison.expected import expected_gaps, level_shift, noticeable_change
-from tutelage.comparison.pairing import Matching, match, pair
+from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import LIMIT, Escape, Gap, Scatter, Verdict, decide, find_escape, percent, predicted_scatter
 from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
@@ -37,8 +38,8 @@ LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the fi
 class Comparison(AnalysisResult, figure="plot_comparison"):
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
-    verdict: outcome, message and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of single runs,
+    verdict: outcome, message and shares. relabeled: (run,), whose units were permuted. escape: times of escape from a plateau,
+    None if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: remarks on the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
     """
@@ -49,7 +50,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     count: int
     dim: int | None
     gaps: dict[str, Gap]
-    matching: Matching | None
+    relabeled: Bool[np.ndarray, " run"]
     escape: Escape | None
     validity: Validity | None
     scatter: Scatter | None
@@ -69,9 +70,9 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         return self.verdict.agrees
 
     def to_dict(self) -> Table:
-        """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
+        """The numbers behind the verdict, for JSON (None for what is not a finite number); docs/compare.md lists them."""
         parts = ("theory", "mean", "gap", "standard_error", "z", "expected", "beyond")
-        return {
+        table = {
             "outcome": self.verdict.outcome,
             "agrees": self.agrees,
             "verdict": self.verdict.sentence,
@@ -81,18 +82,19 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             "counted_times": int(self.verdict.counted.sum()),
             "runs": self.count,
             "dim": self.dim,
-            "relabeled": 0 if self.matching is None else self.matching.count,
+            "relabeled": int(self.relabeled.sum()),
             "escape": None if self.escape is None else asdict(self.escape),
             "validity": None if self.validity is None else asdict(self.validity),
-            "scatter": None if self.scatter is None else self.scatter.to_dict(),
-            "noticeable_lr_change": self.noticeable if np.isfinite(self.noticeable or np.inf) else None,
+            "scatter": None if self.scatter is None else asdict(self.scatter),
+            "noticeable_lr_change": self.noticeable,
             "notes": list(self.notes),
-            "times": self.times.tolist(),
+            "times": self.times,
             "quantities": {
-                name: {part: getattr(gap, part).tolist() for part in parts} | {"expected_is_rough": gap.rough}
+                name: {part: getattr(gap, part) for part in parts} | {"expected_is_rough": gap.rough}
                 for name, gap in self.gaps.items()
             },
         }
+        return jax.tree.map(_plain, table)
 
     def table(self) -> "RenderableType":
         """The report as a rich renderable: both tables, the remarks, and the verdict last, where one looks first."""
@@ -150,6 +152,8 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         many = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
         pale = "; pale: two standard deviations of single runs, predicted" if self.scatter is not None else ""
         caption = f"Lines: theory; {many if self.count > 1 else 'marks: the run'}{pale}."
+        problem = self.theory.problem
+        source = [] if problem is None else [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre>"]
         body = [
             f"<h1>{escape(who)}</h1>",
             f'<p class="how">{escape(how)}</p>',
@@ -159,7 +163,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             f"<h2>Error along the curve</h2>{table(CURVE, self.curve_rows())}",
             f"<h2>{escape(capital(self._counted_words()))}</h2>{table(WORST, self.worst_rows())}",
             *(f"<h2>{escape(capital(name))}</h2>{bullets(lines)}" for name, lines in self._remarks().items()),
-            *self._sources(),
+            *source,
             f"<footer>{escape(capital(LEGEND))}. tutelage {__version__}</footer>",
         ]
         return document(f"{who}: {outcome}", body)
@@ -186,7 +190,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     def worst_rows(self) -> list[tuple[str, ...]]:
         """Each kind of quantity where its z-score is largest, and the share within the limit, as texts."""
         rows, counted = [], self.verdict.counted
-        for gap in self.gaps.values() if counted.any() else ():
+        for gap in self.gaps.values():
             (i, entry), labels = gap.worst_place(gap.z, counted), gap.labels()
             inside = np.abs(gap.entries(gap.z)[counted]) < LIMIT
             share = percent(float(inside.mean())) if self.count > 1 else "-"
@@ -196,10 +200,8 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
 
     def _counted_words(self) -> str:
         """Over which times the second table looks."""
-        if self.verdict.counted.all():
+        if self.escape is None or self.verdict.counted.all():
             return "where |z| is largest"
-        if self.escape is None or not self.verdict.counted.any():
-            return "no recorded time before the first escape from the plateau"
         when = f"alpha < {self.escape.first_departure:.4g}"
         return f"where |z| is largest before the first escape from the plateau, {when}"
 
@@ -217,27 +219,12 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         }
         return {name: lines for name, lines in rows.items() if lines}
 
-    def _sources(self) -> list[str]:
-        """The problem as a file, for the page."""
-        if self.theory.problem is None:
-            return []
-        try:
-            text = self.problem_file()
-        except InputError as error:  # a function of one's own has no text
-            return [f"<h2>The problem</h2><pre>{escape(repr(self.theory.problem))}</pre><p>{escape(str(error))}</p>"]
-        return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
 
-    def problem_file(self) -> str:
-        """The problem with its start and times, as `tutelage compare` reads it."""
-        assert self.theory.problem is not None
-        text, start, times = self.theory.problem.to_toml().strip(), self.theory.start, self.times
-        if start is not None:
-            given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
-            rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
-            text += "\n\n[start]\n" + "\n".join(rows)
-        if times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size)):
-            text += f"\n\n[times]\nend = {float(times[-1])}\npoints = {times.size}"
-        return text
+def _plain(value: object) -> object:
+    """Numbers and arrays without what JSON cannot hold."""
+    if not isinstance(value, float | np.ndarray):
+        return value
+    return np.where(np.isfinite(value), value, np.array(None)).tolist()
 
 
 def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
@@ -281,7 +268,7 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     (True, 'agree', (11, 2, 2))
     """
     predict = checks.as_flag("fluctuations", fluctuations)
-    both, matching = match(pair(theory, runs))
+    both, relabeled = match(pair(theory, runs))
     (expected, rough), (shift, shift_notes) = expected_gaps(both), level_shift(both, theory)
     settings, notes = dict(theory.settings), [*both.notes, *shift_notes]
     known = theory.problem is not None and theory.start is not None and theory.tasks is None
@@ -292,16 +279,16 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         sides = both.theory[name], both.runs[name], expected[name]
         gaps[name] = Gap(name, *sides, rough, shift.get(name, 0.0), rtol, missed)
     validity = theory.validity if known else None
-    escape, swapped = find_escape(both, validity), 0 if matching is None else matching.count
-    verdict = decide(gaps, both.times, escape, swapped, both.count)
+    escape = find_escape(both, validity)
+    verdict = decide(gaps, both.times, escape, both.count)
     if both.gradient_flow:
         notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
     if 1 < both.count < 5:
         notes.append(f"{both.count} runs give a standard error that is itself uncertain; run 10 or more")
     if sampled:
         notes.append("the theory's averages are sampled: half of their sampling error counts as a standard error, too")
-    if swapped and (escape is None or not escape.by_noise):
-        notes.append(f"{swapped} of {both.count} runs had their hidden units relabeled before averaging")
+    if relabeled.any():
+        notes.append(f"{relabeled.sum()} of {both.count} runs had their hidden units relabeled before averaging")
     return Comparison(
         theory=theory,
         runs=runs,
@@ -309,7 +296,7 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         count=both.count,
         dim=both.dim,
         gaps=gaps,
-        matching=matching,
+        relabeled=relabeled,
         escape=escape,
         validity=validity,
         scatter=predicted_scatter(both, theory, escape) if predict else None,

@@ -24,7 +24,7 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Gap, Verdict, holds
-from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics
+from tutelage.dynamics.linearized import DIFFERENCES, LARGEST_STATE, LocalDynamics, propagate, propagators
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
@@ -81,6 +81,8 @@ def _speed(pair: Pair, name: str) -> np.ndarray:
 
 def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     """b by variable at all recorded times; None where it is not known."""
+    from scipy.interpolate import make_interp_spline
+
     problem, start, dim = pair.problem, pair.start, pair.dim
     if problem is None or start is None or dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
         return None
@@ -106,29 +108,36 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
     tasks: Any = getattr(problem.teacher, "schedule", None)
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
-        different, first = np.unique(moments, return_index=True)
-        acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
+        acceleration = np.gradient(drifts[-1], moments, axis=0)
     sources = curved + (_beyond_limit(local, moments, states) - acceleration / 2) / dim
-    b = _carried(moments, jacobians, sources)
+    size = along.shape[1]
+    system = np.zeros((moments.size, size + 1, size + 1))  # of (b, 1): J and the source, held at their mean between moments
+    system[:, :size, :size], system[:, :size, size] = jacobians, sources
+    b = propagate(propagators(moments, system), np.eye(size + 1)[:, size:])[:, :size, 0]
     moved = local.errors(along + b) - errors[-1]
     gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
     gaps["error"] = np.where(np.isfinite(moved), moved, 0.0) + jensen
-    return {name: _between(pair.times, moments, value) for name, value in gaps.items() if name in pair.compared}
+    return {name: make_interp_spline(moments, gaps[name], k=1)(pair.times) for name in pair.compared}
 
 
 def _moments(pair: Pair) -> np.ndarray:
-    """Indices of MOMENTS times, close together where the curve moves (repeated if there are fewer: shapes stay the same)."""
+    """Indices of at most MOMENTS times, close together where the curve moves."""
     if pair.times.size <= MOMENTS:
-        return np.minimum(np.arange(MOMENTS), pair.times.size - 1)
+        return np.arange(pair.times.size)
     moved = sum(np.abs(np.diff(pair.theory[n], axis=0)).reshape(pair.times.size - 1, -1).sum(1) for n in ("r", "q"))
     passed = np.diff(pair.times) / np.ptp(pair.times) + moved / max(float(np.sum(moved)), 1e-300)
     length = np.concatenate([[0.0], np.cumsum(passed)])
-    return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
+    return np.unique(np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1))
 
 
 def _beyond_limit(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> np.ndarray:
     """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
-    updates = _updates_by_jax(local.system, times, states) if local.committee is None else _committee_updates(local, states)
+    if local.committee is not None:
+        updates = _committee_updates(local, states)
+    else:
+        padded = np.minimum(np.arange(MOMENTS), times.size - 1)  # as many moments each time: one compiled program
+        found = _updates_by_jax(local.system, times[padded], jax.tree.map(lambda x: x[padded], states))
+        updates = jax.tree.map(lambda x: x[: times.size], found)
     eta, pull, force, slopes = (np.asarray(x) for x in updates)
     eta, pull = eta.reshape(-1, 1, 1, 1), pull.reshape(-1, 1, 1, 1)
     problem, C = local.system.problem, joint_covariance(states.r, states.q, local.system.t)
@@ -171,28 +180,6 @@ def _updates_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps
         return eta, eta * rate_at(problem.sgd.weight_decay, t), jnp.concatenate([p.A, p.B], axis=1), slopes
 
     return jax.lax.map(lambda moment: at(*moment), (times, states))
-
-
-def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:
-    """b at each moment: the linear equation with J and source held at their mean between moments."""
-    size = sources.shape[1]
-    blocks = np.zeros((times.size - 1, size + 1, size + 1))
-    blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
-    blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
-    from scipy.linalg import expm  # takes long to import
-
-    b = [np.zeros(size)]
-    for step in expm(blocks * np.diff(times)[:, None, None]):
-        b.append(step[:size, :size] @ b[-1] + step[:size, size])
-    return np.array(b)
-
-
-def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values at the moments, interpolated to all times."""
-    moments, first = np.unique(moments, return_index=True)
-    columns = values[first].reshape(moments.size, -1).T
-    out = np.stack([np.interp(times, moments, column) for column in columns], axis=1)
-    return out.reshape(times.size, *values.shape[1:])
 
 
 def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from tutelage import checks
 from tutelage.errors import InputError, kind_of
@@ -124,34 +124,20 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[Float[np.ndarra
     return a, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
 
 
-@dataclass(frozen=True)
-class Matching:
-    """permutations: the theory's unit k is the run's unit permutations[run, k]. signs: of odd units whose readout changed
-    sign. relabeled: which runs took another permutation than the theory."""
-
-    permutations: Int[np.ndarray, "run K"]
-    signs: Float[np.ndarray, "run K"]
-    relabeled: Bool[np.ndarray, " run"]
-
-    @property
-    def count(self) -> int:
-        """How many runs were relabeled."""
-        return int(np.sum(self.relabeled))
-
-
-def match(pair: Pair) -> tuple[Pair, Matching | None]:
-    """The pair with its runs relabeled; None where there are no units to permute."""
+def match(pair: Pair) -> tuple[Pair, Bool[np.ndarray, " run"]]:
+    """The pair with its runs relabeled, and which of them took another permutation than the theory."""
+    relabeled = np.zeros(pair.count, bool)
     if pair.problem is None or "R" not in pair.theory or pair.theory["R"].shape[-2] < 2:
-        return pair, None
+        return pair, relabeled
     allowed, odd, model = _exchangeable(pair.problem), _sign_free(pair.problem), _rows(pair.theory)
-    seen = [_rows({name: value[run] for name, value in pair.runs.items()}) for run in range(pair.count)]
-    found = [_match_one(model, one, allowed, odd) for one in seen]
-    permutations, signs, since = (np.array(part) for part in zip(*found, strict=True))
-    runs = {name: value.copy() if name in ROWS else value for name, value in pair.runs.items()}
-    for name in ROWS.keys() & runs.keys():
-        for run, first in enumerate(since):
-            runs[name][run, first:] = relabel(name, runs[name][run, first:], permutations[run], signs[run])
-    return replace(pair, runs=runs), Matching(permutations, signs, since < pair.times.size)
+    runs = {name: value.copy() for name, value in pair.runs.items()}
+    for run in range(pair.count):
+        seen = _rows({name: value[run] for name, value in pair.runs.items()})
+        permutation, signs, since = _match_one(model, seen, allowed, odd)
+        relabeled[run] = since < pair.times.size
+        for name in ROWS.keys() & runs.keys():
+            runs[name][run, since:] = relabel(name, runs[name][run, since:], permutation, signs)
+    return replace(pair, runs=runs), relabeled
 
 
 def relabel(name: str, values: np.ndarray, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray:

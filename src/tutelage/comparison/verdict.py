@@ -4,18 +4,17 @@ With few runs gap / standard error follows Student's law, which has long tails, 
 exceeded equally often: |z| < 4 then means the same for 5 runs and for 500. docs/compare.md states all criteria.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage._types import Table
 from tutelage.analysis.escapes import escape_threshold, last_fall
-from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
+from tutelage.analysis.noise import fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError
 from tutelage.moments.node_moments import is_cheap
 from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity, slowest_before_rise
+from tutelage.validity import START_DECIDES, Validity, slowest_before_rise, who_decides
 
 DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its plateau
 SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%
@@ -24,7 +23,6 @@ SMALLEST_ERROR = 1e-10  # below it rounding shows in the prediction
 FINEST, FINEST_ERROR, ROUNDING = 1e-8, 1e-6, 1e-14  # accuracy of a solve: overlaps, error (relative), any error
 CAP = 37.0  # larger z-scores have no probability in float64
 LIMIT = 4.0  # standard errors
-NOISE_ALONE = 3.0  # start / noise below which noise decides alone
 OVERALL, EACH = 0.99, 0.95  # shares that must lie within the limit
 AGREE, BIASED, DIFFER = "agree", "agree within the expected finite-N bias", "differ"
 NOISE, UNKNOWN = "inconclusive after the plateau", "inconclusive"
@@ -32,24 +30,23 @@ NOISE, UNKNOWN = "inconclusive after the plateau", "inconclusive"
 
 @dataclass(frozen=True)
 class Escape:
-    """plateau: the error on the plateau that the theory passes, slowest at plateau_time. threshold: below it, escaped.
+    """plateau: the error on the plateau that the theory passes. threshold: below it, escaped.
 
     theory, runs: times of escape (inf: not within these times). first_departure: until then all are on the plateau.
-    start_to_noise: None where unknown.
+    start_to_noise: NaN where unknown.
     """
 
     plateau: float
-    plateau_time: float
     threshold: float
     theory: float
     runs: np.ndarray
     first_departure: float
-    start_to_noise: float | None
+    start_to_noise: float
 
     @property
     def by_noise(self) -> bool:
         """Does noise rather than the start decide when (and where to) single runs escape?"""
-        return self.start_to_noise is not None and self.start_to_noise < START_DECIDES
+        return self.start_to_noise < START_DECIDES
 
     @property
     def escaped(self) -> np.ndarray:
@@ -92,10 +89,10 @@ def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
     curves = np.concatenate([error[None], pair.runs["error"]])
     escapes = np.array([last_fall(times, curve, threshold) for curve in curves])
     departures = np.array([last_fall(times, curve, max(threshold, DEPARTED * plateau)) for curve in curves])
-    ratio = None
+    ratio = np.nan
     if validity is not None and validity.noise_dim is not None and pair.dim is not None:
         ratio = float(np.sqrt(pair.dim / validity.noise_dim))
-    return Escape(plateau, float(times[at]), threshold, float(escapes[0]), escapes[1:], float(np.min(departures)), ratio)
+    return Escape(plateau, threshold, float(escapes[0]), escapes[1:], float(np.min(departures)), ratio)
 
 
 @dataclass(frozen=True)
@@ -120,10 +117,6 @@ class Scatter:
         both = f"{self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured"
         return [f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation ({both})"]
 
-    def to_dict(self) -> Table:
-        """Plain numbers and lists, None for what is not known."""
-        return {name: np.where(np.isfinite(value), value, np.array(None)).tolist() for name, value in asdict(self).items()}
-
 
 def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
     """The scatter of the runs' errors; None where it is not predicted, or would take long."""
@@ -138,18 +131,12 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
     except InputError:  # slow momentum, or times that hold too many relaxations
         return None
     predicted = np.where(pair.theory["error"] >= SMALLEST_ERROR, found.sd("error")[: pair.times.size], np.nan)
-    if not np.isfinite(predicted).any():
+    moved = predicted > 0
+    if not moved.any():
         return None
-    return _beside(predicted, pair.runs["error"], float(np.max(found.accuracy)))
-
-
-def _beside(predicted: np.ndarray, errors: np.ndarray, accuracy: float) -> Scatter:
-    count, moved = errors.shape[0], predicted > 0
-    if count < 2 or not moved.any():
-        return Scatter(predicted, np.full_like(predicted, np.nan), np.nan, np.nan, accuracy)
-    measured = errors.std(axis=0, ddof=1)
+    measured = pair.runs["error"].std(axis=0, ddof=1) if pair.count > 1 else np.full_like(predicted, np.nan)
     ratio = float(np.sqrt(np.mean((measured[moved] / predicted[moved]) ** 2)))
-    return Scatter(predicted, measured, ratio, ratio / np.sqrt(2 * (count - 1)), accuracy)
+    return Scatter(predicted, measured, ratio, ratio / np.sqrt(2 * (pair.count - 1)), float(np.max(found.accuracy)))
 
 
 class Gap:
@@ -244,10 +231,10 @@ class Verdict:
         return self.sentence
 
 
-def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:
+def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, runs: int) -> Verdict:
     """What the gaps and the escape amount to."""
     noise = escape if escape is not None and escape.by_noise else None
-    counted = np.ones(times.size, bool) if noise is None else times < noise.first_departure
+    counted = np.ones(times.size, bool) if noise is None else times <= noise.first_departure
     if runs < 2:
         largest = f"one run has no standard error; the largest gap of error is {np.max(np.abs(gaps['error'].gap)):.3g}"
         return Verdict(UNKNOWN, f"{UNKNOWN}: {largest}. Simulate more runs.", np.nan, np.nan, counted)
@@ -260,7 +247,10 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
     sentence = f"{outcome}: {_why(outcome, gaps, times, counted, plain, biased)}"
     if noise is None:
         return Verdict(outcome, sentence, plain, biased, counted)
-    return Verdict(NOISE, _noise_sentence(noise, swapped, runs, sentence), plain, biased, counted, before=outcome)
+    who = f"{who_decides(noise.start_to_noise)} (asymmetry/noise = {noise.start_to_noise:.2g})"
+    mean = "The mean over runs does not follow a single curve at any N, so compare the escape times"
+    before = f"Before the first escape, alpha = {noise.first_departure:.4g}, theory and runs {sentence}"
+    return Verdict(NOISE, f"{NOISE}: {who}. {mean}. {before}", plain, biased, counted, before=outcome)
 
 
 def holds(inside: list[np.ndarray]) -> bool:
@@ -286,20 +276,6 @@ def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndar
             where = f"at alpha = {times[time]:g} ({score}; expected {about}{expected:.1g})"
             parts.append(f"{gap.labels()[entry]} is off by {off:.2g} {where}")
     return "; ".join(parts[:3]) + f". Only {every}"
-
-
-def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str:
-    found = escape.escaped
-    times = f"{found.mean():.4g} ± {found.std(ddof=1):.2g}" if found.size > 1 else "later"
-    own = f"{escape.theory:.4g}" if np.isfinite(escape.theory) else "later"
-    who = "not the initial condition" if (escape.start_to_noise or 0.0) < NOISE_ALONE else "not only the initial condition"
-    return (
-        f"{NOISE}: SGD noise, {who}, determines the escape (asymmetry/noise = {escape.start_to_noise:.2g}). "
-        f"The runs escape at alpha = {times}, the theory at {own} ({escape.earlier} of {runs} runs are earlier), "
-        f"and {swapped} of {runs} runs end in another permutation of units. The mean over runs does not follow a single "
-        f"curve at any N, so compare the escape times. Before the first escape, alpha = {escape.first_departure:.4g}, "
-        f"theory and runs {before}"
-    )
 
 
 def percent(share: float) -> str:

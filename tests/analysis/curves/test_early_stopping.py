@@ -110,9 +110,9 @@ def test_runs_have_their_minimum_where_the_theory_has():
     found = tu.analysis.early_stopping(networks)
     assert all(run.inside for run in found)
     theory = tu.analysis.early_stopping(linear())
-    assert np.median(found.numbers("time")) == pytest.approx(theory.time, abs=0.15)
-    np.testing.assert_allclose(found.numbers("value"), theory.value, rtol=0.2)
-    np.testing.assert_allclose(found.numbers("gain"), theory.gain, rtol=0.3)
+    assert np.median([run.time for run in found]) == pytest.approx(theory.time, abs=0.15)
+    np.testing.assert_allclose([run.value for run in found], theory.value, rtol=0.2)
+    np.testing.assert_allclose([run.gain for run in found], theory.gain, rtol=0.3)
     assert found.marks["smallest error"].shape == (6,)
 
 

@@ -214,13 +214,6 @@ def test_excursions_of_small_networks_do_not_end_a_plateau():
     np.testing.assert_allclose([each[0].height for each in found], HEIGHT, rtol=0.05)
 
 
-def test_numbers_of_all_runs():
-    found = tu.analysis.plateaus(runs("linear"))
-    assert found.numbers("share") == pytest.approx([each.share for each in found])
-    with pytest.raises(tu.InputError, match="no 'width'; their numbers are share"):
-        found.numbers("width")
-
-
 @pytest.mark.full
 def test_partial_specialization_gives_two_plateaus():
     problem = pair(3, 2, lr=0.3, noise=0.1)

@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.analysis.fixed_points import Namer, interchangeable, subspace_of, symmetric_subspace
+from tutelage.analysis.fixed_points import interchangeable, mode_name, subspace_of, symmetric_subspace
 from tutelage.dynamics.order_parameters import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])
@@ -63,8 +63,8 @@ def test_units_that_may_be_exchanged():
     assert interchangeable(2, (np.eye(2)[None], (1, 2)), ([1, 0.5], (0,))).tolist() == [0, 1]
     alike = Overlaps(jnp.full((1, 2, 2), 0.3), jnp.asarray([[[0.5, 0.2], [0.2, 0.5]]]), jnp.ones(2), None, None)
     for at, equal in ((alike, True), (state(2, 2), False)):
-        namer = Namer(at, np.eye(2)[None])
-        assert namer.all_students == namer.all_teachers == equal
+        name = mode_name(at, np.eye(2)[None], 1.0, np.array([[1.0, -1, -1, 1, 0, 0, 0, 0, 0]]).T)
+        assert ("breaks the symmetry" in name) == equal
 
 
 def test_copied_units_share_all_their_overlaps():
