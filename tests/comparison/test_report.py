@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_the_page_needs_nothing_else(result, page, tmp_path, monkeypatch):
     outside = [a for a in re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]+)""", text) if not a.startswith("#")]
     assert outside == []
     assert set(re.findall(r"https?://[^\"'\s<]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    for words in ("<svg", "viewport", "prefers-color-scheme: dark", "@media print", "Problem(student=", "Validity"):
+    for words in ("<svg", "viewport", "prefers-color-scheme: dark", "@media print", "[student]", "Validity"):
         assert words in text
     assert text.count("<h1>") == 1
 
@@ -94,6 +95,15 @@ def test_the_page_is_well_formed(page):
 
     Tags().feed(page)
     assert Tags.open == []
+
+
+def test_the_page_can_be_computed_again(result):
+    tables = tomllib.loads(result.problem_file())
+    start, times = tu.Start(**tables.pop("start")), tables.pop("times")
+    assert start.dim == 200
+    assert times == {"end": 20.0, "points": 41}
+    again = tu.solve(tu.Problem.from_dict(tables), start, tu.linear_times(20.0, 41))
+    np.testing.assert_allclose(again.error, theory().error, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "words"), [("missing/a.html", "does not exist"), (".", "is a folder")])

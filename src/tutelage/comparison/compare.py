@@ -152,8 +152,6 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         many = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
         pale = "; pale: two standard deviations of single runs, predicted" if self.scatter is not None else ""
         caption = f"Lines: theory; {many if self.count > 1 else 'marks: the run'}{pale}."
-        problem = self.theory.problem
-        source = [] if problem is None else [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre>"]
         body = [
             f"<h1>{escape(who)}</h1>",
             f'<p class="how">{escape(how)}</p>',
@@ -163,7 +161,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             f"<h2>Error along the curve</h2>{table(CURVE, self.curve_rows())}",
             f"<h2>{escape(capital(self._counted_words()))}</h2>{table(WORST, self.worst_rows())}",
             *(f"<h2>{escape(capital(name))}</h2>{bullets(lines)}" for name, lines in self._remarks().items()),
-            *source,
+            *self._sources(),
             f"<footer>{escape(capital(LEGEND))}. tutelage {__version__}</footer>",
         ]
         return document(f"{who}: {outcome}", body)
@@ -218,6 +216,28 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             "power": [] if self.noticeable is None else [f"this comparison {power}"],
         }
         return {name: lines for name, lines in rows.items() if lines}
+
+    def _sources(self) -> list[str]:
+        """The problem as a file, for the page."""
+        if self.theory.problem is None:
+            return []
+        try:
+            text = self.problem_file()
+        except InputError as error:  # a function of one's own has no text
+            return [f"<h2>The problem</h2><pre>{escape(repr(self.theory.problem))}</pre><p>{escape(str(error))}</p>"]
+        return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
+
+    def problem_file(self) -> str:
+        """The problem with its start and times, as `tutelage compare` reads it."""
+        assert self.theory.problem is not None
+        text, start, times = self.theory.problem.to_toml().strip(), self.theory.start, self.times
+        if start is not None:
+            given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
+            rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
+            text += "\n\n[start]\n" + "\n".join(rows)
+        if times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size)):
+            text += f"\n\n[times]\nend = {float(times[-1])}\npoints = {times.size}"
+        return text
 
 
 def _plain(value: object) -> object:
