@@ -156,7 +156,7 @@ class Sweep:
         """Of each measure: its least and its largest number (NaN if there is none), and how many numbers are missing."""
         finite = self.dataset[list(self.variables)].where(np.isfinite)
         return {
-            name: {"least": float(values.min()), "most": float(values.max()), "missing": int(values.isnull().sum())}
+            str(name): {"least": float(values.min()), "most": float(values.max()), "missing": int(values.isnull().sum())}
             for name, values in finite.items()
         }
 
