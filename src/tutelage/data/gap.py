@@ -259,8 +259,8 @@ def _train(
             which = orders.integers(rows, size=(runs, block * B))
             x, xi = law.samples(which, normals, noises)
             unseen = None if law.labeled else unseen_fields(problem, xi)
-            given = jax.tree.map(lambda a: jnp.moveaxis(a.reshape(runs, block, B, -1), 0, -1), (x, xi, unseen))
-            yield Draws(given[0][:, :, None], *given[1:], None, None, None)
+            side_by_side = partial(jax.tree.map, lambda a: jnp.moveaxis(a.reshape(runs, block, B, -1), 0, -1))
+            yield Draws(side_by_side(x)[:, :, None], side_by_side(xi), side_by_side(unseen), None, None, None)
 
     def judged(state: OverlapsState) -> Float[np.ndarray, "run 2"]:
         """Error and loss of all runs on their law, all samples or fresh Gaussian ones; one by one, which bounds memory."""
