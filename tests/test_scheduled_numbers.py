@@ -87,10 +87,10 @@ def test_simulations_agree_with_the_theory(case, method):
 
 def test_the_table_of_steps_has_decay_and_label_numbers():
     problem = scheduled("noise")[0].replace(weight_decay=tu.schedules.Linear([0.0, END], [0.0, 0.8]))
-    table = RateTable(problem, 10).table(0, 80)
+    table = RateTable(problem, 10, 80).table(0, 80)
     np.testing.assert_allclose(table[:, -1], np.where(np.arange(80) < 40, 1.0, 0.0))
     np.testing.assert_allclose(table[:, -2], np.arange(80) / 80 * 0.8 / 10)
-    flips = RateTable(scheduled("flips")[0], 10).table(30, 50)[:, -1]
+    flips = RateTable(scheduled("flips")[0], 10, 80).table(30, 50)[:, -1]
     assert flips[0] == pytest.approx(0.2533471031)  # a standard normal number is above it with probability 0.4
     assert np.isinf(flips[-1])
 

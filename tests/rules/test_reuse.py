@@ -11,7 +11,7 @@ from tests.rules import test_feedback_alignment as plain_tests
 from tests.rules.test_feedback_alignment import erf_slope, matrices
 from tutelage.cli.app import main
 from tutelage.simulation import draws, recorded_error
-from tutelage.simulation.jax_steps import OverlapsStep
+from tutelage.simulation.jax_steps import Step
 from tutelage.simulation.prepare import level_layout, step_constants
 
 LEVELS = tu.Spectrum([3.0, 1.0], [1 / 3, 2 / 3], normalize=False)
@@ -123,7 +123,7 @@ def test_both_simulations_agree_in_law(frozen, monkeypatch):
     problem = reused(lr=1.5, trainable=[[True, False], [True, True]] if frozen else None)
     weights = states(problem, "weights", 2)
     assert smallest_p(states(problem, "overlaps", 1), weights) > 1e-4
-    monkeypatch.setattr(OverlapsStep, "norm2", lambda *_: jnp.ones((1, 1, 1)))
+    monkeypatch.setattr(Step, "norm2", lambda *_: jnp.ones((1, 1, 1)))
     jax.clear_caches()  # a compiled step would go on
     assert smallest_p(states(problem, "overlaps", 1), weights) < 1e-4
 
@@ -131,16 +131,16 @@ def test_both_simulations_agree_in_law(frozen, monkeypatch):
 def test_length_of_a_sample(monkeypatch):
     """|x|^2 / N in the chain has mean tr(Omega) / N and variance 2 tr(Omega^2) / N^2."""
     seen = []
-    original = OverlapsStep.norm2
+    original = Step.norm2
 
     def noted(self, *drawn):
         seen.append(self)
         return original(self, *drawn)
 
-    monkeypatch.setattr(OverlapsStep, "norm2", noted)
+    monkeypatch.setattr(Step, "norm2", noted)
     problem = reused().replace(loss=lambda output, label: (label - output) ** 2 / 2)  # its step is not compiled yet
     tu.simulate(problem, START, dim=12, times=[0.0, 0.25], runs=1, seed=0)
-    step = OverlapsStep(problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8])))
+    step = Step(problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8])))
     assert seen[0].outer == step.outer
     drawn = draws.from_counters(step, problem, draws.run_keys(0, 1), np.asarray(0), 500)
     lengths = np.asarray(jax.vmap(lambda z, c: original(step, z, c, None)[0, 0, 0])(drawn.normals, drawn.outside))

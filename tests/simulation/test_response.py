@@ -48,7 +48,7 @@ def draws(seed=0):
 def by_machine_code(problem, students, teachers, z):
     """delta, and the forces on readout and bias, one row per sample; and label - output."""
     rule, rows, gaps = step_constants(problem, 10), [], []
-    of_label = RateTable(problem, 10).table(0, 1)[0, -1]
+    of_label = RateTable(problem, 10, 1).table(0, 1)[0, -1]
     for student, teacher, number in zip(students, teachers, z, strict=True):
         bias = np.array(problem.student.bias) if problem.student.bias is not None else np.zeros(K)
         params = with_heads(ParameterState(np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))))

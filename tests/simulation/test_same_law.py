@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.simulation.cases import CASES, softened
 from tests.simulation.laws import LEVEL, probability
-from tutelage.simulation import overlaps, prepare, recorded_error
+from tutelage.simulation import prepare, recorded_error
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -72,7 +72,7 @@ def test_traced_and_compiled_loops_have_the_same_law(monkeypatch):
     problem, start, dim = CASES["batch of five"]  # on levels of several sizes
     options = {"dim": dim, "times": TIMES}
     compiled = tu.simulate(problem, start, seed=4, runs=1600, **options)  # a traced run takes ten times as long
-    monkeypatch.setattr(overlaps, "has_kernels", lambda problem: False)
+    monkeypatch.setattr(prepare, "has_kernels", lambda problem: False)
     assert probability(tu.simulate(problem, start, seed=3, runs=370, **options), compiled) > LEVEL
 
 

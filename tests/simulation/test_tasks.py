@@ -6,7 +6,7 @@ from scipy.special import erf
 
 import tutelage as tu
 from tests.simulation import laws
-from tutelage.simulation import overlaps, weights
+from tutelage.simulation import prepare
 
 G = {
     "erf": (lambda x: erf(x / np.sqrt(2)), lambda x: np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2)),
@@ -43,7 +43,7 @@ def sgd_step(problem, W, V, teachers, x, task, lr):
 def test_weights_follow_the_plain_loop_through_switches_and_back(heads, loop, monkeypatch):
     """Three tasks of different widths and activations, and the first one again: the same numbers to 1e-12."""
     if loop == "jax":
-        monkeypatch.setattr(weights, "has_kernels", lambda problem: False)
+        monkeypatch.setattr(prepare, "has_kernels", lambda problem: False)
     problem = tu.Problem(STUDENT, tu.Tasks(TEACHERS, BACK, heads), sgd=tu.SGD(lr=0.8))
     rng, dim = np.random.default_rng(3), 30
     W, teachers, X = (rng.standard_normal((n, dim)) for n in (2, 6, 2 * dim))
@@ -129,7 +129,7 @@ def test_overlaps_and_weights_follow_one_law():
     numba = tu.simulate(problem, start, runs=1500, seed=1, **options)
     assert laws.probability(numba, tu.simulate(problem, start, runs=800, seed=2, method="weights", **options)) > laws.LEVEL
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overlaps, "has_kernels", lambda problem: False)
+        patch.setattr(prepare, "has_kernels", lambda problem: False)
         assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
     still = problem.replace(drift=tu.Drift(0.1))
     assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control

@@ -119,8 +119,8 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
     one_by_one = tu.simulate(problem, STARTS[:5], **options)
     monkeypatch.setattr(overlaps, "STEPS", 6)
     monkeypatch.setattr(overlaps.jax, "default_backend", lambda: "gpu")
-    whole, right = [], jax_steps.advance_overlaps
-    monkeypatch.setattr(jax_steps, "advance_overlaps", lambda *about: whole.append(about[1]) or right(*about))
+    whole, right = [], jax_steps.advance
+    monkeypatch.setattr(jax_steps, "advance", lambda *about: whole.append(about[1]) or right(*about))
     in_blocks = tu.simulate(problem, STARTS[:5], **options)
     assert whole == [6, 6, None]
     np.testing.assert_allclose(in_blocks.Q, one_by_one.Q, rtol=1e-10)
@@ -138,7 +138,7 @@ def test_divergence_is_said():
 
 def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
     problem = CASES["erf with noise"][0]
-    right, calls = jax_steps.advance_overlaps, []
+    right, calls = jax_steps.advance, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -146,7 +146,7 @@ def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
             raise KeyboardInterrupt
         return right(*arguments)
 
-    monkeypatch.setattr(jax_steps, "advance_overlaps", interrupted)
+    monkeypatch.setattr(jax_steps, "advance", interrupted)
     with pytest.warns(tu.errors.TutelageWarning, match="5 of 5 runs were interrupted"):
         runs = tu.simulate(problem, STARTS[:5], times=[0.0, 1.0, 2.0], together=True)
     assert np.isfinite(runs.error[:, :2]).all()

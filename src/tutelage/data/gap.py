@@ -9,6 +9,7 @@ that the gap is a sum of causes. Runs share the order of the samples, and the Ga
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,10 +29,18 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import context_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
 from tutelage.rules import Context, Parameters, Update
-from tutelage.simulation.jax_steps import WeightsLoop, respond
+from tutelage.simulation.draws import unseen_fields
+from tutelage.simulation.jax_steps import Draws, Step, respond, stops
 from tutelage.simulation.numba_kernels import ParameterState
-from tutelage.simulation.prepare import RateTable, initial_parameters, level_overlaps, matrix_roots, step_constants
-from tutelage.simulation.runs import next_stop
+from tutelage.simulation.prepare import (
+    OverlapsState,
+    RateTable,
+    level_overlaps,
+    matrix_roots,
+    place_weights,
+    step_constants,
+    weights_layout,
+)
 from tutelage.storage import error_name
 from tutelage.times import linear_times, steps_at
 from tutelage.trajectory import Trajectory
@@ -232,48 +241,48 @@ def _train(
     problem: Problem, law: _Law, W: Weights, W_teacher: Weights, start: Start, steps: np.ndarray, runs: int, seed: int
 ) -> tuple[Curves, Curves]:
     """Error and loss at the recorded steps of SGD on samples of this law, all runs at once."""
-    D, B = W.shape[1], problem.samples_per_step
-    constants, table = step_constants(problem, D), RateTable(problem, D)
-    loop = WeightsLoop(problem, constants, law.data.level_sizes, _respond_to_labels if law.labeled else respond)
-    advance = jax.jit(jax.vmap(loop.advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
-    lengths, last = np.sum(W**2, axis=1) / D, int(steps[-1])
-    state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
-    state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
+    D, B, last = W.shape[1], problem.samples_per_step, int(steps[-1])
+    dims, constants, block = (
+        law.data.level_sizes,
+        step_constants(problem, D),
+        min(max(1, BLOCK // (runs * D * B)), max(last, 1)),
+    )
+    layout, rows = weights_layout(problem, dims), len(law.x)
+    step = Step(problem, constants, layout, _respond_to_labels if law.labeled else respond, given=True)
+    state: Any = place_weights(problem, start, W, W_teacher, layout)
+    state = jax.tree.map(lambda a: jnp.broadcast_to(jnp.asarray(a)[..., None], (*np.shape(a), runs)), state)
     orders, normals, noises, judge = (np.random.default_rng([seed, i]) for i in range(1, 5))
-    measure, rows = jax.jit(partial(_error_and_loss, problem, law.labeled)), len(law.x)
+    measure = jax.jit(partial(_error_and_loss, problem, law.labeled))
 
-    def judged() -> Float[np.ndarray, "run 2"]:
+    def draws() -> Iterator[Draws]:
+        while True:
+            which = orders.integers(rows, size=(runs, block * B))
+            x, xi = law.samples(which, normals, noises)
+            unseen = None if law.labeled else unseen_fields(problem, xi)
+            side_by_side = partial(jax.tree.map, lambda a: jnp.moveaxis(a.reshape(runs, block, B, -1), 0, -1))
+            yield Draws(side_by_side(x)[:, :, None], side_by_side(xi), side_by_side(unseen), None, None, None)
+
+    def judged(state: OverlapsState) -> Float[np.ndarray, "run 2"]:
         """Error and loss of all runs on their law, all samples or fresh Gaussian ones; one by one, which bounds memory."""
         found = []
-        for W, W_teacher, *params in zip(state[0], state[3], *state[4], strict=True):
+        for run in range(runs):
+            own = jax.tree.map(partial(jnp.take, indices=run, axis=-1), state)
             which = np.arange(rows) if law.roots is None else judge.choice(rows, min(rows, JUDGED), replace=False)
-            found.append(measure(W, W_teacher, ParameterState(*params), *law.samples(which, judge, judge)))
+            found.append(measure(own, *law.samples(which, judge, judge)))
         return np.asarray(found)
 
-    curves = [judged()] if steps[0] == 0 else []
-    block = min(max(1, BLOCK // (runs * D * B)), max(last, 1))
-    for first in range(0, last, block):
-        which = orders.integers(rows, size=(runs, block * B))
-        x, xi = law.samples(which, normals, noises)
-        rates = np.repeat(table.table(first, first + block), B, axis=0)
-        given = x, np.zeros((block * B, len(W_teacher))), xi, np.zeros(block * B), rates
-        begin, stop = first, min(first + block, last)
-        while begin < stop:
-            end = next_stop(steps, begin, stop)
-            state = advance(state, lengths, given, first * B, (begin - first) * B, (end - first) * B)
-            curves += [judged()] * int(np.sum(steps == end))
-            begin = end
+    curves = []
+    for taken, now in stops(step, RateTable(problem, D, last), state, steps, block, draws()):
+        curves += [judged(now)] * int(np.sum(steps == taken))
     both = np.array(curves).transpose(2, 1, 0)
     error, loss = np.where(np.abs(both) < DIVERGED, both, np.nan)
     return error, loss
 
 
-def _error_and_loss(
-    problem: Problem, labeled: bool, W: Array, W_teacher: Array, params: ParameterState, x: Array, xi: Array
-) -> tuple[Array, Array]:
+def _error_and_loss(problem: Problem, labeled: bool, state: OverlapsState, x: Array, xi: Array) -> tuple[Array, Array]:
     """Of a network on samples x, with their labels first in xi if they bring some."""
-    root, respond_to = 1 / np.sqrt(W.shape[1]), _respond_to_labels if labeled else respond
-    student, reference = x @ W.T * root, x @ W_teacher.T * root
+    params, respond_to = state.params, _respond_to_labels if labeled else respond
+    student, reference = x @ state.students[0, : problem.student.hidden].T, x @ state.teachers[0].T
     loss = jnp.mean(respond_to(problem, params, student, reference, xi, context_of(problem), None).loss)
     if labeled:
         truth = xi[:, 0] if problem.student.outputs == 1 else xi[:, : problem.student.outputs]

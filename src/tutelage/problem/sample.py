@@ -99,10 +99,10 @@ def learn(
     return Update(chosen.delta, Parameters(readout, chosen.parameters.bias), chosen.loss)
 
 
-def class_of(mixture: Mixture, normals: Float[Array, "S draws"]) -> Int[Array, " S"]:
+def class_of(mixture: Mixture, normals: Float[Array, "*S draws"]) -> Int[Array, "*S"]:
     """The classes of samples: the last of their normal numbers decides."""
     edges = jnp.cumsum(jnp.asarray(mixture.probabilities))
-    return jnp.sum(ndtr(normals[:, -1:]) > edges[:-1], axis=-1)
+    return jnp.sum(ndtr(normals[..., -1:]) > edges[:-1], axis=-1)
 
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:

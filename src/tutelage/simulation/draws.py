@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, UInt32
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.problem.sample import normals_needed, with_unseen
-from tutelage.simulation.jax_steps import Draws, OverlapsStep
+from tutelage.simulation.jax_steps import Draws, Step
 
 Keys = UInt32[Array, "2 runs"]
 TINY = 2.0**-53  # the smallest uniform number: its normal is finite
@@ -26,9 +26,9 @@ FAR = 2**30  # the index from which the numbers of drifting teachers are counted
 
 
 @eqx.filter_jit
-def from_counters(step: OverlapsStep, problem: Problem, keys: Keys, first: NumpyOrJax, steps: int) -> Draws:
+def from_counters(step: Step, problem: Problem, keys: Keys, first: NumpyOrJax, steps: int) -> Draws:
     """Numbers for steps first .. first + steps - 1 of every run."""
-    B, (L, K), W, layout = step.constants.batch, step.layout.mask.shape, step.width, step.layout
+    B, (L, K, W), layout = step.constants.batch, step.layout.mask.shape, step.layout
     M, D, J, runs = problem.references.hidden, normals_needed(problem), min(B, K), keys.shape[1]
     at, there = jnp.asarray(first) + jnp.arange(steps), (np.arange(W) < layout.width[:, None])[..., None]
 
@@ -42,7 +42,7 @@ def from_counters(step: OverlapsStep, problem: Problem, keys: Keys, first: Numpy
     normals, noise, below = jnp.split(as_normal(uniform(keys, at, np.arange(sum(sizes)))), np.cumsum(sizes[:2]), axis=1)
     normals = normals.reshape(steps, B, W, L, runs).swapaxes(2, 3) * there
     noise = noise.reshape(steps, B, D, runs)
-    unseen = jax.vmap(lambda x: _unseen(problem, x), -1, -1)(noise)
+    unseen = jax.vmap(lambda x: unseen_fields(problem, x), -1, -1)(noise)
     outside = bartlett(J, below, sum(sizes)) if any(step.outer) else None
     if not step.drifts:
         return Draws(normals, noise, unseen, outside, None, None)
@@ -52,7 +52,7 @@ def from_counters(step: OverlapsStep, problem: Problem, keys: Keys, first: Numpy
     return Draws(normals, noise, unseen, outside, moves, bartlett(M, below, FAR + sum(sizes)) if any(step.outer) else None)
 
 
-def _unseen(problem: Problem, noise: Float[NumpyOrJax, "*lead B D"]) -> Float[Array, "*lead B M"] | None:
+def unseen_fields(problem: Problem, noise: Float[NumpyOrJax, "*lead B D"]) -> Float[Array, "*lead B M"] | None:
     """What the inputs do not carry of the fields of all teachers."""
     if problem.unseen is None:
         return None

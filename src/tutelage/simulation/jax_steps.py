@@ -2,18 +2,18 @@
 
 Both methods follow the equations of numba_kernels.py. JAX traces the whole step, once for each shape: numbers are data to the
 compiled programs. Random numbers are drawn outside, in blocks of fixed size; a loop with moving ends walks through a block, so
-that stopping to record compiles nothing anew. `OverlapsStep` moves many runs side by side: runs are the last axis of all its
+that stopping to record compiles nothing anew. `Step` moves many runs side by side: runs are the last axis of all its
 arrays and none looks at another, so that a GPU computes whole axes of runs elementwise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.order_parameters import as_arrays
@@ -21,11 +21,9 @@ from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
-from tutelage.simulation.prepare import OverlapsState
+from tutelage.simulation.prepare import OverlapsState, RateTable
 
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")  # constants that no program depends on
-Arrays = tuple[NumpyOrJax, ...]
-WeightsState = tuple[Any, Any, Any, Any, Any]  # W, velocity and gradient, (K, N); W*, (M, N); ParameterState
 
 
 def as_data(constants: StepConstants) -> StepConstants:
@@ -60,7 +58,8 @@ def move_parameters(
 
 
 class Draws(NamedTuple):
-    """Random numbers of a block of steps. moves: zeta of teachers that drift; None if they stay."""
+    """Random numbers of a block of steps. normals: inputs, in the weights method. moves: zeta of teachers that drift; None if
+    they stay."""
 
     normals: Float[Array, "steps B L W runs"]
     noise: Float[Array, "steps B D runs"]
@@ -70,37 +69,48 @@ class Draws(NamedTuple):
     far_moves: Float[Array, "steps L M M runs"] | None  # Bartlett's factors of what lies outside
 
 
-class OverlapsStep(eqx.Module):
-    """The step of the overlaps method."""
+class Step(eqx.Module):
+    """One step. response: what samples with given fields do. given: they are inputs, with the mean of their class if any."""
 
     problem: Problem
     constants: StepConstants
     layout: LevelLayout
-    width: int = eqx.field(static=True)
+    response: Callable[..., Update] = eqx.field(static=True)
+    given: bool = eqx.field(static=True)
     outer: tuple[bool, ...] = eqx.field(static=True)
     drifts: bool = eqx.field(static=True)
 
-    def __init__(self, problem: Problem, constants: StepConstants, layout: LevelLayout):
+    def __init__(
+        self,
+        problem: Problem,
+        constants: StepConstants,
+        layout: LevelLayout,
+        response: Callable[..., Update] = respond,
+        given: bool = False,
+    ):
         self.problem, self.constants, self.layout = as_arrays(problem.all_seen()), as_data(constants), layout
-        self.width, self.outer = int(layout.width.max()), tuple((layout.dof > 0).tolist())
-        self.drifts = constants.drift > 0
+        self.response, self.given = response, given
+        self.outer, self.drifts = tuple((layout.dof > 0).tolist()), constants.drift > 0
 
     def __call__(self, state: OverlapsState, draws: Draws, rates: Float[Array, " cols"]) -> OverlapsState:
         """One step of all runs; draws: of this step."""
         (students, teachers, params, roots, lengths, _), layout, constants = state, self.layout, self.constants
         K, M, B = self.problem.student.hidden, teachers.shape[1], constants.batch
         normals, spread = draws.normals, None
-        if isinstance(self.problem.inputs, Mixture):
+        if isinstance(self.problem.inputs, Mixture) and not self.given:
             normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
         update = self._respond(state, normals, spread, draws, rates)
-        scale = jnp.asarray(layout.step[:, None] * layout.mask / B)[..., None, None]
-        inside = scale * jnp.sum(update.delta[:, None, :, None] * normals[:, :, None], axis=0)
-        moved = self._kick(students, inside - rates[-2] * layout.mask[..., None, None] * students[:, :K], rates)
+        mask, scale = layout.mask[..., None], (layout.step / B)[:, None, None, None]
+        if normals.shape[-1] == 1:  # a single run: matrix products
+            inside = jnp.einsum("bkr,blwr->lkwr", update.delta, normals)
+        else:
+            inside = jnp.sum(update.delta[:, None, :, None] * normals[:, :, None], axis=0)
+        moved = self._kick(students, mask * (scale * inside - rates[-2] * students[:, :K]), rates)
         if draws.outside is not None:
             factor = jnp.swapaxes(update.delta, 0, 1)[None]  # (1, K, B, runs): all that the other dimensions see
             factor = factor if spread is None else factor * jnp.swapaxes(spread, 0, 1)[:, None]
             factor = factor if B <= K else fold(factor[:, :, :K], factor[:, :, K:])
-            new = scale * times(factor, draws.outside)
+            new = jnp.asarray(mask[:, :, :1] * scale) * times(factor, draws.outside)
             extra = self._kick(jnp.zeros((new.shape[0], students.shape[1], *new.shape[2:])), new, rates)
             moved = self._folded(moved, extra, M)
         if constants.spherical:
@@ -120,38 +130,39 @@ class OverlapsStep(eqx.Module):
         students, teachers = state.students[:, :K], state.teachers
 
         def fields(vectors: Array) -> Float[Array, "B vectors runs"]:
-            scaled = layout.field[:, None, None, None] * vectors
-            return jnp.sum(scaled * normals[:, :, None, : vectors.shape[2]], axis=(1, 3))
+            scaled, seen = layout.field[:, None, None, None] * vectors, normals[:, :, : vectors.shape[2]]
+            if normals.shape[-1] == 1:
+                return jnp.einsum("lkwr,blwr->bkr", scaled, seen)
+            return jnp.sum(scaled * seen[:, :, None], axis=(1, 3))
 
         reference = fields(teachers) if draws.unseen is None else fields(teachers) + draws.unseen
-        weights, runs = (layout.share * layout.eigenvalue)[:, None, None, None], normals.shape[-1]
+        weights, runs = layout.share[:, None, None, None] * layout.eigenvalue[:, None, :, None], normals.shape[-1]
         pairs = (students, teachers), (students, students), (teachers, teachers)
-        overlaps = [
-            jnp.sum(weights * times(a, b.swapaxes(1, 2)), axis=0) for a, b in pairs
-        ]  # what no rule uses is not computed
-        overlaps = [jnp.broadcast_to(x, (*x.shape[:2], runs)) for x in overlaps]
+        R, Q, T = (jnp.sum(times(a, (weights * b).swapaxes(1, 2)), axis=0) for a, b in pairs)  # computed if a rule uses them
+        overlaps = [jnp.broadcast_to(x, (*x.shape[:2], runs)) for x in (R, Q, T)]
         norm2 = self.norm2(normals, draws.outside, spread) if self.problem.rule.uses_norm else None
 
         def one(params: ParameterState, student: Array, reference: Array, xi: Array, overlaps: Any, norm2: Any) -> Update:
             context = context_of(self.problem, rates[4], rates[5], tuple(overlaps))
-            return respond(self.problem, params, student, reference, xi, context, norm2)
+            return self.response(self.problem, params, student, reference, xi, context, norm2)
 
         return jax.vmap(one, -1, -1)(state.params, fields(students), reference, draws.noise, overlaps, norm2)
 
     def norm2(self, normals: Array, outside: Array | None, spread: Array | None) -> Float[Array, "1 K runs"]:
         """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
-        length = jnp.sum(normals[0] ** 2, axis=1)
+        mask = self.layout.mask[..., None]
+        length = jnp.sum(mask * normals[0][:, None] ** 2, axis=2)
         if outside is not None:
             far = outside[:, 0, 0] if spread is None else outside[:, 0, 0] * spread[0]
-            length = length + jnp.where(np.array(self.outer)[:, None], far**2, 0.0)
-        scale = self.layout.eigenvalue[:, None] * self.layout.mask / self.constants.dim
-        return jnp.sum(scale[..., None] * length[:, None], axis=0)[None]
+            length = length + mask[:, :, 0] * jnp.where(np.array(self.outer)[:, None], far**2, 0.0)[:, None]
+        scale = self.layout.field * self.layout.step  # lam_l / N
+        return jnp.sum(scale[:, None, None] * length, axis=0)[None]
 
     def _in_classes(
         self, mixture: Mixture, teachers: Array, draws: Draws
     ) -> tuple[Float[Array, "B L W runs"], Float[Array, "B L runs"]]:
         """The numbers e of samples of drawn classes, with the mean of the class, and how much wider their noise is."""
-        share, lam = self.layout.share, self.layout.eigenvalue
+        share, lam = self.layout.share, self.layout.eigenvalue[:, 0]
         vectors = teachers[:, self.problem.label_fields :] * jnp.sqrt(share / lam)[:, None, None, None]  # b_m
         means = jnp.einsum("cm,lmir->clir", jnp.asarray(mixture.coefficients), vectors)
         means = jnp.pad(means, ((0, 0), (0, 0), (0, draws.normals.shape[2] - vectors.shape[2]), (0, 0)))
@@ -212,8 +223,8 @@ def fold(Z: Float[Array, "L n n runs"], extra: Float[Array, "L n c runs"]) -> Fl
 
 
 @eqx.filter_jit
-def advance_overlaps(
-    step: OverlapsStep, whole: int | None, state: OverlapsState, draws: Draws, rates: Any, first: Any, last: Any
+def advance(
+    step: Step, whole: int | None, state: OverlapsState, draws: Draws, rates: Any, first: Any, last: Any
 ) -> OverlapsState:
     """Steps first .. last - 1 of a block of draws. whole: the steps of the block, if they are all of it.
 
@@ -227,66 +238,21 @@ def advance_overlaps(
     return jax.lax.fori_loop(first, last, one, state) if whole is None else jax.lax.fori_loop(0, whole, one, state, unroll=2)
 
 
-class WeightsLoop(eqx.Module):
-    """The weights method. response: what samples with given fields do."""
-
-    problem: Problem
-    constants: StepConstants
-    eigenvalues: Float[np.ndarray, " N"]
-    mask: Float[np.ndarray, "units N"]
-    response: Callable[..., Update] = eqx.field(static=True)
-
-    def __init__(
-        self, problem: Problem, constants: StepConstants, dims: np.ndarray, response: Callable[..., Update] = respond
-    ):
-        self.problem, self.constants, self.response = as_arrays(problem), as_data(constants), response
-        self.eigenvalues, mask = np.repeat(np.asarray(problem.inputs.eigenvalues, float), dims), problem.trainable_mask()
-        self.mask = np.ones((1, self.eigenvalues.size)) if mask is None else np.repeat(mask, dims, axis=0).T
-
-    @eqx.filter_jit
-    def advance(
-        self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: NumpyOrJax, first: NumpyOrJax, last: NumpyOrJax
-    ) -> WeightsState:
-        """Samples first .. last - 1 of a block: rows, unseen parts of the teacher's fields, noise, moves and rates of samples.
-
-        They are whole episodes for a rule of these. moves: of teachers that drift. seen: samples before the block.
-        """
-        T = self.problem.rule.samples
-        rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
-
-        def one(i: Array, state: WeightsState) -> WeightsState:
-            state = self._feel(state, rows[i], unseen[i], noise[i], rates[i, 0])
-            ends = (seen + (i + 1) * T) % self.constants.batch == 0
-            return jax.lax.cond(ends, lambda s: self._move(s, lengths, moves[i, -1], rates[i, 0]), lambda s: s, state)
-
-        return jax.lax.fori_loop(first // T, last // T, one, state)
-
-    def _feel(
-        self, state: WeightsState, x: Float[Array, "T N"], unseen: Float[Array, "T M"], xi: Float[Array, "T D"], rates: Array
-    ) -> WeightsState:
-        W, velocity, gradient, W_teacher, params = state
-        constants, root = self.constants, 1.0 / np.sqrt(W.shape[1])
-        pairs = (W, W_teacher), (W, W), (W_teacher, W_teacher)
-        overlaps: Any = tuple(jnp.asarray((a * self.eigenvalues) @ b.T / W.shape[1]) for a, b in pairs)
-        context = context_of(self.problem, rates[4], rates[5], overlaps)
-        fields = x @ W.T * root, x @ W_teacher.T * root + unseen
-        norm2 = x**2 @ self.mask.T / W.shape[1] if self.problem.rule.uses_norm else None
-        update = self.response(self.problem, params, *fields, xi, context, norm2)
-        gradient = gradient + (root / constants.batch) * (update.delta.T @ x)
-        readout = params.readout_sum + jnp.sum(update.parameters.readout, axis=0) / constants.batch
-        bias = params.bias_sum + jnp.sum(update.delta, axis=0) / constants.batch
-        return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
-
-    def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
-        (W, velocity, gradient, W_teacher, params), constants = state, self.constants
-        kick = rates[0] * self.mask * (gradient - rates[-2] * W)
-        if constants.momentum:
-            velocity = kick = constants.keep * velocity + kick
-        W = W + rates[1] * kick
-        if constants.spherical:
-            W = W * jnp.sqrt(lengths * W.shape[1] / jnp.sum(W**2, axis=1))[:, None]
-        params = move_parameters(constants, params, params.readout_sum, params.bias_sum, rates)
-        rest = [jnp.zeros_like(x) for x in params[4:]]
-        if moves.ndim == 2:  # teachers drift
-            W_teacher = (1.0 - constants.drift) * W_teacher + jnp.sqrt(2.0 * constants.drift) * moves
-        return W, velocity, jnp.zeros_like(gradient), W_teacher, ParameterState(*params[:4], *rest)
+def stops(
+    step: Step, rates: RateTable, state: OverlapsState, steps: Int[np.ndarray, " time"], block: int, draws: Iterator[Draws]
+) -> Iterator[tuple[int, OverlapsState]]:
+    """The steps taken and the state after them: at the start, at each recorded step and at the end of each block of draws."""
+    taken, last = 0, int(steps[-1])
+    drawn: Any = None
+    yield taken, state
+    while taken < last:
+        first = taken - taken % block
+        if taken == first:
+            drawn = next(draws)
+        later = steps[np.searchsorted(steps, taken, side="right")]
+        stop = min(first + block, int(later))
+        whole = block if stop - taken == block and jax.default_backend() != "cpu" else None
+        span = np.asarray(taken - first), np.asarray(stop - first)
+        state = advance(step, whole, state, drawn, rates.table(first, first + block), *span)
+        taken = stop
+        yield taken, state

@@ -80,19 +80,29 @@ class ParameterState(NamedTuple):
 
 
 class LevelLayout(NamedTuple):
-    """Levels of the spectrum as the overlaps method sees them (prepare.py)."""
+    """Levels of the spectrum (prepare.py). width: columns in use. dof: dimensions beyond them. eigenvalue: of each column, or one
+    for all. mask: 1 where a column of a student vector learns."""
 
     width: Int[np.ndarray, " L"]
     dof: Int[np.ndarray, " L"]
     field: Float[np.ndarray, " L"]
     step: Float[np.ndarray, " L"]
     share: Float[np.ndarray, " L"]
-    eigenvalue: Float[np.ndarray, " L"]
-    mask: Float[np.ndarray, "L K"]
+    eigenvalue: Float[np.ndarray, "L columns"]
+    mask: Float[np.ndarray, "L K W"]
+
+
+class Samples(NamedTuple):
+    """What the weights method is given for some steps: inputs x, what they do not carry of the teachers' fields, and zeta of
+    teachers that drift. What is empty is drawn by the kernel; in the overlaps method that is all."""
+
+    x: Float[np.ndarray, "steps B 1 N"]
+    unseen: Float[np.ndarray, "steps B M"]
+    moves: Float[np.ndarray, "steps M N"]
 
 
 class Snapshots(NamedTuple):
-    """The states of the overlaps method after so many steps, to be filled."""
+    """The states after so many steps, to be filled."""
 
     steps: Int[np.ndarray, " time"]
     students: Float[np.ndarray, "time L rows W"]
@@ -284,31 +294,35 @@ def inner(a, b):
 
 
 @inlined
-def draw_fields(rng, layout, students, teachers, normals, student_fields, teacher_fields):
-    """Normals (L, W) for the coordinates in use, and the fields sum_l sqrt(p_l lam_l) (coordinates . normals)."""
-    K, M = student_fields.size, teacher_fields.size
-    student_fields[:] = 0.0
-    teacher_fields[:] = 0.0
+def draw_normals(rng, layout, normals):
+    """A standard normal number for each coordinate in use, (L, W)."""
     for level in range(layout.width.size):
-        width, scale = layout.width[level], layout.field[level]
-        for c in range(width):
+        for c in range(layout.width[level]):
             normals[level, c] = rng.standard_normal()
-        for k in range(K):
-            student_fields[k] += scale * inner(students[level, k, :width], normals[level])
-        for m in range(M):
-            teacher_fields[m] += scale * inner(teachers[level, m, :width], normals[level])
 
 
 @inlined
-def move_inside(constants, rows, normals, deltas, level, width, scale, mask, force, push, decay):
+def compute_fields(layout, vectors, normals, fields):
+    """fields <- sum_l sqrt(p_l lam_l) (coordinates . normals), of the first vectors."""
+    fields[:] = 0.0
+    for level in range(layout.width.size):
+        width, scale = layout.width[level], layout.field[level]
+        for i in range(fields.size):
+            fields[i] += scale * inner(vectors[level, i, :width], normals[level])
+
+
+@inlined
+def move_inside(constants, rows, normals, deltas, gradient, level, width, scale, mask, force, push, decay):
     """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
     K = deltas.shape[0]
     for k in range(K):
         for c in range(width):
-            gradient = 0.0
-            for s in range(constants.batch):
-                gradient += deltas[k, s] * normals[s, level, c]
-            kick = force * mask[k] * (scale * gradient - decay * rows[k, c])
+            gradient[c] = deltas[k, 0] * normals[0, level, c]
+        for s in range(1, constants.batch):
+            for c in range(width):
+                gradient[c] += deltas[k, s] * normals[s, level, c]
+        for c in range(width):
+            kick = force * mask[k, c] * (scale * gradient[c] - decay * rows[k, c])
             if constants.momentum:
                 kick += constants.keep * rows[K + k, c]
                 rows[K + k, c] = kick
@@ -333,7 +347,7 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, f
     times_bartlett(rng, factor, dof, extra)
     for k in range(K):
         for j in range(columns):
-            kick = force * mask[k] * scale * extra[k, j]
+            kick = force * mask[k, 0] * scale * extra[k, j]
             if constants.momentum:
                 extra[K + k, j] = kick
             extra[k, j] = push * kick
@@ -362,6 +376,15 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
         fold(vectors, extra, 0, vectors.shape[0], M)
     copy(vectors[:M, :columns], teachers)
     copy(vectors[M:], rows)
+
+
+@compiled
+def move_given(drift, teachers, zeta):
+    """The same for given zeta and all N coordinates."""
+    scale = math.sqrt(2.0 * drift / teachers.shape[1])
+    for m in range(teachers.shape[0]):
+        for i in range(teachers.shape[1]):
+            teachers[m, i] = (1.0 - drift) * teachers[m, i] + scale * zeta[m, i]
 
 
 @compiled
@@ -404,7 +427,7 @@ def reduce_batch(deltas, factor):
 
 
 @compiled
-def advance_overlaps(rng, constants, layout, students, teachers, params, roots, lengths, bound, rates, first, last, states):
+def advance(rng, constants, layout, samples, students, teachers, params, roots, lengths, bound, rates, first, last, states):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
 
     states: filled where their steps are passed.
@@ -412,7 +435,7 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
     tasks, task, learns = constants.teacher.size, 0, 1.0
     vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
-    normals = np.empty((B, L, students.shape[2]))
+    normals, gradient = np.empty((B, L, students.shape[2])), np.empty(students.shape[2])
     student_fields, teacher_fields = np.empty(K), np.empty(M)
     delta, deltas = np.empty(K), np.empty((K, B))
     factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
@@ -430,13 +453,22 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
             at += 1
         if step == last:
             break
-        now = rates[step - first]
+        now, here = rates[step - first], step - first
+        if samples.x.size:
+            normals = samples.x[here]
         for s in range(B):
-            draw_fields(rng, layout, students, teachers, normals[s], student_fields, teacher_fields)
-            for i in range(constants.unseen.shape[0]):
-                z = rng.standard_normal()
+            if not samples.x.size:
+                draw_normals(rng, layout, normals[s])
+            compute_fields(layout, students, normals[s], student_fields)
+            compute_fields(layout, teachers, normals[s], teacher_fields)
+            if samples.unseen.size:
                 for m in range(M):
-                    teacher_fields[m] += constants.unseen[m, i] * z
+                    teacher_fields[m] += samples.unseen[here, s, m]
+            else:
+                for i in range(constants.unseen.shape[0]):
+                    z = rng.standard_normal()
+                    for m in range(M):
+                        teacher_fields[m] += constants.unseen[m, i] * z
             z = rng.standard_normal() if constants.draws else 0.0
             if now.size > 8:
                 task = np.searchsorted(now[6 : 5 + tasks], rng.random())
@@ -450,13 +482,16 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
         force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
-            move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push, decay)
-            if layout.dof[level] > 0:
-                move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
+            width, dof = layout.width[level], layout.dof[level]
+            move_inside(constants, rows, normals, deltas, gradient, level, width, scale, mask, force, push, decay)
+            if dof > 0:
+                move_outside(rng, constants, rows, factor, extra, M, dof, scale, mask, force, push)
         move_parameters(constants, params, now[2], now[3])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
-        if constants.drift > 0.0:
+        if samples.moves.size:
+            move_given(constants.drift, teachers[0], samples.moves[here])
+        elif constants.drift > 0.0:
             for level in range(L):
                 rows, width, dof = students[level], layout.width[level], layout.dof[level]
                 move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors, more)
@@ -466,73 +501,10 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, roots, 
 
 
 @compiled
-def draw_normals(rng, shape):
+def normal_numbers(rng, shape):
     """Standard normals, the ones that NumPy's generator would give, in less than half its time."""
     rows = np.empty(shape)
     for i in range(shape[0]):
         for j in range(shape[1]):
             rows[i, j] = rng.standard_normal()
     return rows
-
-
-@compiled
-def advance_weights(
-    constants, rows, unseen, noise, moves, W, velocity, gradient, W_teacher, params, mask, lengths, rates, first
-):
-    """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
-
-    unseen: (samples, M), what the rows do not carry of the teacher fields. noise: (samples, 2), a standard normal number for
-    the label and a uniform one for the task. moves: (samples, M, N), zeta of teachers that drift. velocity, gradient (its sum
-    over the batch so far), mask: (K, N). What is not needed is empty. Returns the samples taken: fewer if the error diverged.
-    """
-    K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
-    student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
-    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), constants.teacher.size, 0, 1.0
-    for sample in range(rows.shape[0]):
-        x, now = rows[sample], rates[(first + sample) // B - first // B]
-        if now.size > 8:
-            task = np.searchsorted(now[6 : 5 + tasks], noise[sample, 1])
-            learns = now[6 + tasks + task]
-        for k in range(K):
-            student_fields[k] = root * inner(W[k], x)
-        for m in range(M):
-            teacher_fields[m] = root * inner(W_teacher[m], x)
-            if unseen.size:
-                teacher_fields[m] += unseen[sample, m]
-        z = noise[sample, 0]
-        error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
-        if not abs(error) < OVERFLOW:
-            return sample
-        for k in range(K):
-            scale = root * delta[k] / B
-            for i in range(N):
-                gradient[k, i] += scale * x[i]
-        if (first + sample) % B == B - 1:
-            move_weights(constants, W, velocity, gradient, mask, now[0], now[1], now[-2])
-            move_parameters(constants, params, now[2], now[3])
-            if constants.spherical:
-                for k in range(K):
-                    scale = math.sqrt(lengths[k] * constants.dim / inner(W[k], W[k]))
-                    for i in range(N):
-                        W[k, i] *= scale
-            if constants.drift > 0.0:
-                copy(W_teacher, W_teacher, 1.0 - constants.drift)
-                for m in range(M):
-                    for i in range(N):
-                        W_teacher[m, i] += math.sqrt(2.0 * constants.drift) * moves[sample, m, i]
-    return rows.shape[0]
-
-
-@compiled
-def move_weights(constants, W, velocity, gradient, mask, force, push, decay):
-    """w and its momentum take the batch's gradient, which starts again at zero."""
-    for k in range(W.shape[0]):
-        for i in range(W.shape[1]):
-            kick = force * (gradient[k, i] - decay * W[k, i])
-            gradient[k, i] = 0.0
-            if mask.size:
-                kick *= mask[k, i]
-            if constants.momentum:
-                kick += constants.keep * velocity[k, i]
-                velocity[k, i] = kick
-            W[k, i] += push * kick

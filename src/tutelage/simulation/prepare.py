@@ -6,7 +6,8 @@ scaled by 1/sqrt(n_l):
     r_l = (student coordinates) (teacher coordinates)^T,   q_l = (student coordinates) (student coordinates)^T.
 Teachers come first and never move: their coordinates are M columns (lower triangular); students have M columns U and,
 beyond, a lower triangular Z. All that lies outside is isotropic to them. A level too small to have an outside (n_l below the
-span plus the columns that one batch adds) is held in its actual n_l coordinates.
+span plus the columns that one batch adds) is held in its actual n_l coordinates. The weights method holds all N dimensions
+in this way, as one level of inputs that have the variances of their own: w / sqrt(N) are the coordinates.
 """
 
 from functools import lru_cache
@@ -31,6 +32,7 @@ from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
+STRETCH = 4096  # steps whose rates are computed at once
 RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
 LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
@@ -75,12 +77,12 @@ def _root(gram: Float[np.ndarray, "v v"], n: int, level: int, levels: int) -> Fl
 
 
 def level_overlaps(
-    a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"], dims: Int[np.ndarray, " L"]
-) -> Float[np.ndarray, "L A B"]:
+    a: Float[np.ndarray, "*lead A N"], b: Float[np.ndarray, "*lead B N"], dims: Int[np.ndarray, " L"]
+) -> Float[np.ndarray, "*lead L A B"]:
     """a P_l b^T / n_l for every level."""
     edges = np.cumsum(dims)[:-1]
-    parts = zip(np.split(a, edges, axis=1), np.split(b, edges, axis=1), strict=True)
-    return np.stack([x @ y.T / x.shape[1] for x, y in parts])
+    parts = zip(np.split(a, edges, axis=-1), np.split(b, edges, axis=-1), strict=True)
+    return np.stack([x @ y.mT / x.shape[-1] for x, y in parts], axis=-3)
 
 
 def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
@@ -90,16 +92,35 @@ def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
     added = max(min(problem.samples_per_step, K), M if drift_rate(problem) else 0)  # columns that a step adds
     outside = dims - span >= added
     lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
-    mask = problem.trainable_mask()
+    width = np.where(outside, span, dims).astype(np.int64)
     return LevelLayout(
-        width=np.where(outside, span, dims).astype(np.int64),
+        width=width,
         dof=np.where(outside, dims - span, 0).astype(np.int64),
         field=np.sqrt(lam * share),
         step=np.sqrt(lam / share) / dim,
         share=share,
-        eigenvalue=np.ascontiguousarray(lam),
-        mask=np.ones((dims.size, K)) if mask is None else np.ascontiguousarray(mask),
+        eigenvalue=lam[:, None],
+        mask=np.repeat(_mask(problem)[:, :, None], width.max(), axis=2),
     )
+
+
+def weights_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
+    """All dimensions as one level, in actual coordinates."""
+    one, lam = np.ones(1), np.asarray(problem.inputs.eigenvalues, dtype=float)
+    return LevelLayout(
+        width=np.array([dims.sum()]),
+        dof=np.array([0]),
+        field=one,
+        step=one / dims.sum(),
+        share=one,
+        eigenvalue=np.repeat(lam, dims)[None],
+        mask=np.ascontiguousarray(np.repeat(_mask(problem), dims, axis=0).T[None]),
+    )
+
+
+def _mask(problem: Problem) -> Float[np.ndarray, "L K"]:
+    mask = problem.trainable_mask()
+    return np.ones((problem.inputs.levels, problem.student.hidden)) if mask is None else np.asarray(mask, dtype=float)
 
 
 def drift_rate(problem: Problem) -> float:
@@ -145,9 +166,28 @@ def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], lay
         used = min(coordinates.shape[1], columns)
         teachers[level, :, :used] = coordinates[:M, :used]
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
-    lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
-    params, roots = initial_parameters(problem, start), matrix_roots(start.blocks(problem)[2])
-    return OverlapsState(students, teachers, params, roots, lengths, BOUND * (1.0 + float(np.max(students**2))))
+    return _state(problem, start, students, teachers, matrix_roots(start.blocks(problem)[2]), layout)
+
+
+def place_weights(
+    problem: Problem, start: Start, W: Float[np.ndarray, "K N"], W_teacher: Float[np.ndarray, "M N"], layout: LevelLayout
+) -> OverlapsState:
+    """Weights as the coordinates of one level. What moves drifting teachers has their overlaps already: the root is one."""
+    students = np.zeros((1, rows_of(problem), W.shape[1]))
+    students[0, : len(W)] = W / np.sqrt(W.shape[1])
+    teachers = W_teacher[None] / np.sqrt(W.shape[1])
+    return _state(problem, start, students, teachers, np.eye(len(W_teacher))[None], layout)
+
+
+def _state(
+    problem: Problem, start: Start, students: np.ndarray, teachers: np.ndarray, roots: np.ndarray, layout: LevelLayout
+) -> OverlapsState:
+    lengths = np.einsum("l,lkc->k", layout.share, students[:, : problem.student.hidden] ** 2)
+    if problem.sgd.spherical and lengths.min() <= 0:
+        zero = f"student {int(lengths.argmin()) + 1} starts at zero, which has no direction"
+        raise InputError(f"spherical=True, but {zero}; move it away from zero.")
+    bound = BOUND * (1.0 + float(np.max(students**2)))
+    return OverlapsState(students, teachers, initial_parameters(problem, start), roots, lengths, bound)
 
 
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:
@@ -161,15 +201,6 @@ def initial_parameters(problem: Problem, start: Start) -> ParameterState:
     return ParameterState(readout, bias, *rest)
 
 
-def lengths_of(problem: Problem, q: Float[np.ndarray, "L K K"], dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, " K"]:
-    """|w_k|^2 / N of each student vector."""
-    lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
-    if problem.sgd.spherical and lengths.min() <= 0:
-        zero = f"student {int(lengths.argmin()) + 1} starts at zero, which has no direction"
-        raise InputError(f"spherical=True, but {zero}; move it away from zero.")
-    return lengths
-
-
 class RateTable:
     """force, push, eta_v, eta_b, lr and time of every step; of several tasks also the sums of the first probabilities and their
     heads (1 if it learns); last kappa / N and the number of the label (deviation of its noise, quantile of a flip, slope).
@@ -177,10 +208,11 @@ class RateTable:
     A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
     Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
     Slow momentum (m <- (1 - gamma/N) m + k gradient, w <- w + m / N): force k (default gamma eta), push 1/N.
+    last: the number of steps; beyond them rates stay.
     """
 
-    def __init__(self, problem: Problem, dim: int):
-        sgd, lr, self.dim, self.problem = problem.sgd, problem.sgd.lr, dim, problem
+    def __init__(self, problem: Problem, dim: int, last: int):
+        sgd, lr, self.dim, self.problem, self.last = problem.sgd, problem.sgd.lr, dim, problem, last
         readout, bias = (lr if own is None else own for own in (sgd.readout_lr, sgd.bias_lr))
         force, push, factor = 1.0, lr, 1.0
         if isinstance(sgd.momentum, SlowMomentum):
@@ -189,12 +221,16 @@ class RateTable:
         self._columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
         columns_of_tasks = 2 * len(problem.tasks) if isinstance(problem.teacher, Tasks) else 0
         self._factor = np.array([factor, *[1.0] * (5 + columns_of_tasks), 1.0 / dim, 1.0])
-        self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
+        self._stretch = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
+
+    def table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
+        """For steps first .. last - 1, at alpha = step / N exactly."""
+        origin = first - first % STRETCH
+        return self._stretch(origin, max(origin + STRETCH, last))[first - origin : last - origin]
 
     def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
-        """For steps first .. last - 1, at alpha = step / N exactly."""
         size = 1 << max(0, last - first - 1).bit_length()  # of times, for schedules: few shapes are compiled
-        times = np.minimum(np.arange(first, first + size), max(first, last - 1)) / self.dim
+        times = np.minimum(np.arange(first, first + size), max(self.last - 1, 0)) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in self._columns.items():
             table[:, i] = _scheduled(column, times) if callable(column) else float(np.asarray(column))

@@ -93,12 +93,6 @@ class Records(NamedTuple):
 Runs = tuple[Records, Int[np.ndarray, " run"], Int[np.ndarray, " run"]]  # records, NaN beyond the end; status; steps taken
 
 
-def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
-    """The next recorded step after `taken`, or `last` if that comes first."""
-    at = int(np.searchsorted(steps, taken, side="right"))
-    return min(last, int(steps[at])) if at < steps.size else last
-
-
 def stream(seed: int, *key: int) -> np.random.Generator:
     """The random stream of one purpose: `key` is the run's number, then the purpose."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))

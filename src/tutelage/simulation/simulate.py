@@ -20,9 +20,8 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
-from tutelage.simulation import recorded_error
+from tutelage.simulation import prepare, recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
-from tutelage.simulation.prepare import drift_rate
 from tutelage.simulation.runs import Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
 from tutelage.times import steps_at
@@ -116,9 +115,9 @@ def simulate(
         runs = each or (1 if rows is not None and order == "given" else 20)
     runs, kept = checks.as_count("runs", runs), keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
-    if method == "overlaps":
-        units, batch = 2 * problem.student.hidden + problem.references.hidden, problem.samples_per_step
-        checks.require_memory(f"a batch of {batch} samples", batch * problem.inputs.levels * units, "Use a smaller batch.")
+    units, batch = 2 * problem.student.hidden + problem.references.hidden, problem.samples_per_step
+    numbers = dim if method == "weights" else problem.inputs.levels * units  # of one sample
+    checks.require_memory(f"a batch of {batch} samples", batch * numbers, "Use a smaller batch.")
     require_rates_on(problem, times, solved=False)
     given = None
     if weights is not None and method == "weights":
@@ -143,14 +142,15 @@ def simulate(
         together = method == "overlaps" and runs >= MANY and jax.default_backend() != "cpu"
     if checks.as_flag("together", together) and method != "overlaps":
         raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
-    if together:
-        done = OverlapsMethod(request, together=True).run_together(progress)
+    seconds = estimated_seconds(problem, dim, int(steps[-1]), runs, method, workers)
+    if not together and seconds > LONG_SECONDS:
+        warnings.warn(f"{duration_warning(seconds, int(steps[-1]), runs)}.", TutelageWarning, stacklevel=2)
+    if method == "weights":
+        done = run_in_threads(WeightsMethod(request).run, request, workers, progress)
+    elif together or not prepare.has_kernels(problem):
+        done = OverlapsMethod(request).run_together(progress)
     else:
-        seconds = estimated_seconds(problem, dim, int(steps[-1]), runs, method, workers)
-        if seconds > LONG_SECONDS:
-            warnings.warn(f"{duration_warning(seconds, int(steps[-1]), runs)}.", TutelageWarning, stacklevel=2)
-        one = (OverlapsMethod if method == "overlaps" else WeightsMethod)(request).run
-        done = run_in_threads(one, request, workers, progress)
+        done = run_in_threads(OverlapsMethod(request).run, request, workers, progress)
     trajectory = _as_trajectory(request, done, together)
     _warn_if_unfinished(trajectory, request)
     return trajectory
@@ -216,7 +216,7 @@ def _method(method: str | None, weights: object, inputs: object) -> str:
 def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     """A law's name, rows, or "features": the samples of a `HiddenManifold` itself, unless other ones are asked for."""
     if inputs is None and isinstance(problem.inputs, HiddenManifold) and method == "weights":
-        if drift_rate(problem):
+        if prepare.drift_rate(problem):
             raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
         return "features"
     if inputs is None:

@@ -16,30 +16,26 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtr
 
 from tutelage import checks
-from tutelage.errors import Status
-from tutelage.integrate.program import BOUND
-from tutelage.problem import Mixture, Problem, Spectrum, Tasks
+from tutelage._types import Array
+from tutelage.problem import Mixture, Problem, Spectrum
 from tutelage.problem.inputs import HiddenManifold
-from tutelage.problem.sample import class_of, normals_needed, unseen_root
+from tutelage.problem.sample import class_of, normals_needed
 from tutelage.simulation import prepare
-from tutelage.simulation.jax_steps import WeightsLoop, WeightsState
-from tutelage.simulation.numba_kernels import advance_weights, draw_normals
-from tutelage.simulation.prepare import RateTable, has_kernels, level_overlaps, step_constants, with_heads
-from tutelage.simulation.runs import Ended, GoesOn, Records, Request, next_stop, stream
+from tutelage.simulation.draws import unseen_fields
+from tutelage.simulation.jax_steps import Draws
+from tutelage.simulation.method import Method
+from tutelage.simulation.numba_kernels import Samples, normal_numbers
+from tutelage.simulation.runs import Ended, GoesOn, Records, Request, stream
 
 Rows = Float[np.ndarray, "samples N"]
 FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
-STRETCH = 4096  # steps whose rates are computed at once
 ORDERS = ("given", "shuffled", "sampled")
-Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # rows, unseen fields, noise and moves of samples (`_blocks`)
 Source = Callable[[int, int], Rows]  # samples first .. first + count - 1, in eigencoordinates
 
 
@@ -50,7 +46,7 @@ def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
-    "gaussian": draw_normals,
+    "gaussian": normal_numbers,
     "rademacher": _signs,
     "uniform": lambda rng, shape: np.sqrt(12.0) * (rng.random(shape) - 0.5),
     "student_t": lambda rng, shape: np.sqrt(3 / 5) * rng.standard_t(5.0, shape),
@@ -91,85 +87,57 @@ def given_rows(problem: Problem, data: np.ndarray, order: str, rng: np.random.Ge
     return rows
 
 
-class WeightsMethod:
-    """Everything that the runs of one request share; `run` is one of them."""
+class WeightsMethod(Method):
+    """`run` is one of the runs, in numba or in JAX."""
 
     def __init__(self, request: Request):
-        problem, dims, self.request = request.problem, request.dims, request
+        problem, dims = request.problem, request.dims
+        super().__init__(request, prepare.weights_layout(problem, dims), given=True)
         features = isinstance(request.inputs, str) and request.inputs == "features"
         self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
-        self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.tasks = isinstance(problem.teacher, Tasks)
         self.roots = [prepare.matrix_roots(start.blocks(problem)[2]) for start in request.starts]
         starts = request.starts if request.weights is None else []
         self.coordinates = [prepare.level_coordinates(problem, start, dims) for start in starts]
-        mask = problem.trainable_mask()
-        self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop = None if has_kernels(problem) else WeightsLoop(problem.all_seen(), self.constants, dims)
-        self.last, T = int(request.steps[-1]), problem.rule.samples
-        self.size = max(1, BLOCK // request.dim // T) * T  # samples drawn at a time: whole episodes
+        self.block = min(max(1, BLOCK // (request.dim * self.constants.batch)), max(self.last, 1))  # steps drawn at a time
 
     def run(self, index: int, records: Records, goes_on: GoesOn) -> Ended:
         """Run `index`, written into its records."""
-        request, problem, B = self.request, self.request.problem, self.constants.batch
-        which, total = index % len(request.starts), self.last * B
+        request, which = self.request, index % len(self.request.starts)
         W, W_teacher = self._build(index, which)
-        own = level_overlaps(W, W, request.dims)
-        params = prepare.initial_parameters(problem, request.starts[which])
-        params = with_heads(params) if self.loop is None else params
-        lengths, bound = prepare.lengths_of(problem, own, request.dims), BOUND * (1.0 + np.max(own**2)) * request.dim
-        state: WeightsState = W, np.zeros_like(W), np.zeros_like(W), W_teacher, params
-        take = self._in_numba if self.loop is None else self._in_jax
-        self._write(records, 0, state)
-        for first, drawn in self._blocks(index, which, W_teacher, total):
-            begin, last = first, first + len(drawn[0])
-            while begin < last:
-                end = min(next_stop(request.steps, begin // B, last) * B, last)
-                state, taken = take(state, lengths, first, drawn, begin, end)
-                if taken < end or not np.all(bound > state[0] ** 2):
-                    return Status.DIVERGED, taken // B
-                if end % B == 0:
-                    self._write(records, end // B, state)
-                begin = end
-            if not goes_on(last // B) and last < total:
-                return Status.INTERRUPTED, last // B
-        return Status.FINISHED, self.last
+        state = prepare.place_weights(request.problem, request.starts[which], W, W_teacher, self.layout)
+        if prepare.has_kernels(request.problem):
+            labels = stream(request.seed, index, NOISE)
+            return self.in_numba(state, labels, self._samples(index, which, W_teacher), records, goes_on)
+        draws = self._draws(index, which, W_teacher)
+        status, taken = self.in_jax([state], 1, self.block, draws, records.of(np.newaxis), goes_on)
+        return status[0], taken[0]
 
-    def _in_numba(
-        self, state: WeightsState, lengths: np.ndarray, first: int, drawn: Drawn, begin: int, end: int
-    ) -> tuple[WeightsState, int]:
-        """The state after samples begin .. end - 1 of a block (in place), and the samples seen. first: of the block."""
-        B, part = self.constants.batch, [x[begin - first : end - first] for x in drawn]
-        step, stop = begin // B, (end - 1) // B + 1
-        origin = step - step % STRETCH
-        rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
-        seen = advance_weights(self.constants, *part, *state, self.mask, lengths, rates, begin)
-        return state, begin + int(seen)
+    def level_overlaps(
+        self, a: Float[np.ndarray, "*lead 1 A N"], b: Float[np.ndarray, "*lead 1 B N"]
+    ) -> Float[np.ndarray, "*lead L A B"]:
+        """By the coordinates of each level; they are those of w / sqrt(N)."""
+        return self.request.dim * prepare.level_overlaps(a[..., 0, :, :], b[..., 0, :, :], self.request.dims)
 
-    def _in_jax(
-        self, state: WeightsState, lengths: np.ndarray, first: int, drawn: Drawn, begin: int, end: int
-    ) -> tuple[WeightsState, int]:
-        """The same in JAX. Blocks are padded to one size, for one compilation; what is empty has one number per sample."""
-        size = min(self.size, max(1, self.last * self.constants.batch))
+    def _draws(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"]) -> Iterator[Draws]:
+        """Samples for the steps in JAX, and the numbers of labels, rules and tasks. All blocks have one size, for one compilation."""
+        problem, labels = self.request.problem, stream(self.request.seed, index, NOISE)
 
-        def padded(x: np.ndarray) -> np.ndarray:
-            x = x if len(x) else np.zeros((len(drawn[0]), 1))
-            return np.pad(x, [(0, size - len(x)), *[(0, 0)] * (x.ndim - 1)])
+        def padded(x: np.ndarray) -> Array:
+            return jnp.asarray(np.pad(x, [(0, self.block - len(x)), *[(0, 0)] * (x.ndim - 1)]))[..., None]
 
-        steps = np.arange(first, first + size) // self.constants.batch
-        rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
-        span = (np.asarray(n) for n in (first, begin - first, end - first))
-        assert self.loop is not None
-        state = self.loop.advance(state, lengths, (*map(padded, drawn), rates), *span)
-        return jax.tree.map(np.asarray, state), end
+        for _, _, (x, unseen, moves) in self._samples(index, which, W_teacher):
+            noise = labels.standard_normal((*x.shape[:2], normals_needed(problem)))
+            if isinstance(problem.inputs, Mixture):
+                x = self._in_classes(problem.inputs, x, noise, W_teacher)
+            beyond = unseen if unseen.size else unseen_fields(problem, noise)
+            given = None if beyond is None else padded(np.asarray(beyond))
+            moving = padded(moves[:, None]) if moves.size else None
+            yield Draws(padded(x), padded(noise), given, None, moving, None)
 
-    def _blocks(
-        self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int
-    ) -> Iterator[tuple[int, Drawn]]:
-        """Samples first, first + 1, ... of a run: rows, what they do not carry of the teacher's fields (empty if they carry
-        all), the numbers of labels, rules and tasks, and zeta of teachers that drift (empty if they stay)."""
-        request, problem, latent = self.request, self.request.problem, np.zeros((0, 0))
-        inputs, labels, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, NOISE, DRIFT, UNSEEN))
+    def _samples(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"]) -> Iterator[tuple[int, int, Samples]]:
+        """The first step, the end and the samples of each block of steps."""
+        request, problem, B, latent = self.request, self.request.problem, self.constants.batch, np.zeros((0, 0))
+        inputs, drift, hidden = (stream(request.seed, index, key) for key in (INPUTS, DRIFT, UNSEEN))
         if self.features is not None:
             latent = self.features.latent_teacher(W_teacher, np.asarray(problem.unseen), hidden)
             source = lambda first, count: inputs.standard_normal((count, latent.shape[1]))  # noqa: E731
@@ -177,21 +145,14 @@ class WeightsMethod:
             source = drawn_rows(problem, request.dims, request.inputs, inputs)
         else:
             source = given_rows(problem, request.inputs, request.order, inputs)
-        width = 1 + self.tasks if self.loop is None else normals_needed(self.loop.problem)
-        for first in range(0, total, self.size):
-            samples = min(self.size, total - first)
-            rows, unseen, noise = source(first, samples), np.zeros((0, 0)), np.zeros((samples, width))
-            if self.constants.draws or self.tasks or self.loop is not None:
-                labels.standard_normal(out=noise)
-            if self.tasks and self.loop is None:
-                noise[:, 1] = ndtr(noise[:, 1])
-            if isinstance(problem.inputs, Mixture):
-                rows = self._in_classes(problem.inputs, rows, noise, W_teacher)
+        for first in range(0, max(self.last, 1), self.block):
+            end = min(first + self.block, self.last)
+            rows, unseen = source(first * B, (end - first) * B), np.zeros((0, B, 0))
             if self.features is not None:
-                rows, unseen = self._of_latent(rows, latent, W_teacher)
-            elif problem.unseen is not None:
-                unseen = hidden.standard_normal((samples, problem.teacher.hidden)) @ unseen_root(problem).T
-            yield first, (rows, unseen, noise, self._moves(which, drift, samples))
+                rows, beyond = self._of_latent(rows, latent, W_teacher)
+                unseen = beyond.reshape(end - first, B, -1)
+            x = rows.reshape(end - first, B, 1, request.dim)
+            yield first, end, Samples(x, unseen, self._moves(which, drift, end - first))
 
     def _of_latent(self, c: np.ndarray, latent: np.ndarray, W_teacher: np.ndarray) -> tuple[Rows, np.ndarray]:
         """Samples of a `HiddenManifold` with latent vectors c, and what they do not carry of the fields of one teacher."""
@@ -200,20 +161,22 @@ class WeightsMethod:
         x = np.asarray(self.features.inputs.samples(c, self.features.matrix)) @ self.features.basis.T
         return x, c @ latent.T / np.sqrt(D) - x @ W_teacher.T / np.sqrt(N)
 
-    def _in_classes(self, mixture: Mixture, rows: Rows, noise: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
+    def _in_classes(
+        self, mixture: Mixture, x: Float[np.ndarray, "steps B 1 N"], noise: np.ndarray, W_teacher: Float[np.ndarray, "M N"]
+    ) -> Float[np.ndarray, "steps B 1 N"]:
         """Samples of drawn classes: noise with the spectrum of its class, and its mean."""
         vectors = W_teacher[self.request.problem.label_fields :]
         means = np.asarray(mixture.coefficients) @ vectors / np.sqrt(self.request.dim)
         widths = np.sqrt(np.asarray(mixture.spectra) / np.asarray(mixture.eigenvalues))
-        classes = np.asarray(class_of(mixture, jnp.asarray(noise)))
-        return rows * np.repeat(widths, self.request.dims, axis=1)[classes] + means[classes]
+        classes = np.asarray(class_of(mixture, jnp.asarray(noise)))[..., None]
+        return x * np.repeat(widths, self.request.dims, axis=1)[classes] + means[classes]
 
-    def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
-        """zeta of teachers that drift, one for each sample; empty if they stay."""
+    def _moves(self, which: int, rng: np.random.Generator, steps: int) -> Float[np.ndarray, "steps M N"]:
+        """zeta of teachers that drift, one for each step; empty if they stay."""
         M, dim = self.request.problem.references.hidden, self.request.dim
         if not self.constants.drift:
             return np.zeros((0, M, dim))
-        moves, edges = rng.standard_normal((samples, M, dim)), np.cumsum([0, *self.request.dims])
+        moves, edges = rng.standard_normal((steps, M, dim)), np.cumsum([0, *self.request.dims])
         for root, (i, j) in zip(self.roots[which], itertools.pairwise(edges), strict=True):
             moves[:, :, i:j] = np.einsum("mn,sni->smi", root, moves[:, :, i:j])
         return moves
@@ -230,9 +193,3 @@ class WeightsMethod:
             amplitudes = np.repeat(np.sqrt(self.features.inputs.visible), request.dims)
             W_teacher = self.features.with_amplitudes(W_teacher, amplitudes)
         return W, W_teacher
-
-    def _write(self, records: Records, taken: int, state: WeightsState) -> None:
-        for at in np.flatnonzero(records.steps == taken):
-            W, _, _, W_teacher, params = state
-            r, q, t = (level_overlaps(a, b, self.request.dims) for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher)))
-            records.write(at, r, q, t, params.readout, params.bias)
