@@ -285,18 +285,10 @@ def test_a_failed_write_leaves_nothing_and_spoils_nothing(stage, tmp_path, monke
     good = made("one level")
     kept = good.save(tmp_path / "kept.nc").read_bytes()
 
-    def half_written(self, data):
-        with open(self, "wb") as file:
-            file.write(data[:100])
-        raise OSError("disk full")
-
     def refuse(*_):
         raise OSError("disk full")
 
-    if stage == "in the middle":
-        monkeypatch.setattr(Path, "write_bytes", half_written)
-    else:
-        monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "fsync" if stage == "in the middle" else "replace", refuse)
     for name in ("kept.nc", "new.nc"):
         with pytest.raises(OSError, match="disk full"):
             good.save(tmp_path / name)

@@ -35,7 +35,7 @@ def test_plain():
             {"sgd": tu.SGD(tu.schedules.Interpolated([0, 1, 5], [0.5, 0.3, 0.1]))},
             "rate Interpolated(times=[0.0, 1.0, 5.0], values=",
         ),
-        ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "learning rate <function <lambda>>"),
+        ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "learning rate by a custom function"),
         ({"sgd": tu.SGD(0.1, batch=8)}, "batch 8"),
         ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),
         ({"sgd": tu.SGD(0.1, momentum=0.9)}, "momentum 0.9"),

@@ -64,7 +64,7 @@ def test_starts_are_those_of_the_library():
         ({"start": {"R": [[0.0]]}}, "lacks Q"),
         ({"start": {"seed": 3}}, "Give seed="),
         ({"start": {"dimm": 3}}, "'dim'"),
-        ({"start": {"R": [[0.0]], "Q": [[1.0]], "scale": 1.0}}, "leave one"),
+        ({"start": {"R": [[0.0]], "Q": [[1.0]], "scale": 1.0}}, "must be one of R, Q"),
         ({"start": START, "starts": 2}, "only random initial conditions"),
         ({"starts": 0}, "starts"),
         ({"runs": 1}, "runs"),
