@@ -22,19 +22,20 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
 test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
 
-QUICK := -q -n 2 --dist worksteal --ignore=tests/papers --ignore=src/tutelage/papers -m "not full and not site and not papers and not pages"
-# One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py).
-OPTIMIZED := $(addprefix tests/,moments/test_relu.py dynamics/test_increments.py test_many.py simulation/test_context.py \
-  analysis/single_steps/test_drift_matrices.py comparison/test_expected.py sweeps/test_figures.py plot/test_trajectory_figure.py)
+QUICK := -q -n 2 $(addprefix --ignore=,src/tutelage/papers tests/papers tests/explorer tests/page) -m "not full and not site and not papers and not pages"
+# One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py). The longest ones first, each
+# in one process, so that numba compiles its loops once.
+OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py dynamics/test_increments.py test_equations.py \
+  moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
 
 test: $(READY)  ## the suite of the library, without published figures and pages
-	COMPILE=fully $(BIN)/python -m pytest $(QUICK) $(OPTIMIZED)
-	$(BIN)/python -m pytest $(QUICK) $(addprefix --ignore=,$(OPTIMIZED))
+	COMPILE=fully $(BIN)/python -m pytest $(QUICK) --dist loadfile --no-loadscope-reorder $(OPTIMIZED)
+	$(BIN)/python -m pytest $(QUICK) --dist worksteal $(addprefix --ignore=,$(OPTIMIZED))
 
 test-papers: $(READY) browser  ## published figures in their quick versions, and the formulas of single papers
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"
 
-test-pages: $(READY) browser  ## pages in a browser, and cells in a notebook's kernel
+test-pages: $(READY) browser  ## the explorer, pages in a browser, and cells in a notebook's kernel
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "pages and not full and not site and not papers"
 
 test-full: $(READY) browser  ## all three suites with their long statistical tests, compiled as for users (tests/conftest.py)

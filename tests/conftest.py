@@ -43,7 +43,7 @@ def few_programs():
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        if "browser" in getattr(item, "fixturenames", ()) or item.path.parent.name in ("explorer", "page"):
             item.add_marker("pages")
 
 

@@ -138,7 +138,7 @@ def long(*case):
     return pytest.param(*case, marks=pytest.mark.full)
 
 
-@pytest.mark.parametrize(("make", "batch"), [(labeled, 3), (taught, 1), long(labeled, 1), long(taught, 3)])
+@pytest.mark.parametrize(("make", "batch"), [(taught, 1), long(labeled, 3), long(labeled, 1), long(taught, 3)])
 def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
     if make is taught:  # the law of the states is tested; the error at each of them takes most of the time
         skipped = lambda problem, r, *rest: 2 * (np.zeros((*r.shape[:-3], 2)),)  # noqa: E731

@@ -66,7 +66,7 @@ CASES = {
 }
 
 
-LONG = (early, hidden_by_a_large_decay, sawtooth)
+LONG = (bump, early, hidden_by_a_large_decay, sawtooth)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,9 @@ def trained(bias, **sgd):
     )
 
 
-@pytest.mark.parametrize("name", ["readout_lr", pytest.param("bias_lr", marks=pytest.mark.full), "momentum"])
+@pytest.mark.parametrize(
+    "name", ["readout_lr", *(pytest.param(name, marks=pytest.mark.full) for name in ("bias_lr", "momentum"))]
+)
 def test_every_rate_equals_the_same_steps_as_a_piecewise_schedule(name):
     """Piecewise schedules are stopped at exactly, and tested against two solves in a row elsewhere."""
     as_steps = tu.schedules.Piecewise([500.3, 502.3], [1e-4, 0.9, 1e-4])

@@ -29,7 +29,10 @@ def scheduled(case):
     return problem.replace(**{name: tu.schedules.Piecewise([SWITCH], [first, second])}), start
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c != "slow momentum"])
+SINGLE = [pytest.param(c, marks=pytest.mark.full if c == "feedback" else ()) for c in CASES if c != "slow momentum"]
+
+
+@pytest.mark.parametrize("case", SINGLE)
 def test_a_jump_is_two_solves(case):
     """The second one starts where the first ended; with the second value from the beginning it would end elsewhere."""
     problem, start, name, first, second = CASES[case]

@@ -49,7 +49,7 @@ def solved_and_dense(problem, shifts, gradient_flow=False):
     ("problem", "flow"),
     [
         (RICH, False),
-        (BIASED, True),
+        pytest.param(BIASED, True, marks=pytest.mark.full),
         pytest.param(RELU, False, marks=pytest.mark.full),
         pytest.param(pair(2, 2, "quadratic", lr=0.01, inputs=WIDE), False, marks=pytest.mark.full),
     ],

@@ -45,7 +45,9 @@ def public_names() -> dict[str, tuple[str, ...]]:
 
 
 def _hint(name: str) -> str:
-    """Where a name lives if not here, else the name nearest to it."""
+    """Where a name lives if not here, else the name nearest to it; nothing for the private names that tools ask for."""
+    if name.startswith("_"):
+        return ""
     homes = {each: space for space, names in reversed(public_names().items()) for each in names}
     if name in homes:
         return f" It is {homes[name]}.{name}."

@@ -129,5 +129,5 @@ def test_several_outputs_argmax_labels_and_cross_entropy(tutelage, folder):
     ending = tutelage("compare", *flags, "--times", "2", "--points", "3", "--dim", "50", "--runs", "3")
     assert ending.code == 0, ending.stderr
     assert "2 erf units with 2 outputs" in ending.stdout
-    assert "cross-entropy, argmax labels" in ending.stdout
+    assert "cross entropy loss, argmax labels" in ending.stdout
     assert tu.load(folder / "output/compare/runs.nc").readout.shape == (3, 3, 2, 2)

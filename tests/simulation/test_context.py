@@ -23,7 +23,9 @@ class Watchful(tu.Rule):
 
 
 def problem():
-    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0)))
+    """On two levels, whose eigenvalues weigh the overlaps."""
+    sgd = tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0))
+    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=sgd, inputs=tu.Spectrum([3.0, 0.5], [0.2, 0.8]))
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,12 @@ def ensembles(name: str, runs: int, weights_runs: int | None = None, changes: di
     )
 
 
-LONG = ("quadratic", "batch of two")  # nothing of their own but numbers
+LONG = (
+    "quadratic",
+    "batch of two",
+    "slow momentum",
+    "decay and schedule",
+)  # test_weights_loop.py steps these by plain loops
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in CASES])

@@ -24,6 +24,7 @@ def ensembles(name: str, runs: int, compiled_runs: int | None = None):
     return side_by_side, tu.simulate(problem, start, seed=4, together=False, runs=compiled_runs or runs, **options)
 
 
+@pytest.mark.full  # test_same_law.py compares the same step, side by side, with the compiled loop
 def test_same_law():
     """Levels of several sizes, batches, noise; all cases, with many runs, below."""
     assert probability(*ensembles("batch of five", 660, 2100)) > LEVEL

@@ -185,6 +185,7 @@ def recorded_as_failed(folder, chunk, error):
     assert different == {f"{chunk:06d}"}
 
 
+@pytest.mark.full
 def test_a_chunk_that_kills_three_workers_is_recorded_and_the_rest_goes_on(tmp_path):
     log, store = tmp_path / "log", toys.store(tmp_path / "s", 6)
     tasks = toys.tasks(6, log=str(log), deadly=[2])
@@ -273,6 +274,7 @@ def _resumes_after_a_full_disk(program, tmp_path):
     assert toys.files(program.folder) == toys.files(tmp_path / "whole")
 
 
+@pytest.mark.full
 def test_a_full_file_system_too(tmp_path):
     """A file system of 600 kB: in a namespace of its own, where that is permitted."""
     place = tmp_path / "small"

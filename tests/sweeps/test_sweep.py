@@ -71,9 +71,8 @@ def test_numbers_do_not_depend_on_the_chunks(in_memory):
     assert np.array_equal(single["error"].values[0], in_memory["error"].sel(lr=0.9, noise=0.2).values)
 
 
-@pytest.mark.parametrize(
-    "measure", [["final_error", "error"], pytest.param(["final_error", "run_error"], marks=pytest.mark.full)], ids=str
-)
+@pytest.mark.full  # test_executors.py compares the same executors in fewer points
+@pytest.mark.parametrize("measure", [["final_error", "error"], ["final_error", "run_error"]], ids=str)
 def test_a_hundred_points_on_every_executor(tmp_path, two_workers, measure):
     """Identical, bit by bit: here, in processes, and on a Dask cluster of two workers."""
     over = {"lr": np.linspace(0.1, 2.0, 10), "noise": np.linspace(0.0, 0.5, 10)}

@@ -97,6 +97,7 @@ def test_chosen_windows_cover_the_truth_too(memory, bars):
     assert two > 0.88
 
 
+@pytest.mark.full
 def test_a_bend_hidden_in_noise_is_covered():
     """x^-1/2 (1 + 2/x) with 1% of noise: the longest window without a visible bend still has one."""
     x, scores = np.geomspace(1.0, 1000.0, 41), []

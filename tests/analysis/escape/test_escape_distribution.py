@@ -101,6 +101,7 @@ def test_the_noise_of_the_growing_mode_is_that_of_networks():
     assert abs(np.mean(b[:, 0]) - path.amplitudes(path.start)[0]) < 5 * mean_error
 
 
+@pytest.mark.full
 def test_from_random_weights_the_width_does_not_shrink_and_the_mean_grows_as_ln_n():
     few, many = (tu.analysis.escape_distribution(FAST, dim=n, samples=1000) for n in (10**3, 10**6))
     assert many.width == pytest.approx(few.width, rel=0.1)
