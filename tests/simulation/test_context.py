@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 
 UNIT = tu.Network(1, "linear")
-START = tu.Start([[0.3]], [[0.5]])
+START = tu.Start([[[0.3]], [[0.1]]], [[[1.0]], [[0.3]]])
 TIMES = [0.0, 1.0, 3.0]
 
 
@@ -17,7 +17,7 @@ class Watchful(tu.Rule):
 
     def update(self, sample, parameters, context):
         _, Q, T = context.overlaps
-        caution = (1.0 + Q[0, 0] + 0.5 * context.time) * context.lr * T[0, 0]
+        caution = (0.2 + Q[0, 0] + 0.5 * context.time) * context.lr * T[0, 0]
         delta = jnp.where(sample.label * sample.student < 0, sample.label, 0.0) / caution
         return self.result(delta, parameters)
 
@@ -25,7 +25,7 @@ class Watchful(tu.Rule):
 def problem():
     """On two levels, whose eigenvalues weigh the overlaps."""
     sgd = tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0))
-    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=sgd, inputs=tu.Spectrum([3.0, 0.5], [0.2, 0.8]))
+    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=sgd, inputs=tu.Spectrum([8.0, 2 / 9], [0.1, 0.9]))
 
 
 @pytest.fixture(scope="module")
