@@ -136,6 +136,7 @@ def interrupted(*line: str, after: int = 3) -> subprocess.CompletedProcess:
     return subprocess.run(command, env=os.environ | {"TUTELAGE_CACHE": "0"}, capture_output=True, text=True, timeout=200)
 
 
+@pytest.mark.full  # test_simulate.py interrupts runs without a process of their own
 def test_interrupted_runs_are_counted_and_left_out(folder):
     run = interrupted("--out", "runs.nc")
     assert run.returncode == 130

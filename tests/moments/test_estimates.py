@@ -43,7 +43,7 @@ FUNCTIONS = {  # of student and teacher (or of the teacher of an erf unit, if it
     "cosh": (lambda x: jnp.cosh(x), ()),
     "cube and sign": (lambda x: x**3 + jnp.sign(x), (0.0,)),
 }
-LONG = ["tanh", "softsign", "sin 5x", "x + sign / 10", *list(FUNCTIONS)[5:]]
+LONG = ["tanh", "steps", "softsign", "sin 5x", "x + sign / 10", *list(FUNCTIONS)[5:]]
 JUMP = ("x + sign / 10", "steps", "cube and sign")
 
 

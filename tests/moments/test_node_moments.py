@@ -374,6 +374,7 @@ def test_the_sampling_error_covers_the_true_error():
     assert sum(covered(seed) for seed in range(100)) >= 95
 
 
+@pytest.mark.full
 def test_the_sampling_error_covers_the_true_error_in_a_few_problems():
     assert sum(covered(seed) for seed in (2, 3, 8, 20)) >= 3  # of one shape: erf, K = 3, M = 1
 

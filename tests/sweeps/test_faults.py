@@ -297,6 +297,7 @@ def program_command(program):
     return f"{sys.executable} -m tests.sweeps.toys '{json.dumps(asked)}'"
 
 
+@pytest.mark.full  # the test below has the message in one process
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path):
     first = Program(tmp_path, count=6, workers=1, payload={"seconds": 0.3}).start()
     wait_until(lambda: toys.begun(first.log), "the first has begun")

@@ -186,6 +186,7 @@ LINE = tu.Network(1, "linear")
 FROM = {"start": tu.Start(R=[[0.2]], Q=[[0.3]]), "times": [0.0, 0.2], "rtol": 1e-4}
 
 
+@pytest.mark.full  # cli/test_sweep.py sweeps flips
 def test_a_sweep_over_losses_some_of_them_one_s_own(tmp_path):
     """Each point is that of `solve`; functions are kept by their names, and a folder never imports them."""
     problem = tu.Problem(LINE, LINE, sgd=tu.SGD(0.5), labels="sign")

@@ -110,7 +110,7 @@ def test_a_bend_hidden_in_noise_is_covered():
     assert residuals_only < 0.8  # the power of this test
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.5])
+@pytest.mark.parametrize("memory", [pytest.param(0.0, marks=pytest.mark.full), 0.5])
 def test_the_statistical_error_is_the_scatter_of_slopes(memory):
     found = [tu.analysis.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0)) for seed in range(SEEDS)]
     scatter = np.std([f.slope for f in found])
