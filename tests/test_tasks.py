@@ -115,7 +115,7 @@ def test_general_averages_equal_closed_forms(heads):
     assert np.max(np.abs(wrong[0].r - one[0].r)) > 1e-4  # a negative control
 
 
-@pytest.mark.full  # the test above compares averages over the same nodes
+@pytest.mark.full  # the test above compares averages over a grid
 def test_sampled_averages_equal_closed_forms(theory):
     other = tu.solve(two_tasks(), START, TIMES, moments=tu.Sampled(2**12))
     np.testing.assert_allclose(other.error, theory.error, atol=1e-3)
