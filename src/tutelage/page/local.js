@@ -112,11 +112,13 @@ const tutelageLocal = (tables) => {
 
   function conditions(s, problem) {
     const words = s.tasks === "two" ? [`switch at ${s.switch}`, `similarity ${s.similarity}`] : [];
-    words.push(`learning rate ${s.lr}`, ...(s.rule === "gradient" ? [] : ["FeedbackAlignment rule"]), s.noise ? `label noise ${s.noise}` : "no label noise");
+    words.push(`learning rate ${s.lr}`);
+    if (s.batch !== 1) words.push(`batch ${s.batch}`);
+    if (s.decay > 0) words.push(`weight decay ${s.decay}`);
+    if (s.rule !== "gradient") words.push(`${s.rule} rule`);
+    words.push(s.noise ? `label noise ${s.noise}` : "no label noise");
     const inputs = { isotropic: "isotropic inputs", "power law": `power-law inputs (beta = ${s.beta}, ${s.levels} levels)` };
     words.push(inputs[s.spectrum] ?? `inputs with ${digits.lam.length} levels`);
-    if (s.batch !== 1) words.push(`batches of ${s.batch}`);
-    if (s.decay > 0) words.push(`weight decay ${s.decay}`);
     const other = s.start === "as given" && !fitsGiven(s, problem) ? ["asymmetric start (the given one has another size)"] : [];
     return [...words, `start of N=${s.dim}`, ...other].join(", ");
   }
