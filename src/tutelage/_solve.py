@@ -64,6 +64,7 @@ def solve(
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     moments: Sampled | None = None,
+    accuracy: float | None = 1e-3,
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
@@ -84,7 +85,8 @@ def solve(
         Include terms of order eta only; G is omitted.
     rtol, atol : float, optional
         Tolerances of a step. Default: 1e-8 and 1e-12; 1e-4 and 1e-6 if JAX computes in float32. For sampled averages
-        rtol is 1e-6, or 8/points if the update jumps, because smaller steps do not resolve a finite set.
+        rtol is 1e-6, or 8/points if the update jumps, because smaller steps do not resolve a finite set. Quadrature averages
+        G of functions with kinks over 2^17 points: there rtol is 6e-5.
     solver : str
         "explicit": Dormand-Prince 8(5,3). "stiff": Rodas5P with the structure of the overlaps, whose cost does not grow
         with the largest eigenvalue. "implicit": Kvaerno5 with dense matrices, for stiff custom equations. "auto": stiff
@@ -92,7 +94,14 @@ def solve(
     quadrature : Quadrature, optional
         The resolution of averages without a closed form.
     moments : Sampled, optional
-        Average over a quasi-random set, `Sampled(points, seed)`, although a closed form or a grid exists.
+        Average over a quasi-random set of so many points, `Sampled(points, seed)`, also where a closed form or a grid exists.
+        Its error is estimated when `sampling_error`, `validity` or `compare` needs it.
+    accuracy : float, optional
+        Where averages are sampled and `moments` does not fix the points: the relative error of the error curve that they
+        may leave (95% confidence). `solve` estimates it by eight more solves with an eighth of the points each, and takes
+        from 2^14 up to 2^17 points until it is reached or the curve would cost more than some seconds. `accuracy` of the
+        result is what was reached; above 1e-2 there is a warning. None, and inside jit, vmap and grad: 2^14 points without
+        an estimate.
     keep : str, optional
         "blocks" records r and q per level, "fields" only R and Q. Default: blocks up to 16 levels.
     gradient : str
@@ -125,7 +134,7 @@ def solve(
         raise InputError("quadrature and moments average the rule of a Problem; custom equations have none. Leave them out.")
     if isinstance(problem, Problem):
         averages = _differentiable(problem, start, moments_for(problem, quadrature, moments))
-    steps = program.tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
+    accuracy = None if accuracy is None else checks.as_positive("accuracy", accuracy)
     require_observers(problem, observe)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
@@ -135,16 +144,32 @@ def solve(
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    raw = program.run(problem, averages, initial, times, steps, options)
+
+    def solved(averages: Moments | None, points: int) -> Raw:
+        return program.run(problem, averages, initial, times, steps_for(averages, points), options)
+
+    def steps_for(averages: Moments | None, points: int) -> np.ndarray:
+        return program.tolerances(sampled_rtol(averages, points, gradient_flow) if rtol is None else rtol, atol)
+
+    nodes, sampling = by_nodes(averages), None
+    points = 0 if nodes is None else nodes.points
+    if isinstance(problem, Problem) and points and moments is None and accuracy and not checks.is_traced(problem, initial):
+        from tutelage.accuracy import sample
+
+        sampling = sample(solved, lambda n: moments_for(problem, None, Sampled(n)), points, accuracy, problem)
+        points = points if sampling is None else sampling.points
+    raw = solved(averages, points) if sampling is None else sampling.raw
     if observe:
         seen = raw.variables["R"], raw.variables["Q"], raw.variables["readout"]
         more = {name: jax.vmap(f)(*seen) for name, f in observe.items()}
         raw = raw._replace(variables=raw.variables | (more if checks.is_traced(more) else program.eager(more)))
-    settings, nodes = _settings(options, steps), by_nodes(averages)
+    settings = _settings(options, steps_for(averages, points))
     if isinstance(quadrature, Quadrature):
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if nodes is not None and nodes.points:
-        settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
+    if points:
+        settings += (("moments", (points, 0 if moments is None else moments.seed)),)
+    if sampling is not None and np.isfinite(sampling.reached):
+        settings += (("accuracy", sampling.reached),)
     trajectory = assemble(raw, times, problem, start, settings)
     if checks.is_traced(raw):
         return trajectory
@@ -152,6 +177,13 @@ def solve(
         from tutelage.accuracy import quadrature_warning
 
         if sentence := quadrature_warning(trajectory, averages):
+            warnings.warn(sentence, ValidityWarning, stacklevel=2)
+    if sampling is not None:
+        from tutelage.accuracy import sampling_warning
+
+        known = {name: bound[: len(trajectory.times)] for name, bound in sampling.errors.items()}
+        vars(trajectory)["sampling_errors"] = known  # which it would compute again when asked
+        if sentence := sampling_warning(points, sampling.reached):
             warnings.warn(sentence, ValidityWarning, stacklevel=2)
     if raw.status_code != Status.FINISHED:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=2)
@@ -188,12 +220,18 @@ def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moment
     return replace(nodes, jumps=True)
 
 
-def sampled_rtol(averages: Moments | None) -> float | None:
-    """The tolerance for averages over a quasi-random set; None: the usual one."""
+def sampled_rtol(averages: Moments | None, points: int = 0, flow: bool = False) -> float | None:
+    """The tolerance for averages over a quasi-random set; None: the usual.
+
+    points: of the whole set, where the averages are a part of it. flow: gradient flow, without G.
+    """
+    steps = program.random_points(averages, flow)
+    if steps:  # G has steps of this relative size: a finer tolerance would resolve each of them
+        return max(STAIRS / steps, 1e-5)
     nodes = by_nodes(averages)
     if nodes is None or not nodes.points:
         return None
-    return max(STAIRS / nodes.points, 1e-5) if nodes.jumps else 1e-6
+    return max(STAIRS / (points or nodes.points), 1e-5) if nodes.jumps else 1e-6
 
 
 def require_observers(problem: System, observe: Observers) -> None:
@@ -379,6 +417,8 @@ def solve_batch(
     begin = jax.tree.map(lambda *x: np.stack(x), *map(as_arrays, starts))
     begin = jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), begin)
     averages = moments_for(problem, quadrature, others=[largest])
+    if rtol is None and program.random_points(averages, gradient_flow):
+        rtol = sampled_rtol(averages, flow=gradient_flow)
     size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)

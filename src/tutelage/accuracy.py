@@ -1,26 +1,39 @@
-"""How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large."""
+"""How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large.
 
-from collections.abc import Sequence
+Sampled averages. Eight solves, each with one of the eight independent scramblings of a set, cost as much as one solve with the
+whole set. Their spread estimates what the whole set misses, nonlinear growth on a plateau included. `sample` chooses the number
+of points by this estimate.
+"""
+
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
-from tutelage.integrate.program import Options, by_quadrature, eager, integrate, tolerances
+from tutelage.integrate.program import Options, Raw, by_nodes, by_quadrature, run, tolerances
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.moments.matrices import ClosedMoments, MixtureMoments
-from tutelage.moments.node_moments import NodeMoments, confidence
-from tutelage.moments.quadrature import QuadratureAverages, shortfall
+from tutelage.moments.node_moments import ROOMY, NodeMoments, confidence, terms_per_point
+from tutelage.moments.quadrature import SETS, QuadratureAverages, shortfall
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 QUADRATURE = "quadrature"
+POOR = 1e-2  # relative error of the error curve, by sampled averages, above which a solve warns
+SMALL = 1e-2  # share of the largest error of a curve below which absolute differences count
+WORK = 6e7  # updates that may be averaged for one curve when the points are chosen: about five seconds of CPU time
+RATE = 0.6  # the error of a sampled set falls at least like points^-RATE
+MOST_POINTS = 2**22  # of a set that a warning recommends
+EVALUATIONS = 12  # of the averages in one step of the explicit solver
 
 
 def averages_report(system: OrderParameters, trajectory: Trajectory) -> tuple[str, tuple[float, float] | None]:
@@ -121,19 +134,124 @@ def _matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[st
     return jax.lax.map(one, seen)
 
 
+class Sampling(NamedTuple):
+    """A solve with sampled averages whose points were chosen.
+
+    points: of the set. errors: as `sampling_errors`. reached: as `relative_error`; NaN if the curve did not reach the end.
+    """
+
+    raw: Raw
+    points: int
+    errors: dict[str, np.ndarray]
+    reached: float
+
+
+def sample(
+    solved: Callable[[Moments, int], Raw], averages: Callable[[int], Moments], points: int, accuracy: float, problem: Problem
+) -> Sampling | None:
+    """Solve with as many points as a relative accuracy needs, or as are affordable; None where JAX traces something.
+
+    solved: of averages, with the tolerance that fits a number of points. averages: over a set of so many points.
+    """
+    while True:
+        moments = averages(points)
+        parts: list[Raw] = []
+        for part in scramblings(moments):
+            parts.append(solved(part, points))
+            if checks.is_traced(parts[0]):
+                return None
+        reached = relative_error(*_spread([raw.error for raw in parts]))
+        steps = float(np.mean([raw.steps for raw in parts]))
+        most = _affordable(problem, moments, steps, parts[0].error.shape[0])
+        needed = next_power(points * (reached / accuracy) ** (1 / RATE)) if np.isfinite(reached) else points
+        larger = min(needed, most)
+        if larger <= points:
+            break
+        points = larger
+    whole = solved(moments, points)
+    errors = _curve_errors(whole, parts)
+    return Sampling(whole, points, errors, relative_error(np.asarray(whole.error), errors["error"]))
+
+
+def next_power(count: float) -> int:
+    """The smallest power of two that is not below a count, up to `MOST_POINTS`."""
+    return 2 ** int(np.ceil(np.log2(min(count, MOST_POINTS))))
+
+
+def _affordable(problem: Problem, moments: Moments, steps: float, times: int) -> int:
+    """The largest power of two of points whose curve costs no more than `WORK` updates."""
+    nodes = by_nodes(moments)
+    assert nodes is not None
+    updates = (EVALUATIONS * steps + times) * terms_per_point(problem, nodes)
+    return min(2 ** int(np.floor(np.log2(max(WORK / updates, 1.0)))), ROOMY)
+
+
+def scramblings(moments: Moments) -> list[Moments]:
+    """The averages with one of the eight independent scramblings of each sampled set."""
+    sampled = lambda x: isinstance(x, NodeMoments) and bool(x.points)  # noqa: E731
+    kept, sets = eqx.partition(moments, lambda x: not sampled(x), is_leaf=sampled)
+    each = jax.tree.map(lambda x: x.scramblings(), sets, is_leaf=sampled)
+    return [
+        eqx.combine(kept, jax.tree.map(lambda x, i=i: x[i], each, is_leaf=lambda x: isinstance(x, list)), is_leaf=sampled)
+        for i in range(SETS)
+    ]
+
+
+def _spread(each: list[Array]) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the curves of eight scramblings, and the bound on its error."""
+    curves = [np.asarray(curve) for curve in each]
+    return np.mean(curves, axis=0), confidence(curves)
+
+
+def _curve_errors(whole: Raw, parts: list[Raw]) -> dict[str, np.ndarray]:
+    """By name, the bound on what a set leaves in a curve: from the spread of its parts, and what they do on average."""
+    # A part deviates eight times more in the mean square than the set: so does the bias that this brings about where the curve
+    # is not linear in the averages. Then the mean of the parts is off by seven biases of the whole.
+    found = {}
+    for name, curve in (whole.variables | {"error": whole.error}).items():
+        of_parts = [raw.error if name == "error" else raw.variables[name] for raw in parts]
+        mean, bound = _spread(of_parts)
+        bias = np.abs(mean - np.asarray(curve)) / (SETS - 1)
+        found[name] = np.nan_to_num(bound + bias, nan=np.inf)
+    return found
+
+
+def relative_error(error: np.ndarray, bound: np.ndarray) -> float:
+    """The largest bound on an error curve, relative to the curve, or to 1% of its largest value if that is more."""
+    # the last axis of several tasks has the tasks
+    size = np.maximum(np.abs(error), SMALL * np.max(np.abs(error), axis=0))
+    share = np.max(np.where(bound > 0, bound / np.maximum(size, 1e-300), 0.0), initial=0.0)
+    return float(share) if np.isfinite(share) else float("nan")
+
+
+def sampling_warning(points: int, reached: float) -> str | None:
+    """One sentence if sampled averages leave more than 1% in the error curve."""
+    if not reached > POOR:
+        return None
+    enough = next_power(points * (reached / POOR) ** (1 / RATE))
+    return (
+        f"the averages are sampled at {points} points, which leaves the error curve uncertain by up to {100 * reached:.2g}% "
+        f"(95% confidence); it should stay below {100 * POOR:g}%. Use moments=Sampled({enough}), or simulate."
+    )
+
+
+def sampling_error(trajectory: Trajectory) -> float | None:
+    """The relative error that sampled averages leave in the error curve; None where nothing is sampled."""
+    if trajectory.accuracy is not None or "moments" not in dict(trajectory.settings):
+        return trajectory.accuracy
+    return relative_error(np.asarray(trajectory.error), trajectory.sampling_error)
+
+
 def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     """By name, (time, ...): with 95% confidence the sampled averages move a curve by less than this, at all times at once."""
-    # Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
-    # estimates the error of the whole set.
     settings, problem = dict(trajectory.settings), trajectory.problem
     if problem is None or trajectory.start is None or "moments" not in settings:
         return {}
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
-    assert isinstance(whole, NodeMoments | MixtureMoments)
-    parts: Sequence[Moments] = whole.scramblings()
     options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     initial, times = initial_overlaps(problem, trajectory.start), np.asarray(trajectory.times)
-    each = [eager(integrate(as_arrays(problem), part, initial, times, steps, options)) for part in parts]
-    curves = [raw.variables | {"error": raw.error} for raw in each]
-    return {name: confidence([np.asarray(curve[name]) for curve in curves]) for name in curves[0]}
+    parts = [run(problem, part, initial, times, steps, options) for part in scramblings(whole)]
+    names = parts[0].variables
+    curves = {name: np.asarray(trajectory.variables[name]) for name in names if name in trajectory.variables}
+    return _curve_errors(parts[0]._replace(variables=curves, error=trajectory.error), parts)

@@ -181,6 +181,14 @@ class Trajectory(eqx.Module):
         return self._report("validity", "tutelage.validity:assess")
 
     @property
+    def accuracy(self) -> float | None:
+        """The relative error that sampled averages leave in `error`, with 95% confidence, at the worst of the times.
+
+        Errors below 1% of the largest one are judged by that size. None: nothing is sampled, or it was not estimated.
+        """
+        return dict(self.settings).get("accuracy")
+
+    @property
     def sampling_error(self) -> Float[np.ndarray, " time"]:
         """The error that averages over a quasi-random set leave in `error`, (time,): with 95% confidence it is below this.
 

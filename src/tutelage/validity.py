@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
-from tutelage.accuracy import averages_report, in_words
+from tutelage.accuracy import POOR, averages_report, in_words, sampling_error
 from tutelage.dynamics import linearized
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
@@ -28,7 +28,8 @@ class Validity(ResultCard):
     effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: asymmetry of the initial condition in the unstable
     direction of the plateau, divided by the SGD noise there at this N (large: the initial condition determines the escape;
     small: noise does, and single runs differ from this curve at any N). rate_to_critical: lr / eta_c.
-    averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply,
+    averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. sampling_error: the
+    relative error that sampled averages leave in the error curve (95% confidence, at the worst time). None: does not apply,
     `notes` say why.
 
     >>> import tutelage as tu
@@ -50,6 +51,7 @@ class Validity(ResultCard):
     critical_rate: float | None
     averages: str
     averages_error: tuple[float, float] | None
+    sampling_error: float | None
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
@@ -72,6 +74,9 @@ class Validity(ResultCard):
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
         out.append(f"averages: {in_words(self.averages, self.averages_error)}")
+        if self.sampling_error is not None:
+            word = "" if self.sampling_error <= POOR else ": NOT accurate"
+            out.append(f"sampling: relative error of the error curve below {self.sampling_error:.1e} (95% confidence){word}")
         return out + list(self.notes)
 
     def __str__(self) -> str:
@@ -111,6 +116,7 @@ def assess(trajectory: Trajectory) -> Validity:
         critical_rate=critical,
         averages=averages,
         averages_error=averages_error,
+        sampling_error=sampling_error(trajectory),
         notes=tuple(notes),
     )
 

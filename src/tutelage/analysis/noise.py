@@ -29,6 +29,7 @@ from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics, point_dim
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import COUNTS
+from tutelage.moments import Sampled
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
@@ -115,6 +116,8 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
 def vectors_along(theory: Trajectory, local: LocalDynamics, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
     """The flat coordinates at increasing moments, so many at a time as the compiled program of `solve` takes."""
     settings = {name: value for name, value in theory.settings if name in ("gradient_flow", "rtol", "solver")}
+    sampled = dict(theory.settings).get("moments")
+    settings |= {} if sampled is None else {"moments": Sampled(*sampled)}
     found, problem = [], theory.problem
     assert problem is not None
     with warnings.catch_warnings():

@@ -77,6 +77,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             "agrees": self.agrees,
             "verdict": self.verdict.sentence,
             "before_escape": self.verdict.before,
+            "without_sampling_error": self.verdict.without_sampling,
             "within": self.verdict.within,
             "within_bias": self.verdict.within_bias,
             "counted_times": int(self.verdict.counted.sum()),

@@ -145,7 +145,8 @@ class Gap:
     expected: the gap that a right theory leaves at this N (its size if `rough`). beyond: the z-score of what is left of the
     gap when anything from zero to twice the expected gap (either sign, if rough) is allowed, besides a known shift.
     unit: the standard error, with what sampled averages miss, or what the solver resolves if that is more. allowed: by how
-    much a gap may differ from the middle of what is allowed.
+    much a gap may differ from the middle of what is allowed. z_of_runs, beyond_of_runs: z and beyond if the theory's sampled
+    averages were exact.
     """
 
     def __init__(
@@ -170,11 +171,13 @@ class Gap:
         size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
         if name != "error":
             size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
-        self.standard_error, self.unit = error, np.hypot(np.fmax(error, max(1.0, rtol / FINEST) * size), sampling / 2)
+        of_runs = np.fmax(error, max(1.0, rtol / FINEST) * size)
+        self.standard_error, self.unit = error, np.hypot(of_runs, np.divide(sampling, 2))
         low, high = (-2 * expected, 2 * expected) if rough else np.sort([0 * expected, 2 * expected], axis=0)
         left = self.gap - np.clip(self.gap, shift + low, shift + high)
         self.expected, self.allowed = expected + (np.abs(shift) if rough else shift), (high - low) / 2
         self.z, self.beyond = (z_score(x / self.unit, count) for x in (self.gap, left))
+        self.z_of_runs, self.beyond_of_runs = (z_score(x / of_runs, count) for x in (self.gap, left))
 
     def entries(self, values: np.ndarray) -> np.ndarray:
         """(time, entries): each independent number once (Q is symmetric)."""
@@ -212,7 +215,8 @@ def z_score(ratio: np.ndarray, count: int) -> np.ndarray:
 class Verdict:
     """outcome: one of AGREE, BIASED, DIFFER, NOISE, UNKNOWN. within, within_bias: shares with |z|, |beyond| < 4.
 
-    counted: (time,), the times that count. before: for NOISE, the outcome before the first departure.
+    counted: (time,), the times that count. before: for NOISE, the outcome before the first departure. without_sampling: the
+    outcome (or `before`) if the theory's averages were exact; another one means that their sampling error decides.
     """
 
     outcome: str
@@ -221,6 +225,13 @@ class Verdict:
     within_bias: float
     counted: np.ndarray
     before: str | None = None
+    without_sampling: str | None = None
+
+    @property
+    def by_sampling(self) -> bool:
+        """Does the error of the theory's own sampled averages decide the outcome?"""
+        outcome = self.outcome if self.before is None else self.before
+        return self.without_sampling is not None and self.without_sampling != outcome
 
     @property
     def agrees(self) -> bool | None:
@@ -242,15 +253,28 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, runs:
         AGREE: [np.abs(gap.entries(gap.z)[counted]) < LIMIT for gap in gaps.values()],
         BIASED: [np.abs(gap.entries(gap.beyond)[counted]) < LIMIT for gap in gaps.values()],
     }
+    of_runs = {
+        AGREE: [np.abs(gap.entries(gap.z_of_runs)[counted]) < LIMIT for gap in gaps.values()],
+        BIASED: [np.abs(gap.entries(gap.beyond_of_runs)[counted]) < LIMIT for gap in gaps.values()],
+    }
     plain, biased = (float(np.mean(np.concatenate(parts, axis=1))) for parts in inside.values())
-    outcome = next((word for word, parts in inside.items() if holds(parts)), DIFFER)
+    outcome, without = _outcome(inside), _outcome(of_runs)
     sentence = f"{outcome}: {_why(outcome, gaps, times, counted, plain, biased)}"
+    if without != outcome:
+        why = "the error of the theory's own sampled averages decides this"
+        sentence += f"; {why}: with exact averages it would be {without!r}. Solve with more points"
     if noise is None:
-        return Verdict(outcome, sentence, plain, biased, counted)
+        return Verdict(outcome, sentence, plain, biased, counted, without_sampling=without)
     who = f"{who_decides(noise.start_to_noise)} (asymmetry/noise = {noise.start_to_noise:.2g})"
     mean = "The mean over runs does not follow a single curve at any N, so compare the escape times"
     before = f"Before the first escape, alpha = {noise.first_departure:.4g}, theory and runs {sentence}"
-    return Verdict(NOISE, f"{NOISE}: {who}. {mean}. {before}", plain, biased, counted, before=outcome)
+    words = f"{NOISE}: {who}. {mean}. {before}"
+    return Verdict(NOISE, words, plain, biased, counted, before=outcome, without_sampling=without)
+
+
+def _outcome(inside: dict[str, list[np.ndarray]]) -> str:
+    """The first outcome for which enough numbers lie within the limit."""
+    return next((word for word, parts in inside.items() if holds(parts)), DIFFER)
 
 
 def holds(inside: list[np.ndarray]) -> bool:

@@ -48,10 +48,11 @@ def theory_of(settings: Settings, share: float = 1.0, rtol: float = KEPT) -> Tra
     """The trajectory up to a share of the time. One that ends after few recorded times is solved again at more of them."""
     problem, times = settings.problem(), share * settings.times()
     start = settings.first(problem)
-    theory = tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
+    theory = tu.solve(problem, start, times, rtol=rtol, accuracy=None, max_steps=MAX_SOLVER_STEPS)
     if theory.finished or theory.times.size > TOO_FEW:
         return theory
-    within = tu.solve(problem, start, tu.linear_times(0.999 * float(theory.end_time)), max_steps=MAX_SOLVER_STEPS)
+    times = tu.linear_times(0.999 * float(theory.end_time))
+    within = tu.solve(problem, start, times, accuracy=None, max_steps=MAX_SOLVER_STEPS)
     return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
 
 
@@ -132,7 +133,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
         yield {"part": "protocol", "note": str(error)}
         return
     yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
-    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
+    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN, accuracy=None))
     course = found.schedule.shares if what == "tasks" else found.schedule
     at = np.linspace(0.0, end, 81)
     smaller = " and ".join(f"{gain:.3g} times smaller than with {name}" for name, gain in found.gains.items())

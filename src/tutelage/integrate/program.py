@@ -26,7 +26,7 @@ from tutelage.integrate import dormand_prince
 from tutelage.moments import Moments
 from tutelage.moments.matrices import ClosedMoments, joint_covariance, population_error, shared_parity, single_moments
 from tutelage.moments.node_moments import NodeMoments
-from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.quadrature import BrokenAverages, QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.schedules import rate_at, scan_grid
 from tutelage.problem.traits import CLASSIC, missing_traits, said_instead
@@ -90,6 +90,8 @@ def run(
     """A solve by the machine code or the program; NumPy arrays unless something is traced."""
     if has_machine_code(problem, moments, options) and not checks.is_traced(initial):
         return run_committee(problem, moments, initial, times, tolerances, options)
+    if options.gradient == "forward" and not checks.is_traced(problem, initial) and jax.default_backend() == "cpu":
+        moments = _in_blocks(moments)  # a GPU averages all points at once
     at = times if _each_time_costs(moments) and options.gradient == "reverse" else padded(times)
     raw = integrate(as_arrays(problem), moments, as_arrays(initial), at, tolerances, options)
     return first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
@@ -256,9 +258,22 @@ def by_quadrature(moments: Moments | None) -> bool:
     return any(isinstance(one.averages, QuadratureAverages) for one in closed)
 
 
+def random_points(moments: Moments | None, flow: bool) -> int:
+    """The smallest number of random points behind an average by quadrature; 0: there are none. flow: without G."""
+    closed = [one.averages for one in single_moments(moments) if isinstance(one, ClosedMoments)]
+    found = [averages.random_points(flow) for averages in closed if isinstance(averages, BrokenAverages)]
+    return min((points for points in found if points), default=0)
+
+
 def by_nodes(moments: Moments | None) -> NodeMoments | None:
     """The averages over nodes, of the first task that has them; None where all are of squared loss."""
     return next((one for one in single_moments(moments) if isinstance(one, NodeMoments)), None)
+
+
+def _in_blocks(moments: Moments | None) -> Moments | None:
+    """Averages over points by a program that serves any number of them."""
+    is_set = lambda x: isinstance(x, NodeMoments)  # noqa: E731
+    return jax.tree.map(lambda x: x.in_blocks() if is_set(x) else x, moments, is_leaf=is_set)
 
 
 def _each_time_costs(moments: Moments | None) -> bool:

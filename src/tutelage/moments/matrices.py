@@ -183,11 +183,6 @@ class MixtureMoments(Moments):
         """Error and loss in each class."""
         return self._over_classes(at, blocks, self.one.error_and_loss)
 
-    def scramblings(self) -> "list[Moments]":
-        """The independent parts of a sampled set."""
-        assert isinstance(self.one, NodeMoments)
-        return [MixtureMoments(part) for part in self.one.scramblings()]
-
     def _over_classes(self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]) -> Any:
         """A function of the situation in a class, over all classes."""
         # Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.

@@ -31,7 +31,7 @@ from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
 from tutelage.moments.averages import MeanUpdate, Moments, Situation, safe_sqrt
 from tutelage.moments.quadrature import MANY, NEAR, REACH, SETS, Sampled, factor, panels, sobol
-from tutelage.problem import Network, Problem
+from tutelage.problem import Mixture, Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.problem.schedules import is_schedule
@@ -47,6 +47,8 @@ SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
+BLOCK = 2**11  # points that are averaged at once where a compiled program serves sets of many sizes
+ROOMY = 2**17  # points for which such a program has room
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
@@ -258,7 +260,8 @@ class NodeMoments(Moments):
     or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
     label_jumps: teacher fields at which the label jumps or bends (grid only). numbers: what the rule's xi is made from
     at each point of a quasi-random set, for laws that cannot be enumerated. still: the teacher has one unit, whose field does
-    not vary (the label of a class of a mixture): its axis has one node.
+    not vary (the label of a class of a mixture): its axis has one node. blocks: the number of blocks of `BLOCK` points
+    that are averaged, one after the other; the rest of e is room for larger sets. None: all points at once.
     """
 
     e: Nodes | None
@@ -268,6 +271,7 @@ class NodeMoments(Moments):
     label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
     numbers: Float[NumpyOrJax, "P numbers"] | None = None
     still: bool = eqx.field(static=True, default=False)
+    blocks: NumpyOrJax | None = None
 
     @property
     def points(self) -> int:
@@ -307,6 +311,8 @@ class NodeMoments(Moments):
             fields = jnp.concatenate([order, jnp.arange(v.size, C.shape[0])])
             mean, readout = None if at.mean is None else at.mean[fields], Parameters(v[order], at.parameters.bias)
             turned = judged._of(metric, replace(at, C=C[fields][:, fields], mean=mean, parameters=readout))
+            if self.blocks is not None:
+                return self._over_blocks(lambda part, e, weights: _class_error(part, e[:, :-1], weights), turned)
             return _class_error(turned, *judged._nodes(turned, without_last=True))
         return replace(judged, jumps=by_class or self.jumps)._sums(judged._of(metric, at)).loss
 
@@ -315,6 +321,32 @@ class NodeMoments(Moments):
         assert self.e is not None
         numbers = [None] * SETS if self.numbers is None else np.split(np.asarray(self.numbers), SETS)
         return [replace(self, e=e, numbers=own) for e, own in zip(np.split(np.asarray(self.e), SETS), numbers, strict=True)]
+
+    def in_blocks(self) -> "NodeMoments":
+        """The same averages, by a program that also serves other numbers of points: nothing is compiled for these."""
+        if self.e is None or self.points % BLOCK or self.blocks is not None:
+            return self
+        room = max(ROOMY, 2 ** int(np.ceil(np.log2(self.points)))) - self.points
+        numbers = None if self.numbers is None else np.pad(np.asarray(self.numbers), ((0, room), (0, 0)))
+        e = np.pad(np.asarray(self.e), ((0, room), (0, 0)))
+        return replace(self, e=e, numbers=numbers, blocks=np.array(self.points // BLOCK))
+
+    def _over_blocks(self, average: Callable[[RuleAtState, Nodes, Weights], Any], at: RuleAtState) -> Any:
+        """The mean over blocks of points of an average over one of them."""
+        weights, e = np.full(BLOCK, 1 / BLOCK), jnp.asarray(self.e)
+
+        def of_block(block: NumpyOrJax) -> Any:
+            def rows(x: NumpyOrJax) -> Array:
+                return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), block * BLOCK, BLOCK)
+
+            numbers = None if self.numbers is None else rows(self.numbers)
+            return average(replace(at, numbers=numbers), rows(e), weights)
+
+        def add(block: Array, total: Any) -> Any:
+            return jax.tree.map(jnp.add, total, of_block(block))
+
+        total = jax.lax.fori_loop(1, jnp.asarray(self.blocks), add, of_block(np.array(0)))
+        return jax.tree.map(lambda x: x / jnp.asarray(self.blocks), total)
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
@@ -328,7 +360,8 @@ class NodeMoments(Moments):
 
     def _sums(self, at: RuleAtState) -> Sums:
         # the nodes of a grid move with the jumps: plain derivatives hold
-        return (scored_sums if self.jumps and not self.grid else node_sums)(at, *self._nodes(at))
+        sums = scored_sums if self.jumps and not self.grid else node_sums
+        return sums(at, *self._nodes(at)) if self.blocks is None else self._over_blocks(sums, at)
 
     def _nodes(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
         """The points and their weights, on all axes or on all but the last."""
@@ -429,6 +462,19 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     if M == 2:
         known = type(labels) is Real and teacher.activation.smooth
     return GRID_OF_THREE if known else 0
+
+
+def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
+    """How many updates are averaged at a point: the labels that its fields may have, times the patterns of the rule's xi."""
+    one = problem.in_class() if isinstance(problem.inputs, Mixture) else problem.tasks[0]
+    law, labels = one.rule.law(one.student.hidden, 0.0), 1
+    if moments.noisy:
+        rho, affine = jnp.zeros(one.teacher.hidden), is_affine_in_label(one.rule) and type(one.loss) is Squared
+        weights = jax.eval_shape(lambda x: one.labels.outcomes(one.teacher.output(x), x, one.noise, affine)[1], rho)
+        labels = weights.shape[0]
+    if law is None:
+        return labels
+    return labels * len(law.patterns()[1] if isinstance(law, PerUnit) and moments.numbers is not None else law.nodes(False)[1])
 
 
 def is_cheap(problem: Problem) -> bool:

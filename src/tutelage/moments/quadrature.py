@@ -14,7 +14,8 @@ m_a, deviations s_a and correlations c_ab, and by Mehler's formula again
     E[g_a g_b | i, j] = sum_k f_ak f_bk c_ab^k,    f_ak = E[g_a(m_a + s_a z) h_k(z)].
 So the integral over n fields costs three axes however large n is, and stays a sum of squares where Delta is small. The sum
 converges too slowly for functions with kinks: those are averaged over all n fields at once on one fixed scrambled Sobol set
-(the same points at each call, so the right-hand side stays repeatable), to about 1e-3. G multiplies eta^2.
+(the same points at each call, so the right-hand side stays repeatable), to about 1e-3. G multiplies eta^2. Such a G has
+steps where points cross the kinks of g; an integrator must not try to resolve them (`random_points`).
 
 Derivatives of pairs of smooth functions are again such averages (Price's theorem),
     d E[f(a) h(b)] = E[f' h'] dC_ab + E[f'' h] dC_aa / 2 + E[f h''] dC_bb / 2 + E[f' h] dm_a + E[f h'] dm_b,
@@ -430,11 +431,25 @@ class BrokenAverages(QuadratureAverages):
         delta = error[:, None] * self.student.slope(fields[:, :K])
         return delta.T @ delta / fields.shape[0]
 
+    def random_points(self, flow: bool) -> int:
+        """The smallest number of random points behind an average; 0: there are none. flow: G is not needed."""
+        found = [] if flow or np.all(np.abs(self.kinks) >= NEAR) else [4 * self.rule.points]
+        if self.kinks.shape[1] > MANY:
+            n = self.K + self.M
+            found += [pair_points(self.rule, self.K, n), pair_points(self.rule, n, n)]
+        return min(found, default=0)
+
     def sample(self, C: Array, mean: Array, points: int) -> Array:
         """A fixed set of points with the law of all fields, (points, n)."""
         M = self.M
         L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        return mean + sobol(points, self.K + M, seed=0, sets=1) @ jnp.roll(L, -M, 0).T
+        # another number of points has other points, so that a finer rule knows nothing of the errors of this one
+        return mean + sobol(points, self.K + M, seed=points, sets=1) @ jnp.roll(L, -M, 0).T
+
+
+def pair_points(rule: Quadrature, rows: int, n: int) -> int:
+    """Random points for all pairs of fields, where there are too many kinks for panels."""
+    return max(2**12, min(4 * rule.points, 4 * ROOM // (rows * n)))
 
 
 class _Pairs:
@@ -467,7 +482,7 @@ class _Pairs:
     def _sample(self, averages: BrokenAverages, C: Array, mean: Array) -> None:
         """One set of points for all pairs: the cost of panels grows with the square of the number of kinks."""
         rows, n = self.along.shape
-        points = max(2**12, min(4 * averages.rule.points, 4 * ROOM // (rows * n)))
+        points = pair_points(averages.rule, rows, n)
         fields = averages.sample(C, mean, points).T - mean[:, None]  # (n, points)
         self.z = safe_ratio(fields[:rows], self.s)[:, None]
         rest = safe_ratio(fields - self.along[..., None] * self.z, self.across[..., None])
