@@ -33,6 +33,7 @@ SMALL = 1e-2  # share of the largest error of a curve below which absolute diffe
 WORK = 6e7  # updates that may be averaged for one curve when the points are chosen: about five seconds of CPU time
 RATE = 0.6  # the error of a sampled set falls at least like points^-RATE
 MOST_POINTS = 2**22  # of a set that a warning recommends
+USUAL_SIZE = 27  # K (2 K + M) of three units and three teacher units: larger updates count as several
 EVALUATIONS = 12  # of the averages in one step of the explicit solver
 
 
@@ -182,7 +183,9 @@ def _affordable(problem: Problem, moments: Moments, steps: float, times: int) ->
     """The largest power of two of points whose curve costs no more than `WORK` updates."""
     nodes = by_nodes(moments)
     assert nodes is not None
-    updates = (EVALUATIONS * steps + times) * terms_per_point(problem, nodes)
+    K, M = problem.student.hidden, problem.references.hidden
+    size = max(K * (2 * K + M) / USUAL_SIZE, 1.0)
+    updates = (EVALUATIONS * steps + times) * terms_per_point(problem, nodes) * size
     return min(2 ** int(np.floor(np.log2(max(WORK / updates, 1.0)))), ROOMY)
 
 

@@ -25,4 +25,8 @@ def test_the_sampling_error_of_the_theory_counts():
     np.testing.assert_array_equal(again["R"], theory.R)  # the same averages where a comparison solves once more
     unaware = replace(theory, settings=tuple(one for one in theory.settings if one[0] != "moments"))
     assert not tu.compare(unaware, runs, fluctuations=False).agrees  # negative control: 512 points are too few
+    assert result.verdict.by_sampling
+    assert result.verdict.without_sampling == "differ"
+    assert "the theory's own sampled averages decides" in result.verdict.sentence
+    assert result.to_dict()["without_sampling_error"] == "differ"
     assert tu.solve(problem.replace(loss="squared", labels="real"), start, times).sampling_errors == {}
