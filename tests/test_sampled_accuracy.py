@@ -9,12 +9,8 @@ import pytest
 import tutelage as tu
 from tutelage.errors import ValidityWarning
 
-PLATEAU = tu.Problem(
-    tu.Network(3, "erf"), tu.Network(3, "erf"), labels=tu.labels.Sign(flip=0.1), sgd=tu.SGD(lr=0.5)
-)
-EASY = tu.Problem(
-    tu.Network(2, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign", sgd=tu.SGD(1.0)
-)
+PLATEAU = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), labels=tu.labels.Sign(flip=0.1), sgd=tu.SGD(lr=0.5))
+EASY = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign", sgd=tu.SGD(1.0))
 BEGIN = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 
 

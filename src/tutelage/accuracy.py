@@ -17,7 +17,7 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
-from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
+from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.integrate.program import Options, Raw, by_nodes, by_quadrature, run, tolerances
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.moments.matrices import ClosedMoments, MixtureMoments

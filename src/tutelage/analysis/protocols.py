@@ -499,7 +499,7 @@ def optimize(
 
     def judged(controls: Table) -> Baseline:
         """The theory under controls, and its objective; infinite if it does not reach the end."""
-        theory = solve(changed(problem, controls), start, times, gradient="forward")
+        theory = solve(changed(problem, controls), start, times, gradient="forward", accuracy=None)
         return Baseline(controls, theory, float(search.value(theory)) if theory.finished else np.inf)
 
     with progress_bar(starts * iterations, "optimizing", shown) as bar, warnings.catch_warnings():

@@ -474,7 +474,9 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
         labels = weights.shape[0]
     if law is None:
         return labels
-    return labels * len(law.patterns()[1] if isinstance(law, PerUnit) and moments.numbers is not None else law.nodes(False)[1])
+    return labels * len(
+        law.patterns()[1] if isinstance(law, PerUnit) and moments.numbers is not None else law.nodes(False)[1]
+    )
 
 
 def is_cheap(problem: Problem) -> bool:
