@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -145,7 +146,7 @@ def solve(
         progress=checks.as_flag("progress", progress),
     )
 
-    def solved(averages: Moments | None, points: int) -> Raw:
+    def solved(averages: Moments | None, points: int, options: Options = options) -> Raw:
         return program.run(problem, averages, initial, times, steps_for(averages, points), options)
 
     def steps_for(averages: Moments | None, points: int) -> np.ndarray:
@@ -156,7 +157,8 @@ def solve(
     if isinstance(problem, Problem) and points and moments is None and accuracy and not checks.is_traced(problem, initial):
         from tutelage.accuracy import sample
 
-        sampling = sample(solved, lambda n: moments_for(problem, None, Sampled(n)), points, accuracy, problem)
+        forward = partial(solved, options=options._replace(gradient="forward"))  # one program serves all sizes of a set
+        sampling = sample(forward, lambda n: moments_for(problem, None, Sampled(n)), points, accuracy, problem)
         points = points if sampling is None else sampling.points
     raw = solved(averages, points) if sampling is None else sampling.raw
     if observe:
