@@ -141,7 +141,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         raise InputError("the page shows overlaps R and Q, and custom equations have none; use plot.plot_trajectory.")
     curve, error, order, colored = (_phased if trajectory.tasks is None else _scheduled)(trajectory, run)
     who, how = title_and_conditions(trajectory)
-    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory))]
+    conditions = [how, *(words.replace("$", "").replace("N=", "N = ") for words in settings_in_words(trajectory))]
     conditions += [] if run is None else [f"run {run}"]
     reordered = not np.array_equal(order, np.arange(order.size))
     maps, log_time = _maps(curve.variables, order, trajectory.problem), is_log_spaced(curve.times)

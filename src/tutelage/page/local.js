@@ -120,7 +120,7 @@ const tutelageLocal = (tables) => {
     const inputs = { isotropic: "isotropic inputs", "power law": `power-law inputs (beta = ${s.beta}, ${s.levels} levels)` };
     words.push(inputs[s.spectrum] ?? `inputs with ${digits.lam.length} levels`);
     const other = s.start === "as given" && !fitsGiven(s, problem) ? ["asymmetric start (the given one has another size)"] : [];
-    return [...words, `start of N=${s.dim}`, ...other].join(", ");
+    return [...words, `initial condition of N = ${s.dim}`, ...other].join(", ");
   }
 
   function summedT(t, { lam, fractions }, M) {

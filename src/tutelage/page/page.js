@@ -91,7 +91,8 @@ const tutelagePage = (() => {
       ...pinned.flatMap(kept),
     ];
     if (data.band) {
-      const edge = { ...beside, line: { width: 0 }, zorder: 1, showlegend: false };
+      const x = data.times.slice(0, data.band.low.length); // it may end early
+      const edge = { ...beside, x, line: { width: 0 }, zorder: 1, showlegend: false };
       traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: color("band") });
     }
     const logTime = byId("log-time").checked;
@@ -115,7 +116,8 @@ const tutelagePage = (() => {
 
   function describe() {
     const parts = ["Line: theory."];
-    if (data.runs.length) parts.push(`Thin: ${data.runs.length} simulated network${data.runs.length > 1 ? "s" : ""}.`);
+    const networks = data.runs.length / Math.max(1, tasks().length); // a curve for each task
+    if (networks) parts.push(`Thin: ${networks} simulated network${networks > 1 ? "s" : ""}.`);
     if (data.band) parts.push(`Band: ± 2 standard deviations of single networks, N = ${data.band.dim}.`);
     if (data.escape !== null) parts.push(`Predicted escape: ${show(data.escape, 4)}.`);
     byId("legend").textContent = parts.length > 1 ? parts.join(" ") : "";

@@ -195,7 +195,7 @@ def test_words_and_doubts():
     assert known.at(50_000).trusted
     assert known.start_to_noise == pytest.approx(np.sqrt(10))
     assert not known.trusted
-    assert "NOT valid through the escape" in str(known)
+    assert "through the escape from the plateau (asymmetry/noise" in str(known)
     assert "accuracy of sd(e_g)" in str(known.at(50_000))
     wide = replace(known, scaled=1e4 * known.scaled).at(50_000)
     assert not wide.trusted
