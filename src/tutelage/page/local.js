@@ -94,7 +94,7 @@ const tutelageLocal = (tables) => {
     const changes = [0, s.switch].filter((t) => t < end);
     const schedule = changes.map((start, task) => ({ name: `task ${task + 1}`, start, end: changes[task + 1] ?? end, color: colors[task] }));
     return {
-      title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", runs: [], band: null, escape: null, code: [],
+      title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", error_name: "generalization error", runs: [], band: null, escape: null, code: [],
       note: order.some((k, i) => k !== i) ? "Student units are in the order of the teacher units to which they specialize." : "",
       warning: found.finished ? "" : `The solve diverged at alpha = ${Number(found.end.toPrecision(4))}.`,
       log_time: s.log_time, log_error: errors.length > 1 && Math.max(...errors) / Math.min(...errors) > 10 ** 1.5,

@@ -329,7 +329,7 @@ PRESETS = (
     ),
     Preset(
         "A power law melts the plateau",
-        TWO | {"spectrum": "power law", "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
+        TWO | POWER_LAW | {"lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True, "band": False},
         "Directions of large variance are learned first, those of small variance later, so the error falls like a power of time. "
         "Hardly anything is left of the plateau. Pin the curve, then set the inputs to isotropic: the plateau returns.",
     ),
