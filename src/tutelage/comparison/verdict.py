@@ -110,7 +110,7 @@ class Scatter:
     small against e_g. ratio: measured / predicted, in the mean square over times, with
     its standard error. accuracy: the relative error of the prediction. wide_from: the
     first time at which the prediction is not small against e_g (inf: none). rounded:
-    whether rounding shows in it at some time.
+    whether rounding shows in it at some time. count: the number of runs.
     """
 
     times: np.ndarray
@@ -121,6 +121,7 @@ class Scatter:
     accuracy: float
     wide_from: float = np.inf
     rounded: bool = False
+    count: int = 1
 
     @property
     def ratios(self) -> np.ndarray:
@@ -140,10 +141,8 @@ class Scatter:
             size = f"{np.nanmax(self.predicted):.2g}"
             return [f"single runs: e_g ± {size} predicted at most; one run cannot show it"]
         ratio = f"{self.ratio:.2f} ± {self.ratio_error:.2g}"
-        out = [
-            f"sd of e_g over runs, measured / predicted: {ratio} (root mean square "
-            f"over times): {self._judgment()}"
-        ]
+        mean = f"{ratio} (root mean square over times)"
+        out = [f"sd of e_g over runs, measured / predicted: {mean}: {self._judgment()}"]
         parts = []
         for name, time in (
             ("smallest", int(np.nanargmin(self.ratios))),
@@ -152,7 +151,8 @@ class Scatter:
             sizes = f"{self.measured[time]:.3g} / {self.predicted[time]:.3g}"
             when = f"alpha = {self.times[time]:.4g}"
             parts.append(f"{name} {self.ratios[time]:.2f} = {sizes} at {when}")
-        out.append("; ".join(parts))
+        chance = f"± {1 / np.sqrt(2 * (self.count - 1)):.0%} by chance"
+        out.append(f"at single times ({chance}): {'; '.join(parts)}")
         if np.isfinite(self.wide_from):
             where = f"sd exceeds {WIDE_SCATTER:g} e_g (first at alpha = {self.wide_from:.4g})"
             out.append(f"no prediction where {where}: e_g is not normal there")
@@ -203,12 +203,11 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
         accuracy=accuracy,
         wide_from=float(pair.times[np.argmax(wide)]) if wide.any() else np.inf,
         rounded=bool(np.any(rounded)),
+        count=pair.count,
     )
 
 
-def _sd_after_steps(
-    theory: Trajectory, times: np.ndarray, dim: int
-) -> tuple[np.ndarray, float]:
+def _sd_after_steps(theory: Trajectory, times: np.ndarray, dim: int) -> tuple[np.ndarray, float]:
     """The predicted sd(e_g) of networks that took ceil(alpha N) steps, and its accuracy.
 
     At times of a few steps the number of steps differs from alpha N: at alpha = .001 and

@@ -21,9 +21,7 @@ IMAGINARY_PARTS = (0.5, 1.0, 2.0)  # of z, in units of sqrt(g) Re z, the spread 
 CONSTRAINT = 100.0  # weight of the sum and the mean of H against one value of z
 
 
-def population_eigenvalues(
-    sample: Float[np.ndarray, " N"], count: int
-) -> Float[np.ndarray, " N"]:
+def population_eigenvalues(sample: Float[np.ndarray, " N"], count: int) -> Float[np.ndarray, " N"]:
     """Estimate the N eigenvalues of the law, largest first.
 
     sample: eigenvalues of the covariance of the samples, all positive. count: n, the

@@ -128,15 +128,15 @@ def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
 
 
 def _band_ends(time: float, drawn: bool) -> str:
-    return f"The band ends at α = {time:.4g}." if drawn else "No band is drawn."
+    return f"It ends at α = {time:.4g}." if drawn else "None is drawn."
 
 
 def _end_of_band(found: Fluctuations, index: int) -> str:
     """Why there is no band from this recorded time on, and what to do."""
     if found.wide[index]:
-        return "Then the scatter of single networks is not small against the error; raise N."
+        return "From there the scatter of single networks is not small against the error; raise N."
     return (
-        "Then SGD noise, not only the initial condition, decides when a single network "
+        "From there SGD noise, not only the initial condition, decides when a single network "
         f"leaves the plateau (asymmetry/noise = {found.start_to_noise:.2g})."
     )
 

@@ -247,7 +247,8 @@ def _controls_of(data: Values) -> Values:
     rule = rule if isinstance(rule, dict) else {"kind": rule}
     same = data | student | sgd | inputs | rule  # names that are those of controls
     several, kind, law = teacher.get("teachers"), rule.get("kind", GRADIENT), inputs["kind"]
-    values = {name: same[name] for name in BY_NAME if name in same} | {
+    of_start = ("dim", "scale", "seed")  # inputs have arguments of these names, too
+    values = {name: same[name] for name in BY_NAME if name in same and name not in of_start} | {
         "students": student["hidden"],
         "teachers": (several or [teacher])[0]["hidden"],
         "decay": sgd.get("weight_decay", 0.0),
@@ -323,7 +324,7 @@ PRESETS = (
     ),
     Preset(
         "Label noise and extra units",
-        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0},
+        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0, "band": False},
         "Noisy labels keep the error above zero, at a floor that grows with the learning rate. Units that the task does not need "
         "fit the noise. Pin the curve, then lower K to 2: the floor falls to a quarter.",
     ),
@@ -366,7 +367,9 @@ PRESETS = (
         "power-1: a power law",
         TWO | POWER_LAW | {"lr": 0.1, "levels": 32, "scale": 0.01, "dim": 1024, "end": 1000.0, "band": False},
     ),
-    Preset("real data: spectrum of digits", TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 1000.0, "log_time": True, "runs": 1}),
+    Preset(
+        "real data: spectrum of digits", TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 1000.0, "log_time": True, "runs": 1}
+    ),
     Preset("two clusters: logistic loss", {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1}),
     Preset("a classifier", TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1}),
 )
