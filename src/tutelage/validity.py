@@ -56,7 +56,7 @@ class Validity(ResultCard):
 
     def lines(self) -> list[str]:
         """The report, one statement per line."""
-        out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
+        out = [f"effective rank: {100 * self.effective_rank:.3g}% of N"]
         if self.limit_ratio is None:
             above = f"for N above {self.dim_needed:.0f}"
             out.append(f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} {above}")

@@ -1,6 +1,7 @@
 """The scatter of single runs, predicted beside measured, in the report and in the figure."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tutelage as tu
 from tests.comparison.cases import TIMES, erf_problem, runs, start_of, theory, with_, with_error
 from tutelage.comparison.pairing import pair
-from tutelage.comparison.verdict import Escape, predicted_scatter
+from tutelage.comparison.verdict import Escape, _ratio_with_error, predicted_scatter
 
 LABEL = "± 2 std. dev. of\nsingle runs, theory"
 
@@ -22,7 +23,8 @@ def test_runs_scatter_as_predicted():
     expected = tu.analysis.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
     np.testing.assert_allclose(scatter.predicted, expected.sd("error"), rtol=0.05, atol=1e-12)
     np.testing.assert_allclose(scatter.measured, runs().error.std(axis=0, ddof=1))
-    assert "of the predicted standard deviation" in str(comparison)
+    assert "measured / predicted" in str(comparison)
+    assert scatter.as_predicted
     told = json.loads(json.dumps(comparison.to_dict()["scatter"]))
     assert told["ratio"] == pytest.approx(scatter.ratio)
     assert LABEL in [text.get_text() for text in comparison.plot().axes[0].get_legend().get_texts()]
@@ -35,6 +37,62 @@ def test_runs_that_scatter_twice_as_far_are_seen():
     wide = with_error(runs(), error.mean(axis=0) + 2 * (error - error.mean(axis=0)))
     scatter = tu.compare(theory(), wide).scatter
     assert scatter.ratio - 1 > 5 * scatter.ratio_error
+    assert not scatter.as_predicted
+    assert "runs scatter more than predicted" in scatter.lines()[0]
+
+
+def scatter_of(problem, start, times, count):
+    theory = tu.solve(problem, start, times)
+    runs = tu.simulate(problem, start, times=times, runs=count, seed=2)
+    return tu.compare(theory, runs).scatter
+
+
+def test_times_before_the_first_step_are_those_of_one_step():
+    """Networks of N = 100 have made one whole step at alpha = 1e-4."""
+    problem = erf_problem()
+    start = start_of(2, 2, 100)
+    scatter = scatter_of(problem, start, tu.log_times(1e-4, 1.0, 21), 100)
+    early = scatter.times < 0.01
+    np.testing.assert_allclose(scatter.predicted[early][1:], scatter.predicted[early][1])
+    assert np.all(scatter.ratios[1:] < 1.5)
+    assert scatter.as_predicted
+    at_the_times = tu.analysis.fluctuations(problem, start, scatter.times, 100, points=256)
+    wrong = scatter.measured[1] / at_the_times.sd("error")[1]
+    assert wrong > 5  # a negative control: the scatter at alpha itself
+
+
+def test_nothing_is_predicted_where_the_scatter_is_not_small():
+    """Near the critical rate sd(e_g) comes close to e_g, which is then not normal."""
+    problem = erf_problem(noise=0.0, lr=2.0)
+    scatter = scatter_of(problem, start_of(2, 2, 100), tu.linear_times(100, 51), 20)
+    wide = scatter.times >= scatter.wide_from
+    assert 0 < wide.sum() < wide.size - 1
+    assert np.isnan(scatter.predicted[wide]).all()
+    assert scatter.as_predicted  # with these times the ratio would be about two
+    assert f"first at alpha = {scatter.wide_from:.4g}" in scatter.lines()[-1]
+
+
+def test_the_error_of_the_ratio_is_that_over_repetitions():
+    """Runs that are correlated in time, as those of SGD, in groups of 20."""
+    rng = np.random.default_rng(4)
+    steps = rng.standard_normal((200, 20, 60))
+    curves = np.zeros_like(steps)
+    for time in range(1, 60):
+        curves[..., time] = 0.8 * curves[..., time - 1] + 0.6 * steps[..., time]
+    results = [_ratio_with_error(group[:, 20:], np.ones(40)) for group in curves]
+    ratios, errors = np.transpose(results)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.02)
+    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.2)
+    assert 1 / np.sqrt(2 * 19) > 1.5 * np.std(ratios)  # that of a single time is too wide
+
+
+def test_smallest_and_largest_ratio_are_those_of_the_printed_numbers():
+    scatter = tu.compare(theory(), runs()).scatter
+    for word, value in (("smallest", np.nanmin(scatter.ratios)), ("largest", np.nanmax(scatter.ratios))):
+        printed = re.search(rf"{word} (\S+) = (\S+) / (\S+) at", scatter.lines()[1])
+        ratio, measured, predicted = map(float, printed.groups())
+        assert ratio == pytest.approx(value, abs=0.006)
+        assert measured / predicted == pytest.approx(value, abs=0.02)
 
 
 def test_where_it_is_not_predicted():
@@ -69,5 +127,5 @@ def test_nothing_is_predicted_below_rounding():
     assert np.isfinite(scatter.predicted[:5]).all()
     assert np.isnan(scatter.predicted[5:]).all()
     assert scatter.ratio == pytest.approx(np.sqrt(np.mean((scatter.measured[1:5] / scatter.predicted[1:5]) ** 2)))
-    assert "where e_g falls below 1e-10" in scatter.lines()[0]
+    assert "where e_g falls below 1e-10" in scatter.lines()[-1]
     assert predicted_scatter(replace(together, theory=together.theory | {"error": 0 * tiny}), theory(), None) is None

@@ -1,5 +1,7 @@
 """What the page is told, against the library called directly."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,48 @@ def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_sa
 def test_a_protocol_that_does_not_apply_is_a_note():
     (note,) = [part for part in answer.protocol(SMALL, "tasks") if part["part"] == "protocol"]
     assert "use several teachers" in note["note"]
+
+
+NOISY_ESCAPE = """
+[student]
+hidden = 2
+activation = "erf"
+[teacher]
+hidden = 2
+activation = "erf"
+[sgd]
+lr = 0.5
+[start]
+R = [[0.3005, 0.2995], [0.2995, 0.3005]]
+Q = [[0.4, 0.3], [0.3, 0.4]]
+dim = 300
+[times]
+end = 160.0
+points = 41
+"""
+
+
+def test_the_band_ends_where_noise_decides_the_escape(monkeypatch):
+    chosen = Settings.read({"toml": NOISY_ESCAPE})
+    theory = answer.theory_of(chosen)
+    frames = list(range(theory.times.size))
+    monkeypatch.setattr(answer, "fluctuations_along", partial(answer.fluctuations_along, points=128))
+    part = answer._band(theory, 300, frames)
+    low, high = part["band"]["low"], part["band"]["high"]
+    assert 5 < len(low) == len(high) < 35
+    assert min(low) > 0
+    assert part["note"].startswith(f"It ends at α = {theory.times[len(low) - 1]:.4g}. From there SGD noise")
+    runs = tu.simulate(chosen.problem(), theory.start, times=theory.times, runs=40, seed=1)
+    inside = np.mean(np.abs(runs.error - theory.error) < 0.5 * (np.subtract(*_padded(high, low, frames))), axis=0)
+    assert np.mean(inside[1 : len(low)]) > 0.85
+
+
+def _padded(high, low, frames):
+    rest = [np.nan] * (len(frames) - len(low))
+    return np.array([*high, *rest]), np.array([*low, *rest])
+
+
+def test_notes_of_parts_that_do_not_apply_are_for_readers_of_a_page():
+    chosen = Settings.read(SMALL.values | {"loss": "huber"})
+    with pytest.raises(InputError, match="No critical rate is marked; it is known for one teacher"):
+        answer._rates(chosen.problem().to_toml())

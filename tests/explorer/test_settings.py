@@ -175,3 +175,19 @@ def test_a_bad_problem_file_is_refused_in_one_sentence(text, message):
 
     with pytest.raises(InputError, match=message):
         read()
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_initial_condition_and_inputs_of_a_preset_have_the_same_dimension(preset):
+    chosen = Settings.read(preset.settings)
+    problem = chosen.problem()
+    start = chosen.first(problem)
+    assert start.dim == chosen["dim"]
+    assert problem.inputs.known_dim in (None, start.dim)
+
+
+def test_a_file_of_measured_inputs_has_their_dimension():
+    inputs = tu.from_data(tu.digits(), levels=2).inputs
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=inputs)
+    chosen = Settings.read({"toml": problem.to_toml()})
+    assert chosen.first(chosen.problem()).dim == 61

@@ -14,7 +14,8 @@ from tutelage import InputError
 from tutelage.page.document import MOST_FRAMES, MOST_NUMBERS, _frames, page_of, trajectory_content
 
 SCHEMA = {
-    *("title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"),
+    *("title", "conditions", "note", "warning", "time_name", "error_name", "log_time"),
+    *("log_error", "times", "error", "phases", "maps"),
     *("frames", "runs", "band", "escape", "code"),
 }
 

@@ -150,7 +150,8 @@ def test_numbers_on_hover(page, theory):
 def test_other_data_are_drawn_by_the_same_script(page):
     """As a live page will do: three students, one more map, another record."""
     other = """() => tutelagePage.render({
-      title: "Other", conditions: "", note: "", warning: "It <stopped>.", time_name: "t", log_time: false, log_error: false,
+      title: "Other", conditions: "", note: "", warning: "It <stopped>.",
+      time_name: "t", error_name: "e", log_time: false, log_error: false,
       runs: [], band: null, escape: null, code: [], frames: [0, 1, 2],
       times: [0, 1, 2], error: [3, 2, null], phases: [{name: "search", start: 0, end: 2, color: "#888888"}],
       maps: ["R", "v"].map((name) => ({name, title: name, rows: {name: "student", labels: ["1", "2", "3"]},

@@ -161,7 +161,7 @@ def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given)
     for settings, data in zip(chosen, found, strict=True):
         expected = trajectory_content(theory_of(settings))
         assert data.keys() == expected.keys()
-        for name in ("title", "conditions", "note", "log_time", "log_error", "frames", "time_name"):
+        for name in ("title", "conditions", "note", "log_time", "log_error", "frames", "time_name", "error_name"):
             assert data[name] == expected[name], (settings.changed(), name)
         assert data["warning"][:20] == expected["warning"][:20]
         if data["warning"]:  # where it ends depends on the last step

@@ -223,7 +223,8 @@ def transfer(
     begins = _begins_and_left(tasks, float(times[-1]))[0][task]
     if not begins.size or begins[0] <= 0:
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
-        raise InputError(f"task {task} begins {when}; transfer needs one that begins after another, as in Switch(60.0).")
+        fix = "transfer needs one that begins after another, as in Switch(60.0)"
+        raise InputError(f"task {task + 1} (index {task}) begins {when}; {fix}.")
     theory = solve(problem, start, times, **options)
     only = problem.replace(schedule=Interleave(np.eye(tasks.count)[task]))  # no other task is ever shown
     alone = solve(only, start, times, **options).task(task)
@@ -293,7 +294,7 @@ def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) 
     begins = _begins_and_left(tasks, float(times[-1]))[0][task]
     if begins.size < 2:
         fix = "savings needs a task that returns, as in Switch([60.0, 120.0], order=[0, 1, 0])"
-        raise InputError(f"task {task} does not return up to {times[-1]:g}; {fix}.")
+        raise InputError(f"task {task + 1} (index {task}) does not return up to {times[-1]:g}; {fix}.")
     level = checks.as_positive("target", 0.1 * error[0, task] if target is None else target)
     ends = float(begins[0]), float(begins[-1])
     first, again = (_time_below(times, error[:, task], level, begin) for begin in ends)
@@ -336,7 +337,7 @@ class Interference(AnalysisResult, figure="plot_interference"):
         task = checks.as_count("task", task, least=0, most=tasks.count - 1)
         begins = _begins_and_left(tasks, float(self.times[-1]))[0][task]
         if not begins.size:
-            raise InputError(f"task {task} (counted from 0) does not begin before {self.times[-1]:g}.")
+            raise InputError(f"task {task + 1} (index {task}) does not begin before {self.times[-1]:g}.")
         found = [_time_below(self.times, curve[:, task], level, float(begins[0])) for curve in self.error]
         return np.array(found, dtype=float)  # None becomes NaN
 

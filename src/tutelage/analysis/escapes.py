@@ -9,7 +9,7 @@ never leaves; the rest x obeys dx = J x dalpha + dW / sqrt(N) along that path. W
 zero. The exit is solved from when the asymmetry has grown to a small, fixed size (docs/how-to/escape-times.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -228,8 +228,13 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
             f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}\n"
             f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
             f"{self.per_log_dim:.4g} ln N later\n"
-            f"units 1, 2, ... specialize to the teacher units {', '.join(str(m + 1) for m in self.teachers)}"
+            f"student units {numbered(range(len(self.teachers)))} specialize to the teacher units {numbered(self.teachers)}"
         )
+
+
+def numbered(indices: Iterable[int]) -> str:
+    """Units in words, which count from one."""
+    return ", ".join(str(index + 1) for index in indices)
 
 
 def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) -> EscapeTime:
@@ -376,7 +381,9 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
             compared = f"{100 * earlier:.0f}% of networks are earlier, and {100 * same:.0f}% end in the same permutation"
             lines.append(f"the theory escapes at {self.theory:.4g}: {compared}")
         named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= 0.05]
-        return "\n".join([*lines, f"teacher units of the units 1, 2, ...: {', '.join(named) or 'none more often than 5%'}"])
+        units = numbered(range(self.teachers.shape[1]))
+        often = ", ".join(named) or "none more often than 5%"
+        return "\n".join([*lines, f"teacher units of the student units {units}: {often}"])
 
 
 def escape_distribution(

@@ -33,7 +33,7 @@ from tutelage.moments import Sampled
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
-from tutelage.validity import MOMENTS, START_DECIDES
+from tutelage.validity import MOMENTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
 LEAST_PANELS, MOST_PANELS = 40, 4000
@@ -41,6 +41,7 @@ GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
 PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
 POINT_SETS = 2  # independent sets of points: their difference is the error
+LARGEST_SCATTER = 0.05  # of overlaps, against the largest one, that grows linearly
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
 
@@ -162,7 +163,8 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
     error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
-    R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
+    R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N. plateau_time: the slowest moment of a
+    plateau from which the curve escapes (inf: none). After it the asymmetry of the units grows, and its scatter with it.
     """
 
     theory: Trajectory
@@ -170,6 +172,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     scaled: Float[np.ndarray, "time n n"]
     gradient: Float[np.ndarray, "time n"]
     accuracy: Float[np.ndarray, " time"]
+    plateau_time: float = np.inf
 
     @property
     def times(self) -> np.ndarray:
@@ -214,15 +217,50 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
         """False where the linear theory fails: SGD noise determines an escape on the way, or sd(e_g) is not small against e_g."""
         return not self.doubts()
 
+    @property
+    def escapes_by_noise(self) -> bool:
+        """Whether SGD noise determines the escape from a plateau at this N."""
+        ratio = self.start_to_noise
+        return ratio is not None and ratio <= START_DECIDES
+
+    @property
+    def wide(self) -> np.ndarray:
+        """Whether sd(e_g) is not small against e_g, (time,) of booleans."""
+        error = np.maximum(np.asarray(self.theory.error), 1e-300)
+        return self.sd("error") >= WIDE_SCATTER * error
+
+    @property
+    def trusted_times(self) -> np.ndarray:
+        """Whether the linear theory holds at each time, (time,) of booleans."""
+        trusted = ~self.wide
+        if self.escapes_by_noise:
+            trusted &= self.times < self.escape_from
+        return trusted
+
+    @property
+    def escape_from(self) -> float:
+        """The time from which an escape by noise is not linear (inf: never).
+
+        There the scatter of R has grown to LARGEST_SCATTER of the largest overlap.
+        """
+        largest = float(np.max(np.abs(np.asarray(self.theory.R))))
+        scatter = np.max(self.sd("R"), axis=(1, 2))
+        grown = (self.times > self.plateau_time) & (scatter > LARGEST_SCATTER * largest)
+        return float(self.times[np.argmax(grown)]) if grown.any() else np.inf
+
     def doubts(self) -> list[str]:
-        """Where not to believe the numbers."""
-        out, ratio = [], self.start_to_noise
-        if ratio is not None and ratio <= START_DECIDES:
+        """Where not to believe the numbers, one sentence each."""
+        out = []
+        if self.escapes_by_noise:
+            since = "rough"
+            if np.isfinite(self.escape_from):
+                since = f"not valid from alpha = {self.escape_from:.4g} on"
+            ratio = f"asymmetry/noise = {self.start_to_noise:.2g}, below {START_DECIDES:g}"
             out.append(
-                f"NOT valid through the escape from the plateau: asymmetry/noise = {ratio:.2g} there, below {START_DECIDES:g}; "
-                "SGD noise, not only the initial condition, determines the escape of single networks, so their scatter is not small"
+                f"{since}, through the escape from the plateau ({ratio}): SGD noise, not only "
+                "the initial condition, determines the escape of single networks"
             )
-        wide = self.sd("error") >= WIDE_SCATTER * np.maximum(np.asarray(self.theory.error), 1e-300)
+        wide = self.wide
         if np.any(wide):
             first = self.times[int(np.argmax(wide))]
             out.append(f"sd(e_g) exceeds {WIDE_SCATTER:g} e_g from alpha = {first:.4g} on: e_g is not normal there; raise N")
@@ -299,9 +337,18 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     like, t = initial_overlaps(problem, start)
     local = LocalDynamics(OrderParameters(problem, t, bool(dict(theory.settings).get("gradient_flow", False)), True), like)
     gradient, edges = local.gradients(flatten(states_of(theory.variables, like))), panels_along(theory, local)
+    speeds = np.linalg.norm(local.drifts(flatten(states_of(theory.variables, like)), times), axis=1)
+    slowest = slowest_before_rise(speeds)
     scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
-    return Fluctuations(theory, dim, scaled, gradient, accuracy)
+    return Fluctuations(
+        theory=theory,
+        dim=dim,
+        scaled=scaled,
+        gradient=gradient,
+        accuracy=accuracy,
+        plateau_time=np.inf if slowest is None else float(times[slowest]),
+    )
 
 
 def require_small_state(problem: Problem) -> None:

@@ -38,7 +38,7 @@ def print_curve(trajectory: "Trajectory") -> None:
     who, how = problem_in_words(problem)
     console = plain_console()
     console.print(who, style="bold")
-    console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "), end="\n\n")
+    console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", ""), end="\n\n")
     words, chosen = "", None
     if np.ndim(trajectory.status_code):
         finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)

@@ -252,9 +252,18 @@ def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
     """Theory, runs, gap, standard error, expected gap and z of one number."""
     columns = (gap.theory, gap.mean, gap.gap, gap.standard_error, gap.expected, gap.z)
     theory, mean, off, error, expected, z = (float(gap.entries(x)[time, entry]) for x in columns)
-    known, size = np.isfinite(z), f"{error:.1e}" if error < 1e-3 else f"{error:.2g}"
-    likely = f"~{expected:.1g}" if gap.rough else f"{expected:+.1g}"
-    return f"{theory:.4g}", f"{mean:.4g}", f"{off:+.2g}", size if known else "-", likely, f"{z:+.1f}" if known else "-"
+    known = np.isfinite(z)
+    size = _short(error, 2) if known else "-"
+    likely = f"~{_short(expected, 1)}" if gap.rough else _short(expected, 1, "+")
+    score = f"{z:+.1f}" if known else "-"
+    return f"{theory:.4g}", f"{mean:.4g}", _short(off, 2, "+"), size, likely, score
+
+
+def _short(value: float, digits: int, sign: str = "") -> str:
+    """A number of few digits; small ones as 1.2e-04, so that sizes in a table compare."""
+    if 0 < abs(value) < 1e-3:
+        return f"{value:{sign}.{digits - 1}e}"
+    return f"{value:{sign}.{digits}g}"
 
 
 def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) -> Comparison:

@@ -4,15 +4,18 @@ With few runs gap / standard error follows Student's law, which has long tails, 
 exceeded equally often: |z| < 4 then means the same for 5 runs and for 500. docs/compare.md states all criteria.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage.analysis.escapes import escape_threshold, last_fall
-from tutelage.analysis.noise import fluctuations_along, state_size
+from tutelage.analysis.noise import WIDE_SCATTER, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
-from tutelage.errors import InputError
+from tutelage.errors import InputError, TutelageWarning
 from tutelage.moments.node_moments import is_cheap
+from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import START_DECIDES, Validity, slowest_before_rise, who_decides
 
@@ -20,6 +23,9 @@ DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its
 SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%
 LARGEST_STATE = 64  # numbers of a state whose prediction takes a second or two
 SMALLEST_ERROR = 1e-10  # below it rounding shows in the prediction
+SCATTER_LIMIT = 3.0  # standard errors of the ratio of measured to predicted scatter
+LEADING_ORDER = 0.1  # relative error of the scatter to leading order in 1/N
+LATE = 0.01  # relative delay of ceil(alpha N) steps that shows in the scatter
 FINEST, FINEST_ERROR, ROUNDING = 1e-8, 1e-6, 1e-14  # accuracy of a solve: overlaps, error (relative), any error
 CAP = 37.0  # larger z-scores have no probability in float64
 LIMIT = 4.0  # standard errors
@@ -97,25 +103,69 @@ def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
 
 @dataclass(frozen=True)
 class Scatter:
-    """predicted, measured: standard deviations of e_g over runs, (time,); predicted is NaN where rounding shows.
+    """The scatter of single runs, predicted by the theory and measured.
 
-    ratio: measured / predicted, in the mean square, with its standard error. accuracy: the relative error of the prediction.
+    times: (time,). predicted, measured: standard deviations of e_g over runs, (time,);
+    predicted is NaN where it does not hold: where rounding shows, or where it is not
+    small against e_g. ratio: measured / predicted, in the mean square over times, with
+    its standard error. accuracy: the relative error of the prediction. wide_from: the
+    first time at which the prediction is not small against e_g (inf: none). rounded:
+    whether rounding shows in it at some time. count: the number of runs.
     """
 
+    times: np.ndarray
     predicted: np.ndarray
     measured: np.ndarray
     ratio: float
     ratio_error: float
     accuracy: float
+    wide_from: float = np.inf
+    rounded: bool = False
+    count: int = 1
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """Measured / predicted at each time; NaN where nothing is predicted."""
+        moved = self.predicted > 0
+        return np.where(moved, self.measured / np.where(moved, self.predicted, 1.0), np.nan)
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether the ratio is one, up to chance and higher orders in 1/N."""
+        allowed = LEADING_ORDER + SCATTER_LIMIT * self.ratio_error
+        return bool(abs(self.ratio - 1.0) <= allowed)
 
     def lines(self) -> list[str]:
-        """In words."""
+        """The ratio, its smallest and largest value, and what a deviation means."""
         if not np.isfinite(self.ratio):
-            return [f"single runs: e_g ± {np.nanmax(self.predicted):.2g} predicted at most; one run cannot show it"]
-        last = np.flatnonzero(np.isfinite(self.predicted))[-1]
-        when = "at the last time" if last == self.predicted.size - 1 else f"where e_g falls below {SMALLEST_ERROR:g}"
-        both = f"{self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured"
-        return [f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation ({both})"]
+            size = f"{np.nanmax(self.predicted):.2g}"
+            return [f"single runs: e_g ± {size} predicted at most; one run cannot show it"]
+        ratio = f"{self.ratio:.2f} ± {self.ratio_error:.2g}"
+        mean = f"{ratio} (root mean square over times)"
+        out = [f"sd of e_g over runs, measured / predicted: {mean}: {self._judgment()}"]
+        parts = []
+        for name, time in (
+            ("smallest", int(np.nanargmin(self.ratios))),
+            ("largest", int(np.nanargmax(self.ratios))),
+        ):
+            sizes = f"{self.measured[time]:.3g} / {self.predicted[time]:.3g}"
+            when = f"alpha = {self.times[time]:.4g}"
+            parts.append(f"{name} {self.ratios[time]:.2f} = {sizes} at {when}")
+        chance = f"± {1 / np.sqrt(2 * (self.count - 1)):.0%} by chance"
+        out.append(f"at single times ({chance}): {'; '.join(parts)}")
+        if np.isfinite(self.wide_from):
+            where = f"sd exceeds {WIDE_SCATTER:g} e_g (first at alpha = {self.wide_from:.4g})"
+            out.append(f"no prediction where {where}: e_g is not normal there")
+        if self.rounded:
+            out.append(f"no prediction where e_g falls below {SMALLEST_ERROR:g}")
+        return out
+
+    def _judgment(self) -> str:
+        if self.as_predicted:
+            return "as predicted"
+        wider = "more" if self.ratio > 1 else "less"
+        reason = "the verdict uses the measured scatter, the pale band the predicted one"
+        return f"runs scatter {wider} than predicted; {reason}"
 
 
 def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
@@ -127,16 +177,73 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
     if state_size(pair.problem) > LARGEST_STATE or not is_cheap(pair.problem):
         return None
     try:
-        found = fluctuations_along(theory, pair.dim, points=SCATTER_POINTS)
+        predicted, accuracy = _sd_after_steps(theory, pair.times, pair.dim)
     except InputError:  # slow momentum, or times that hold too many relaxations
         return None
-    predicted = np.where(pair.theory["error"] >= SMALLEST_ERROR, found.sd("error")[: pair.times.size], np.nan)
+    error = pair.theory["error"]
+    rounded = error < SMALLEST_ERROR
+    wide = ~rounded & (predicted >= WIDE_SCATTER * error)
+    predicted = np.where(wide | rounded, np.nan, predicted)
     moved = predicted > 0
     if not moved.any():
         return None
-    measured = pair.runs["error"].std(axis=0, ddof=1) if pair.count > 1 else np.full_like(predicted, np.nan)
-    ratio = float(np.sqrt(np.mean((measured[moved] / predicted[moved]) ** 2)))
-    return Scatter(predicted, measured, ratio, ratio / np.sqrt(2 * (pair.count - 1)), float(np.max(found.accuracy)))
+    runs = pair.runs["error"]
+    measured = np.full_like(predicted, np.nan)
+    ratio = np.nan
+    ratio_error = np.nan
+    if pair.count > 1:
+        measured = runs.std(axis=0, ddof=1)
+        ratio, ratio_error = _ratio_with_error(runs[:, moved], predicted[moved])
+    return Scatter(
+        times=pair.times,
+        predicted=predicted,
+        measured=measured,
+        ratio=ratio,
+        ratio_error=float(np.hypot(ratio_error, accuracy * ratio)),
+        accuracy=accuracy,
+        wide_from=float(pair.times[np.argmax(wide)]) if wide.any() else np.inf,
+        rounded=bool(np.any(rounded)),
+        count=pair.count,
+    )
+
+
+def _sd_after_steps(theory: Trajectory, times: np.ndarray, dim: int) -> tuple[np.ndarray, float]:
+    """The predicted sd(e_g) of networks that took ceil(alpha N) steps, and its accuracy.
+
+    At times of a few steps the number of steps differs from alpha N: at alpha = .001 and
+    N = 100 a network has made one whole step, and scatters as at alpha = .01.
+    """
+    taken = steps_at(times, dim) / dim
+    moments, place = np.unique(taken, return_inverse=True)
+    if not np.allclose(taken, times, rtol=LATE):
+        assert theory.problem is not None
+        names = ("gradient_flow", "rtol", "solver")
+        settings = {name: value for name, value in theory.settings if name in names}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TutelageWarning)  # said by the first solve
+            theory = solve(theory.problem, theory.start, moments, keep="blocks", **settings)
+    else:
+        place = np.arange(times.size)
+    found = fluctuations_along(theory, dim, points=SCATTER_POINTS)
+    return found.sd("error")[place], float(np.max(found.accuracy))
+
+
+def _ratio_with_error(runs: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
+    """Measured / predicted, in the mean square over times, and its jackknife error.
+
+    The jackknife leaves out one run at a time. It sees that neighboring times are
+    correlated, and that e_g need not be normal.
+    """
+    scaled = (runs - runs.mean(axis=0)) / predicted
+    count = len(scaled)
+    ratio = np.sqrt(np.mean(np.sum(scaled**2, axis=0)) / (count - 1))
+    if count == 2:  # none is left to compare
+        return float(ratio), float(ratio)
+    # without run i the sum of squares is smaller by count / (count - 1) of its square
+    squares = np.sum(scaled**2, axis=0) - scaled**2 * count / (count - 1)
+    ratios = np.sqrt(np.mean(squares, axis=1) / (count - 2))
+    error = np.sqrt((count - 1) / count * np.sum((ratios - ratios.mean()) ** 2))
+    return float(ratio), float(error)
 
 
 class Gap:

@@ -150,6 +150,9 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
         raise InputError(
             f"the inputs are {problem.inputs!r}; they must be those of the data. Make the problem with data.problem."
         )
+    if data.corrected:
+        law = "SGD on the samples follows the eigenvalues of the samples, and those of the data are corrected"
+        raise InputError(f"{law}; measure the data again with spectrum='measured'.")
     if data.labels is not None and (callable(problem.noise) or np.any(np.asarray(problem.noise) > 0)):
         raise InputError("noise is set, but the samples have labels; leave noise out.")
     times = linear_times(checks.as_positive("times", times), 21) if np.ndim(times) == 0 else times

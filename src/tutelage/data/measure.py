@@ -22,6 +22,7 @@ from tutelage import checks
 from tutelage._part import with_fields
 from tutelage._types import ArrayLike, Numbers
 from tutelage.analysis.result import AnalysisResult
+from tutelage.data.population import isotropic_range, population_eigenvalues
 from tutelage.errors import InputError, TutelageWarning, ValidityWarning, explained, kind_of
 from tutelage.problem import Inputs, Mixture, Network, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import as_rows
@@ -34,6 +35,8 @@ FeatureMap = Callable[[np.ndarray], Any]
 CHUNK = 2**23  # numbers held at a time while moments are measured
 HELD = 2**24  # numbers of samples that are held for SGD and for measured errors; of more, random rows are taken
 DIRECTIONS = 64  # random ones, in which fields are compared with Gaussian ones
+MEASURED, CORRECTED = SPECTRA = ("measured", "corrected")
+FEW_SAMPLES = 0.25  # directions per sample above which `from_data` warns
 LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
 LEAST_VARIANCE = 1e-12  # of a class that is constant along a direction, in units of the mean eigenvalue
 FEATURES, LABELS = ("X", "x", "data", "images", "x_train"), ("y", "Y", "target", "labels", "y_train")  # in an .npz file
@@ -73,6 +76,7 @@ class Data(AnalysisResult, figure="plot_data"):
     classes. Both are in the coordinates (x - center) basis^T / sqrt(scale); without classes C is one.
     teacher: fitted to real labels; teacher_weights: (1, D). explained: share of the variance of the labels that it explains.
     lost_means: share of the squared class means along directions without variance, which are dropped.
+    corrected: whether the eigenvalues are estimates for the law behind the samples, not those of the samples.
     """
 
     rows: np.ndarray
@@ -87,6 +91,7 @@ class Data(AnalysisResult, figure="plot_data"):
     teacher: Network | None = None
     teacher_weights: Float[np.ndarray, "1 D"] | None = None
     explained: float = 1.0
+    corrected: bool = False
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -103,6 +108,16 @@ class Data(AnalysisResult, figure="plot_data"):
     def dim(self) -> int:
         """D, the number of directions with variance: the N of the theory."""
         return self.basis.shape[0]
+
+    @property
+    def free_samples(self) -> int:
+        """The number of samples, less one for each mean that is subtracted."""
+        return max(1, len(self.rows) - len(self.counts))
+
+    @property
+    def sampling_ratio(self) -> float:
+        """Directions per sample, which spread the measured eigenvalues; 0 for many samples."""
+        return self.dim / self.free_samples
 
     @property
     def probabilities(self) -> Float[np.ndarray, " C"]:
@@ -139,6 +154,18 @@ class Data(AnalysisResult, figure="plot_data"):
     def off_diagonal(self) -> float:
         """Share of the class covariances, by Frobenius norm, off the diagonal in the common eigenvectors: thrown away."""
         return self._share(self.covariances * (1 - np.eye(self.dim)))
+
+    @property
+    def chance_off_diagonal(self) -> float:
+        """The `off_diagonal` of as many Gaussian samples whose class covariances are diagonal.
+
+        The covariance of entries i and j of n samples has variance var_i var_j / (n - 1).
+        """
+        variances = self._own_variances
+        pairs = variances.sum(axis=1) ** 2 - np.sum(variances**2, axis=1)
+        expected = self.probabilities @ (pairs / (self.counts - 1))
+        whole = self.probabilities @ np.sum(self.covariances**2, axis=(1, 2))
+        return float(np.sqrt(expected / whole))
 
     @cached_property
     def grouping_error(self) -> float:
@@ -247,7 +274,34 @@ class Data(AnalysisResult, figure="plot_data"):
         return compare_data(self, problem, times, runs, seed, weights)
 
     def __repr__(self) -> str:
-        return f"<Data: {self._size()}>"
+        return f"<Data: {self._size()}{self._spread_in_short()}>"
+
+    def _spread_in_short(self) -> str:
+        if self.corrected:
+            return ", eigenvalues corrected for the number of samples"
+        if self.sampling_ratio > FEW_SAMPLES:
+            return ", eigenvalues spread by the few samples"
+        return ""
+
+    def _sampling_lines(self) -> list[str]:
+        """The spread of the measured eigenvalues, and what chance adds to other numbers."""
+        low, high = isotropic_range(self.sampling_ratio)
+        spread = f"of an isotropic law they would go from {low:.2g} to {high:.2g}"
+        lines = [f"sampling: {len(self.rows)} samples spread the measured eigenvalues; {spread}"]
+        if self.corrected:
+            lines.append("      the theory uses eigenvalues that are corrected for this")
+        elif self.sampling_ratio > FEW_SAMPLES:
+            lines.append("      the theory is that of this sample, not of the law behind it")
+        if self.classes is not None:
+            added = self.dim / self.counts.min()
+            lines.append(f"      chance adds up to {added:.2g} to the squared length of a class mean")
+        return lines
+
+    @property
+    def adjusted(self) -> float:
+        """The share of the variance of real labels that the teacher explains, without what it fits by chance."""
+        left = self.free_samples - self.dim
+        return 1 - (1 - self.explained) * self.free_samples / left if left > 0 else np.nan
 
     def _size(self) -> str:
         return f"{len(self.rows)} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
@@ -259,8 +313,11 @@ class Data(AnalysisResult, figure="plot_data"):
             sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
             lines[1] = f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"
         if self.teacher is not None:
-            share = f"{self.explained:.1%} of the variance of y"
+            share = f"{self.explained:.1%} of the variance of y in these samples"
             lines.append(f"      a linear teacher, which explains {share}; the rest is unseen")
+            without = f"{max(0.0, self.adjusted):.1%}" if np.isfinite(self.adjusted) else "not known"
+            lines.append(f"      (without what it fits by chance: {without})")
+        lines += self._sampling_lines()
         lines.append("thrown away")
         if spectrum.dropped:
             means = f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
@@ -268,7 +325,8 @@ class Data(AnalysisResult, figure="plot_data"):
         if spectrum.levels < self.dim:
             lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
         if self.classes is not None:
-            lines.append(f"  off-diagonal parts of the class covariances: {self.off_diagonal:.1%} of them (norm)")
+            share = f"{self.off_diagonal:.1%} of them (norm; by chance {self.chance_off_diagonal:.1%})"
+            lines.append(f"  off-diagonal parts of the class covariances: {share}")
         lines.append("  all moments beyond the second (zero for Gaussian fields)")
         lines += [f"    {name}: {shape}" for name, shape in self.field_shapes.items()]
         if self.classes is not None:
@@ -283,7 +341,14 @@ class Data(AnalysisResult, figure="plot_data"):
         return Mixture(np.eye(len(means)), level_overlaps(means, means, self.level_sizes), self.probabilities, laws, labels)
 
 
-def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
+def from_data(
+    X: Any,
+    y: Any = None,
+    feature_map: FeatureMap | None = None,
+    levels: int | None = None,
+    *,
+    spectrum: str = MEASURED,
+) -> Data:
     """Measure what the theory needs of your data; the result makes problems and compares the theory with SGD on the data.
 
     Parameters
@@ -297,6 +362,10 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
         Maps rows (n, features) to new features (n, F), piece by piece. The theory is then about these.
     levels : int, optional
         Merge neighboring eigenvalues into so many levels of equal size. Default: one for each eigenvalue.
+    spectrum : "measured" or "corrected"
+        "measured": the eigenvalues of these samples, which are spread if there are few of them: 200 samples of 60
+        independent features of equal variance have eigenvalues from 0.2 to 2.4. "corrected": estimated eigenvalues of
+        the law behind the samples (El Karoui 2008). It needs more samples than directions, and no labels.
 
     Returns
     -------
@@ -308,7 +377,11 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
     >>> data.inputs
     Spectrum(8 levels, largest 5.13853, scale 19.6964, measured on 61 directions (3 dropped))
     """
+    corrected = checks.known("spectrum", spectrum, SPECTRA) == CORRECTED
     X, y = _opened(X, y)
+    if corrected and y is not None:
+        measured = "class means and teachers are measured along the directions of the samples"
+        raise InputError(f"spectrum is 'corrected' and there are labels; {measured}. Leave y out, or use 'measured'.")
     rows = as_rows(X, "X")
     if feature_map is not None and not callable(feature_map):
         raise InputError(f"feature_map is {kind_of(feature_map)}; it must be a function of rows (n, features).")
@@ -321,14 +394,29 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
         few = f"there are {len(rows)} samples of {len(center)} features: at most {len(rows) - 1} directions have variance"
         rest = "their eigenvalues are those of this sample, not of the law behind it. Use more samples or fewer features."
         warnings.warn(f"{few}, and {rest}", TutelageWarning, stacklevel=2)
-    spectrum = Spectrum.from_covariance(np.einsum("c,cij->ij", counts / len(rows), covariances), levels, center)
-    basis, scale = spectrum.basis, float(spectrum.scale)
+    covariance = np.einsum("c,cij->ij", counts / len(rows), covariances)
+    law = Spectrum.from_covariance(covariance, levels, center)
+    basis, scale = law.basis, float(law.scale)
     assert basis is not None
     differences = centers - center
     means = differences @ basis.T / np.sqrt(scale)
     lost = 0.0 if classes is None else 1 - scale * np.sum(means**2) / max(np.sum(differences**2), np.finfo(float).tiny)
     covariances = basis @ covariances @ basis.T / scale
-    data = Data(rows, labels, feature_map, classes, counts, spectrum, means, covariances, lost_means=max(float(lost), 0.0))
+    data = Data(
+        rows=rows,
+        labels=labels,
+        feature_map=feature_map,
+        classes=classes,
+        counts=counts,
+        spectrum=law,
+        means=means,
+        covariances=covariances,
+        lost_means=max(float(lost), 0.0),
+    )
+    if corrected:
+        return _with_corrected_spectrum(data)
+    if data.dim > 1 and data.sampling_ratio > FEW_SAMPLES and len(rows) > len(center):
+        _warn_of_few_samples(data)
     if real is not None:
         return _with_teacher(data, real, cross)
     share = data.mean_length**2 / data.dim
@@ -338,6 +426,35 @@ def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, leve
         words = f"the longest class mean has length {data.mean_length:.3g} where {noise}. {missed}"
         warnings.warn(f"{words}: use a small lr, and measure the gap with `compare`.", ValidityWarning, stacklevel=2)
     return data
+
+
+def _warn_of_few_samples(data: Data) -> None:
+    low, high = isotropic_range(data.sampling_ratio)
+    what = f"{len(data.rows)} samples spread the eigenvalues of {data.dim} directions"
+    size = f"those of an isotropic law would go from {low:.2g} to {high:.2g}"
+    fix = "Use more samples, or from_data(X, spectrum='corrected') for the law behind them"
+    words = f"{what} ({size}), so the theory is that of this sample. {fix}."
+    warnings.warn(words, ValidityWarning, stacklevel=3)
+
+
+def _with_corrected_spectrum(data: Data) -> Data:
+    """The same data, with eigenvalues for the law behind the samples in their directions."""
+    if data.dim >= data.free_samples:
+        few = f"there are {len(data.rows)} samples for {data.dim} directions with variance"
+        raise InputError(f"spectrum is 'corrected' and {few}; it needs more samples than directions.")
+    measured = np.sort(np.einsum("cii->i", data.covariances))[::-1]
+    eigenvalues = population_eigenvalues(measured, data.free_samples)
+    groups = np.split(eigenvalues, np.cumsum(data.level_sizes)[:-1])
+    unbiased = float(data.spectrum.scale) * len(data.rows) / data.free_samples
+    spectrum = Spectrum(
+        [float(group.mean()) for group in groups],
+        data.spectrum.fractions,
+        scale=unbiased,
+        dropped=data.spectrum.dropped,
+        known_dim=data.dim,
+    )
+    law = with_fields(spectrum, center=data.spectrum.center, basis=data.spectrum.basis)
+    return replace(data, spectrum=law, corrected=True)
 
 
 def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.ndarray, " N"]) -> Data:

@@ -16,10 +16,11 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.analysis.noise import fluctuations_along
+from tutelage.analysis.noise import Fluctuations, fluctuations_along
 from tutelage.page.document import numbers, standalone, trajectory_content
 from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
 from tutelage.problem.schedules import rate_at
+from tutelage.problem.traits import CLASSIC, missing_traits
 from tutelage.trajectory import Trajectory
 
 STRETCHES = (0.03, 0.2, 1.0)  # of a long solve: it comes in curves up to these shares of the time
@@ -80,7 +81,8 @@ def details(settings: Settings) -> Iterator[Part]:
     parts.append(("rates", "critical and best learning rate", lambda: _rates(plain.to_toml())))
     if theory.finished and problem.closed_form:  # else they take minutes
         if settings["band"]:
-            parts.append(("band", "band of single networks", lambda: _band(theory, settings["dim"], frames)))
+            dim = start.dim or settings["dim"]
+            parts.append(("band", "band of single networks", lambda: _band(theory, dim, frames)))
         parts.append(("escape", "time of escape", lambda: {"escape": tu.analysis.escape_time(problem, start).time}))
     for done, (name, words, work) in enumerate(parts, 1):
         yield {"part": "doing", "words": words, "share": done / (len(parts) + 1)}
@@ -94,6 +96,9 @@ def details(settings: Settings) -> Iterator[Part]:
 def _rates(toml: str) -> Part:
     """The rates of a problem file. They take seconds, and moving a slider of the learning rate does not ask again."""
     problem = tu.Problem.from_toml(toml)
+    if missing_traits(problem, CLASSIC):
+        known = "one teacher, real labels, squared loss and one Gaussian as input law"
+        raise InputError(f"No critical rate is marked; it is known for {known}.")
     critical, best = tu.analysis.critical_learning_rate(problem), tu.analysis.best_constant_rate(problem)
     return {"critical": float(critical), "best": float(best)}
 
@@ -110,10 +115,31 @@ def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, f
 
 def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
     found = fluctuations_along(theory, dim)
-    error, sd = np.asarray(theory.error)[frames], found.sd("error")[frames]
-    lowest = float(np.min(error)) / 10  # a band on a logarithmic axis has to end somewhere above zero
-    band = {"dim": dim, "low": numbers(np.maximum(error - 2 * sd, lowest)), "high": numbers(error + 2 * sd)}
-    return {"band": band, "note": " ".join(found.doubts())}
+    trusted = found.trusted_times[frames]
+    count = trusted.size if trusted.all() else int(np.argmin(trusted))
+    error = np.asarray(theory.error)[frames][:count]
+    sd = found.sd("error")[frames][:count]
+    low = np.maximum(error - 2 * sd, error / 10)  # above zero on a logarithmic axis
+    band = {"dim": dim, "low": numbers(low), "high": numbers(error + 2 * sd)}
+    answer: Part = {"band": band if count > 1 else None}
+    if count < trusted.size:
+        end = float(theory.times[frames[max(count - 1, 0)]])
+        answer["note"] = f"{_band_ends(end, count > 1)} {_end_of_band(found, frames[count])}"
+    return answer
+
+
+def _band_ends(time: float, drawn: bool) -> str:
+    return f"It ends at α = {time:.4g}." if drawn else "None is drawn."
+
+
+def _end_of_band(found: Fluctuations, index: int) -> str:
+    """Why there is no band from this recorded time on, and what to do."""
+    if found.wide[index]:
+        return "From there the scatter of single networks is not small against the error; raise N."
+    return (
+        "From there SGD noise, not only the initial condition, decides when a single network "
+        f"leaves the plateau (asymmetry/noise = {found.start_to_noise:.2g})."
+    )
 
 
 def protocol(settings: Settings, what: str) -> Iterator[Part]:

@@ -5,6 +5,7 @@ The data are the one schema between Python and the script:
     title, conditions    sentences: who learns from whom, and how
     note, warning        sentences, or "": about the order of the students; the solve did not finish
     time_name            what time is: "α = steps / N"
+    error_name           what the error is, such as "generalization error"
     log_time, log_error  booleans: which axes are logarithmic at first
     times, error         (frame,): numbers
     phases               in the order of time, without gaps: {name, start, end, color}
@@ -46,6 +47,7 @@ from tutelage.page.settings import Settings, Value, digit_spectrum, explorer_tab
 from tutelage.plot.labels import capital, columns_of_R, settings_in_words, title_and_conditions
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, color_at, document, is_log_spaced, wants_log, write_text
 from tutelage.problem import Problem, Start, Tasks
+from tutelage.storage import error_name
 from tutelage.trajectory import Trajectory
 
 HEAD = '<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
@@ -141,7 +143,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         raise InputError("the page shows overlaps R and Q, and custom equations have none; use plot.plot_trajectory.")
     curve, error, order, colored = (_phased if trajectory.tasks is None else _scheduled)(trajectory, run)
     who, how = title_and_conditions(trajectory)
-    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory))]
+    conditions = [how, *(words.replace("$", "").replace("N=", "N = ") for words in settings_in_words(trajectory))]
     conditions += [] if run is None else [f"run {run}"]
     reordered = not np.array_equal(order, np.arange(order.size))
     maps, log_time = _maps(curve.variables, order, trajectory.problem), is_log_spaced(curve.times)
@@ -156,6 +158,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         "note": "Student units are in the order of the teacher units to which they specialize." if reordered else "",
         "warning": "" if trajectory.finished else ended,
         "time_name": "α = steps / N",
+        "error_name": error_name(trajectory.problem).removesuffix(" e_g"),
         "log_time": log_time,
         "log_error": wants_log(error),
         "times": numbers(curve.times[frames]),

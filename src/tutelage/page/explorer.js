@@ -401,7 +401,7 @@ const tutelageExplorer = (() => {
   }
 
   function remark(part, sentence) {
-    const text = `${NAMES[part]}: ${sentence} `;
+    const text = `${NAMES[part]}: ${sentence}\n`; // the style sheet keeps the lines
     if (!byId("remarks").textContent.includes(text)) byId("remarks").textContent += text;
     if (part === "rates") byId("marks").replaceChildren();
   }
@@ -422,9 +422,10 @@ const tutelageExplorer = (() => {
     const nested = (flat, ...sizes) => (sizes.length === 1 ? `[${flat.join(", ")}]`
       : `[${Array.from({ length: sizes[0] }, (_, i) => nested(flat.slice((i * flat.length) / sizes[0], ((i + 1) * flat.length) / sizes[0]), ...sizes.slice(1))).join(", ")}]`);
     const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
-    const digits = "tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
+    const measured = "measured = tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
     const inputs = {
-      isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`, digits,
+      isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`,
+      digits: "tu.Spectrum(measured.eigenvalues, measured.fractions)",
       "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})`, XOR: `tu.Mixture.xor(${number(s.distance ?? 0)})`,
     };
     const taught = s.spectrum !== "two clusters" && s.spectrum !== "XOR";
@@ -441,7 +442,8 @@ const tutelageExplorer = (() => {
     lines.push(`    inputs=${inputs[s.spectrum]},`);
     lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
     const numpy = s.spectrum === "digits" ? ["import numpy as np"] : [];
-    return [...numpy, "import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${fits ? given() : starts[random]}`, `times = tu.${times}`,
+    const before = s.spectrum === "digits" ? [measured] : [];
+    return [...numpy, "import tutelage as tu", "", ...before, "problem = tu.Problem(", ...lines, ")", `start = tu.${fits ? given() : starts[random]}`, `times = tu.${times}`,
       "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
       "print(tu.compare(theory, runs))", ""].join("\n");
   }

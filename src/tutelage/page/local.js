@@ -94,7 +94,7 @@ const tutelageLocal = (tables) => {
     const changes = [0, s.switch].filter((t) => t < end);
     const schedule = changes.map((start, task) => ({ name: `task ${task + 1}`, start, end: changes[task + 1] ?? end, color: colors[task] }));
     return {
-      title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", runs: [], band: null, escape: null, code: [],
+      title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", error_name: "generalization error", runs: [], band: null, escape: null, code: [],
       note: order.some((k, i) => k !== i) ? "Student units are in the order of the teacher units to which they specialize." : "",
       warning: found.finished ? "" : `The solve diverged at alpha = ${Number(found.end.toPrecision(4))}.`,
       log_time: s.log_time, log_error: errors.length > 1 && Math.max(...errors) / Math.min(...errors) > 10 ** 1.5,
@@ -120,7 +120,7 @@ const tutelageLocal = (tables) => {
     const inputs = { isotropic: "isotropic inputs", "power law": `power-law inputs (beta = ${s.beta}, ${s.levels} levels)` };
     words.push(inputs[s.spectrum] ?? `inputs with ${digits.lam.length} levels`);
     const other = s.start === "as given" && !fitsGiven(s, problem) ? ["asymmetric start (the given one has another size)"] : [];
-    return [...words, `start of N=${s.dim}`, ...other].join(", ");
+    return [...words, `initial condition of N = ${s.dim}`, ...other].join(", ");
   }
 
   function summedT(t, { lam, fractions }, M) {

@@ -91,12 +91,13 @@ const tutelagePage = (() => {
       ...pinned.flatMap(kept),
     ];
     if (data.band) {
-      const edge = { ...beside, line: { width: 0 }, zorder: 1, showlegend: false };
+      const x = data.times.slice(0, data.band.low.length); // it may end early
+      const edge = { ...beside, x, line: { width: 0 }, zorder: 1, showlegend: false };
       traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: color("band") });
     }
     const logTime = byId("log-time").checked;
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
-    const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
+    const yaxis = { title: { text: data.error_name }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (byId("log").checked && highest() > 10 * lowest()) yaxis.dtick = highest() > 100 * lowest() ? 1 : "D2"; // few numbers
     if (!byId("log").checked) yaxis.rangemode = "tozero";
     else if (lowest() < ROUNDING * highest()) Object.assign(yaxis, { range: [ROUNDING * highest(), 2 * highest()].map(Math.log10), autorange: false });
@@ -115,9 +116,10 @@ const tutelagePage = (() => {
 
   function describe() {
     const parts = ["Line: theory."];
-    if (data.runs.length) parts.push(`Thin: ${data.runs.length} simulated network${data.runs.length > 1 ? "s" : ""}.`);
+    const networks = data.runs.length / Math.max(1, tasks().length); // a curve for each task
+    if (networks) parts.push(`Thin: ${networks} simulated network${networks > 1 ? "s" : ""}.`);
     if (data.band) parts.push(`Band: ± 2 standard deviations of single networks, N = ${data.band.dim}.`);
-    if (data.escape !== null) parts.push(`Predicted escape: ${show(data.escape, 4)}.`);
+    if (data.escape !== null) parts.push(`Predicted escape: α = ${show(data.escape, 4)}.`);
     byId("legend").textContent = parts.length > 1 ? parts.join(" ") : "";
     byId("seen").textContent = seen();
   }
@@ -133,9 +135,14 @@ const tutelagePage = (() => {
     if (last.name === "symmetric plateau") return `The student units stay nearly identical up to time ${end}: they do not specialize.`;
     if (last.name === "noise floor") return `Label noise keeps the error at ${show(error[error.length - 1], 2)} from time ${show(last.start, 3)} on.`;
     const longest = phases.filter((phase) => phase.name === "symmetric plateau").sort((a, b) => b.end - b.start - a.end + a.start)[0];
-    if (longest) return `The student units stay nearly identical until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
+    if (longest) return `The student units stay nearly identical until time ${show(longest.end, 3)}; then they specialize${extraUnits() ? "" : " on different teacher units"}.`;
     if (error[error.length - 1] > error[0]) return `The error rises from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)}.`;
     return `The error falls from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)} at time ${end}.`;
+  }
+
+  function extraUnits() {
+    const { rows, columns } = data.maps.find((map) => map.name === "R");
+    return rows.labels.length > columns.labels.length;
   }
 
   function forgetting(last) {

@@ -225,8 +225,12 @@ class Settings:
         )
 
     def first(self, problem: tu.Problem) -> tu.Start:
-        """Where it begins."""
-        return start_from_table(problem, {"dim": problem.inputs.usual_dim} | self._tables()[1])
+        """The initial condition. Measured inputs have their own N, whatever the control says."""
+        table = {"dim": problem.inputs.usual_dim} | self._tables()[1]
+        known = problem.inputs.known_dim
+        if known is not None and "start" not in parsed(self.toml):
+            table["dim"] = known
+        return start_from_table(problem, table)
 
     def times(self) -> np.ndarray:
         """The times to record."""
@@ -243,7 +247,8 @@ def _controls_of(data: Values) -> Values:
     rule = rule if isinstance(rule, dict) else {"kind": rule}
     same = data | student | sgd | inputs | rule  # names that are those of controls
     several, kind, law = teacher.get("teachers"), rule.get("kind", GRADIENT), inputs["kind"]
-    values = {name: same[name] for name in BY_NAME if name in same} | {
+    of_start = ("dim", "scale", "seed")  # inputs have arguments of these names, too
+    values = {name: same[name] for name in BY_NAME if name in same and name not in of_start} | {
         "students": student["hidden"],
         "teachers": (several or [teacher])[0]["hidden"],
         "decay": sgd.get("weight_decay", 0.0),
@@ -258,9 +263,10 @@ def _controls_of(data: Values) -> Values:
 
 @lru_cache(maxsize=1)
 def digit_spectrum() -> tu.Spectrum:
-    """The spectrum of the handwritten digits, in few levels."""
+    """The spectrum of the handwritten digits in few levels, for Gaussian inputs of any N."""
     pixels = tu.digits().reshape(-1, 64)
-    return tu.Spectrum.from_covariance(np.cov(pixels.T), 16).without_basis()
+    measured = tu.Spectrum.from_covariance(np.cov(pixels.T), 16)
+    return tu.Spectrum(measured.eigenvalues, measured.fractions)
 
 
 # What theory.js covers: controls that it does without, and smaller ranges.
@@ -318,13 +324,13 @@ PRESETS = (
     ),
     Preset(
         "Label noise and extra units",
-        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0},
+        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0, "band": False},
         "Noisy labels keep the error above zero, at a floor that grows with the learning rate. Units that the task does not need "
         "fit the noise. Pin the curve, then lower K to 2: the floor falls to a quarter.",
     ),
     Preset(
         "A power law melts the plateau",
-        TWO | {"spectrum": "power law", "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
+        TWO | POWER_LAW | {"lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True, "band": False},
         "Directions of large variance are learned first, those of small variance later, so the error falls like a power of time. "
         "Hardly anything is left of the plateau. Pin the curve, then set the inputs to isotropic: the plateau returns.",
     ),
@@ -357,8 +363,13 @@ PRESETS = (
     Preset("notes-3: ReLU", TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500}),
     Preset("notes-6: stop early with noisy labels", TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0}),
     Preset("bign-1: a million inputs", APART | {"dim": 1_000_000, "end": 20.0, "runs": 1}),
-    Preset("power-1: a power law", TWO | POWER_LAW | {"lr": 0.1, "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0}),
-    Preset("real data: digits", TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1}),
+    Preset(
+        "power-1: a power law",
+        TWO | POWER_LAW | {"lr": 0.1, "levels": 32, "scale": 0.01, "dim": 1024, "end": 1000.0, "band": False},
+    ),
+    Preset(
+        "real data: spectrum of digits", TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 1000.0, "log_time": True, "runs": 1}
+    ),
     Preset("two clusters: logistic loss", {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1}),
     Preset("a classifier", TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1}),
 )

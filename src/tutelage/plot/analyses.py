@@ -225,7 +225,8 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     lower.set_ylim(bottom=0.0)
     lower.grid(False, axis="x")
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
-    xlabel = f"teacher units, counted from 1, of the units 1, 2, ...{rest}"
+    units = ", ".join(str(k + 1) for k in range(law.teachers.shape[1]))
+    xlabel = f"teacher units of the student units {units}{rest}"
     how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
     small = ", ".join([*text.problem_in_words(law.problem), how])
     return finish([upper, middle, lower], xlabel, title, "When networks escape, and where to", small)

@@ -140,7 +140,7 @@ def settings_in_words(trajectory: Trajectory) -> list[str]:
     """What else a curve depends on: gradient flow, the N of its initial condition."""
     dim = None if trajectory.start is None else trajectory.start.dim
     words = ["gradient flow"] if dict(trajectory.settings).get("gradient_flow") else []
-    return words + ([f"start of $N={dim}$"] if dim is not None else [])
+    return words + ([f"initial condition of $N={dim}$"] if dim is not None else [])
 
 
 def _units(network: Network) -> str:

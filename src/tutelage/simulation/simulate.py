@@ -243,7 +243,7 @@ def _starts(problem: Problem, start: Start | Sequence[Start] | None, weights: An
 
 
 def _dim(problem: Problem, dim: int | None, starts: list[Start], origin: str, rows: str | np.ndarray) -> int:
-    """N, from whatever knows it; all that know it must agree. origin: where the starts come from."""
+    """N, on which all arguments that state it must agree. origin: where the starts come from."""
     known = [] if dim is None else [("dim", checks.as_count("dim", dim))]
     known += [(origin, one.dim) for one in starts if one.dim is not None]
     if problem.inputs.known_dim is not None:
@@ -255,7 +255,8 @@ def _dim(problem: Problem, dim: int | None, starts: list[Start], origin: str, ro
     (first, value), *others = known
     for name, other in others:
         if other != value:
-            raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
+            both = f"N is {value} according to {first}, but {other} according to {name}"
+            raise InputError(f"{both}; set both to the same N, such as {other}.")
     vectors = problem.student.hidden + problem.references.hidden
     if value < vectors:
         raise InputError(

@@ -190,13 +190,20 @@ def test_accuracy_is_that_of_another_set_of_points():
 
 def test_words_and_doubts():
     result, report = predicted("erf"), SimpleNamespace(noise_dim=50.0)
-    shown = {"times": TIMES, "error": result.theory.error, "problem": result.theory.problem, "start": result.theory.start}
+    names = ("error", "R", "problem", "start")
+    shown = {"times": TIMES} | {name: getattr(result.theory, name) for name in names}
     known = replace(result, theory=SimpleNamespace(validity=report, **shown))
     assert known.at(50_000).trusted
     assert known.start_to_noise == pytest.approx(np.sqrt(10))
     assert not known.trusted
-    assert "NOT valid through the escape" in str(known)
+    assert "through the escape from the plateau (asymmetry/noise" in str(known)
     assert "accuracy of sd(e_g)" in str(known.at(50_000))
+    assert known.at(50_000).trusted_times.all()
+    escaping = replace(known, plateau_time=float(TIMES[1])).at(20)
+    untrusted = TIMES[~escaping.trusted_times]
+    assert untrusted[0] > TIMES[1]
+    assert escaping.escape_from >= untrusted[0]
+    assert f"not valid from alpha = {escaping.escape_from:.4g} on" in str(escaping)
     wide = replace(known, scaled=1e4 * known.scaled).at(50_000)
     assert not wide.trusted
     assert "raise N" in str(wide)
