@@ -1,8 +1,6 @@
-"""The command line: one process per test would take seconds, so most call `main`."""
+"""The command line, called in this process: another one would take seconds to start."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -72,16 +70,24 @@ def test_a_mistake_ends_with_a_message_and_status_2(command):
 
 
 def test_the_figures_are_listed(command):
-    code, output, _ = command("replicate", "--list")
+    code, output, _ = command("replicate")
     assert code == 0
     assert "primer-1" in output
 
 
-def test_the_installed_module_is_a_command():
-    run = subprocess.run(
-        [sys.executable, "-m", "tutelage", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert tu.__version__ in run.stdout
+def test_the_version_is_that_of_the_library(command):
+    code, output, _ = command("--version")
+    assert code == 0
+    assert tu.__version__ in output
+
+
+def test_a_sweep_is_saved_in_its_folder(command, tmp_path):
+    task = tu.Problem(tu.Network(1), tu.Network(1))
+    measure = 'measure = ["critical_learning_rate"]'
+    over = "[over]\nlr = [0.5, 1.0]"
+    (tmp_path / "rates.toml").write_text(f"{measure}\n{task.to_toml()}\n{over}\n")
+    options = ("--executor", "serial", "--out", "rates", "--quiet")
+    code, _, message = command("sweep", "rates.toml", *options)
+    assert code == 0, message
+    found = tu.open_sweep("rates")["critical_learning_rate"]
+    np.testing.assert_allclose(found, np.pi * np.sqrt(5 / 3))

@@ -38,7 +38,7 @@ def test_the_critical_rate_depends_on_neither(swept):
 
 
 def test_a_sweep_is_opened_again(swept):
-    again = tu.open_sweep(swept.path if hasattr(swept, "path") else swept.folder)
+    again = tu.open_sweep(swept.folder)
     np.testing.assert_array_equal(again["final_error"], swept["final_error"])
 
 

@@ -48,7 +48,7 @@ def test_the_errors_of_two_tasks(switched):
         [0.147435, 0.00203482],
         [0.155074, 0.000114555],
     ]
-    np.testing.assert_allclose(switched.error[1:], expected, rtol=4e-6)
+    np.testing.assert_allclose(switched.error[1:], expected, rtol=6e-6)
 
 
 def test_forgetting_is_the_rise_of_the_error(switched):
@@ -68,11 +68,11 @@ def test_node_reuse_shares_the_units(switched):
 
 
 def test_moving_teachers_lose_their_overlap():
-    """Without learning dR / dalpha = -omega R."""
-    task = two_tasks(tu.Interleave([0.5, 0.5]), drift=tu.Drift(0.1))
-    frozen = task.replace(lr=tu.schedules.Constant(0.0))
-    theory = tu.solve(frozen, START, [0.0, 2.0])
-    np.testing.assert_allclose(theory.R[-1], np.exp(-0.2) * theory.R[0], rtol=1e-7)
+    """Once the first layer is frozen, dR / dalpha = -omega R."""
+    task = two_tasks(tu.Switch(60.0), drift=tu.Drift(0.1))
+    frozen = task.replace(lr=tu.schedules.Piecewise([0.5], [1.0, 0.0]))
+    theory = tu.solve(frozen, START, [0.5, 2.5])
+    np.testing.assert_allclose(theory.R[1], np.exp(-0.2) * theory.R[0], rtol=1e-7)
 
 
 def test_interference_of_tasks_by_their_similarity():
