@@ -136,9 +136,7 @@ def erf_committee() -> Arrays:
 @forty
 def erf_committee_with_noise_batch_and_decay() -> Arrays:
     optimizer = learner(1.0, batch=4, weight_decay=0.02)
-    wide = problem(
-        tu.Network(3, "erf"), tu.Network(2, "erf"), optimizer=optimizer, noise=0.2
-    )
+    wide = problem(tu.Network(3, "erf"), tu.Network(2, "erf"), optimizer=optimizer, noise=0.2)
     return solved(wide, times=tu.log_times(0.1, 100.0, 21))
 
 
@@ -261,9 +259,7 @@ def mixtures_of_two_gaussians() -> Arrays:
 @forty
 def hidden_manifold() -> Arrays:
     inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
-    return solved(committee(2, inputs=inputs)) | numbers(
-        eigenvalues=inputs.eigenvalues, unseen=inputs.unseen_share
-    )
+    return solved(committee(2, inputs=inputs)) | numbers(eigenvalues=inputs.eigenvalues, unseen=inputs.unseen_share)
 
 
 @forty
@@ -271,9 +267,7 @@ def measured_data() -> Arrays:
     data = tu.from_data(tu.digits(), levels=8)
     task = problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=data.inputs)
     arrays = solved(task, tu.random_start(task, dim=61, seed=1))
-    runs = tu.simulate(
-        task, times=(0.0, 1.0, 2.0), runs=2, seed=1, inputs=tu.digits(), workers=1
-    )
+    runs = tu.simulate(task, times=(0.0, 1.0, 2.0), runs=2, seed=1, inputs=tu.digits(), workers=1)
     spectrum = numbers(eigenvalues=data.inputs.eigenvalues)
     return arrays | named("runs", curves(runs)) | spectrum
 
@@ -579,16 +573,12 @@ def continual_learning_and_protocols() -> Arrays:
     lost = tu.analysis.forgetting(theory)
     reuse = tu.analysis.node_reuse(theory)
     moved = tu.analysis.transfer(task, task_start(), times, target=0.05)
-    against = tu.analysis.interference(
-        task, task_start(), times, similarity=[0.2, 0.4, 0.6, 0.8]
-    )
+    against = tu.analysis.interference(task, task_start(), times, similarity=[0.2, 0.4, 0.6, 0.8])
     unit = tu.Network(1, "linear")
     noisy = problem(unit, unit, noise=0.5)
     zero = tu.Start([[0.0]], [[0.0]])
     greedy = tu.schedules.greedy(noisy, zero, t_max=10.0)
-    optimal = tu.schedules.optimize(
-        noisy, zero, 10.0, {"lr": (0.0, 1.0)}, segments=4, starts=1
-    )
+    optimal = tu.schedules.optimize(noisy, zero, 10.0, {"lr": (0.0, 1.0)}, segments=4, starts=1)
     return numbers(
         amount=lost.amount,
         shares=reuse.shares,

@@ -132,6 +132,8 @@ def test_the_validity_report_is_explained():
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 PACKAGE = ROOT / "src" / "tutelage"
+
+
 def test_the_walk_is_what_solve_does():
     """Every function that the walk names is called, in few files, and the numbers at its end are those of the solve."""
     walk = ARCHITECTURE.split("## A walk")[1]

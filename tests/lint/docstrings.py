@@ -85,9 +85,7 @@ def undocumented_methods(value: object) -> list[str]:
         return []
     missing = []
     for name, member in vars(value).items():
-        is_method = callable(member) or isinstance(
-            member, property | classmethod | staticmethod
-        )
+        is_method = callable(member) or isinstance(member, property | classmethod | staticmethod)
         if name.startswith("_") or not is_method:
             continue
         if not inspect.getdoc(member) and not inherits_docstring(value, name):

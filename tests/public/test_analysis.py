@@ -147,9 +147,7 @@ def test_each_run_has_its_result():
 # Escapes
 
 
-NEAR_SYMMETRY = tu.Start(
-    R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000
-)
+NEAR_SYMMETRY = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
 
 
 def test_the_escape_time_is_that_of_the_solved_curve():
