@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lint import docstrings, layers, pages, papers, suite, words
+from tests.lint import course, docstrings, layers, pages, papers, suite, words
 from tests.lint.findings import ROOT, Finding
 
 
@@ -177,6 +177,66 @@ def test_a_wrong_name_on_the_map_is_found(right, wrong):
     assert right in text
     assert pages.missing_from_source(text) == []
     assert pages.missing_from_source(text.replace(right, wrong)) != []
+
+
+# The course
+
+CHAPTER = """# 1. A chapter
+
+```python
+print(1)
+```
+
+```text
+1
+```
+
+## Exercises
+
+1. (paper, ★) One.
+2. (paper, ★★) Two.
+3. (code, ★) Three.
+
+<details>
+<summary>Solutions</summary>
+
+**1.** a
+
+**2.** b
+
+**3.** c
+
+```python
+x = 1
+```
+
+</details>
+"""
+
+
+def test_a_chapter_is_complete():
+    assert course.wrong_exercises(CHAPTER) == []
+    assert course.wrong_outputs(CHAPTER) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("(code, ★)", "(paper, ★)"), ("**2.**", "**4.**"), ("<details>", "<div>")],
+)
+def test_a_wrong_exercise_is_found(right, wrong):
+    assert course.wrong_exercises(CHAPTER.replace(right, wrong)) != []
+
+
+def test_a_missing_output_is_found():
+    assert course.wrong_outputs(CHAPTER.replace("```text\n1\n```\n", "")) != []
+
+
+def test_a_wrong_order_of_chapters_is_found():
+    index = "| 1 [One](one.md) |\n| 2 [Two](two.md) |\n:hidden:\none\ntwo\n```\n"
+    assert course.wrong_index(index, ["one", "two"]) == []
+    assert len(course.wrong_index(index, ["two", "one"])) == 2
+    text = "as in\n[chapter 2](one.md)"
+    assert [line for line, _ in course.wrong_numbers(text, ["one", "two"])] == [2]
 
 
 # Words

@@ -8,6 +8,7 @@ negative control in `tests/test_lint.py`.
     papers.py       papers import public names only, and only the command imports papers
     docstrings.py   files and public names have docstrings, public functions an example
     pages.py        links resolve, names in backticks exist, how-to pages are complete
+    course.py       chapters are in order, with exercises and outputs
     words.py        pages, messages and docstrings use the words of the field
     suite.py        tests/public imports public names only
 """

@@ -2,9 +2,9 @@
 
 import sys
 
-from tests.lint import docstrings, layers, pages, papers, suite, words
+from tests.lint import course, docstrings, layers, pages, papers, suite, words
 
-RULES = (layers, papers, docstrings, pages, words, suite)
+RULES = (layers, papers, docstrings, pages, course, words, suite)
 
 
 def main() -> int:
