@@ -80,4 +80,3 @@ def wrong_outputs(text: str) -> list[str]:
     if any(outputs.printed(outputs.without_outputs(text))):
         wrong.append("an output is left when the outputs are taken away")
     return wrong
-
