@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-papers test-pages test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
+.PHONY: demo check coverage mutants test test-papers test-pages test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
   bench lock clean
 
 $(READY): requirements.txt pyproject.toml
@@ -20,13 +20,30 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	$(BIN)/tutelage compare --out-dir output/compare
 
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
-test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
+check coverage mutants lint test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
 
 QUICK := -q -n 2 $(addprefix --ignore=,src/tutelage/papers tests/papers tests/explorer tests/page) -m "not full and not site and not papers and not pages"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py). The longest ones first, each
 # in one process, so that numba compiles its loops once.
 OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py dynamics/test_increments.py test_equations.py \
   moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
+
+# The inner loop: rules of files and names, the public interface, and a few files that find a wrong formula fast.
+CORE := $(addprefix tests/,test_lint.py moments/test_polynomial.py moments/test_numerics.py dynamics/test_committee.py \
+  comparison/test_verdict.py problem/test_start.py)
+
+check: $(READY)  ## in less than a minute: rules of files, the public interface, a few tests of the core
+	$(BIN)/python -m tests.lint
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not full and not site" tests/public $(CORE)
+
+coverage: $(READY)  ## lines and branches of src that the quick suite runs; machine code by numba is not seen
+	mkdir -p output/coverage
+	$(BIN)/python -m coverage run -m pytest $(QUICK) -n 0
+	$(BIN)/python -m coverage report
+	$(BIN)/python -m coverage html
+
+mutants: $(READY)  ## change single operators and numbers of the formulas: which changes does no test notice?
+	$(BIN)/python -m tests.mutants --count 60 --seed 0
 
 test: $(READY)  ## the suite of the library, without published figures and pages
 	COMPILE=fully $(BIN)/python -m pytest $(QUICK) --dist loadfile --no-loadscope-reorder $(OPTIMIZED)
@@ -75,7 +92,8 @@ outputs: $(READY)  ## what the code of the course prints and draws, written into
 browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted
 	.ci/browser
 
-lint: $(READY)
+lint: $(READY)  ## rules of the language, of the format, of types, and of this repository (tests/lint)
+	$(BIN)/python -m tests.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright

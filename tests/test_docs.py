@@ -1,12 +1,9 @@
-"""Documents: links resolve, what is named exists, docs/_site does what it says. (`make docs` runs the code of the pages.)"""
+"""Documents: docs/_site does what it says, and the walk through the code is right. (`make docs` runs the code of the pages.)"""
 
-import ast
-import inspect
 import json
 import re
 import sys
 import tomllib
-from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +12,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tests.lint.pages import PAGES
 from tutelage._namespace import public_names
 from tutelage.papers import close, refuted, replicas
 from tutelage.validity import Validity
@@ -24,56 +22,10 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from _site import docstring, errata, outputs, punctuation, reference, runner  # noqa: E402
 
-GENERATED = ROOT / "docs" / "generated"
-PAGES = [
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
-PAGES = [page for page in PAGES if GENERATED not in page.parents]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_inside_resolve(page):
-    """As a code host shows them: no link leads to a page that only the build writes."""
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
-
-
-def markup(text):
-    """What a Markdown reader takes for HTML tags, outside code and formulas."""
-    text = re.sub(r"^```.*?^```|^    .*?$|`[^`]*`|\$[^$]*\$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return [tag for tag in re.findall(r"</?[A-Za-z][^>\n]*>", text) if tag.strip("</>") not in ("details", "summary")]
-
-
-def test_no_text_is_taken_for_markup():
-    """A mean written as <u> underlines the rest of its page."""
-    assert {page.name: found for page in PAGES if (found := markup(page.read_text()))} == {}
-    assert markup("obeys d<u>/dt = `<f>` with $a<b>c$") == ["<u>"]
-
 
 def test_a_formula_keeps_its_punctuation():
     formula = '<span class="math notranslate nohighlight">x</span>'
     assert punctuation.together(f"({formula}), and {formula}") == f'<span class="unbroken">({formula}),</span> and {formula}'
-
-
-FOR_AUTHORS = (
-    "checks",
-    "plot",
-    "papers",
-    "losses",
-    "labels",
-    "rules",
-    "moments",
-)  # their functions help to write extensions
-
-
-@pytest.mark.parametrize("name", [name for names in reference.groups().values() for name in names])
-def test_public_names_have_words_and_functions_an_example(name):
-    value = attrgetter(name)(tu)
-    text = value.__doc__ or ""
-    assert len(text.strip().splitlines()[0]) > 15
-    if inspect.isfunction(value) and name.split(".")[0] not in FOR_AUTHORS:
-        assert ">>> " in text, f"{name} has no example that runs as a doctest"
 
 
 def test_every_public_name_is_in_the_reference():
@@ -93,12 +45,6 @@ def test_every_command_is_in_the_reference():
     for command in ("compare", "explore", "replicate", "simulate", "solve", "sweep", "sweep status"):
         assert f"## tutelage {command}" in text
         assert f"Usage: tutelage {command}" in text
-
-
-def test_tests_that_are_named_exist():
-    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "how-we-know.md").read_text())
-    assert len(named) > 15
-    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 # The pages' code
@@ -138,17 +84,8 @@ def test_outputs_belong_to_code_and_library():
     assert runner.key("a\n```python\nx\n```\n") != runner.key("a\n```python\ny\n```\n")
 
 
-HOW_TO = [page for page in PAGES if page.parent.name == "how-to" and page.name != "index.md"]
-DRAWN = ("plots", "notebooks")  # their blocks draw and print nothing
 PRINTED = [page for page in PAGES if any(outputs.printed(page.read_text()))]
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
-
-
-@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
-def test_a_how_to_page_shows_its_output_and_its_limitations(page):
-    text = page.read_text()
-    assert "\n## Limitations\n" in text
-    assert any(outputs.printed(text)) or page.stem in DRAWN
 
 
 def same_output(shown, found):
@@ -195,67 +132,6 @@ def test_the_validity_report_is_explained():
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 PACKAGE = ROOT / "src" / "tutelage"
-TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-IS_PATH = re.compile(r"[\w./-]+(?:/|\.py|\.pyi|\.md)")
-
-
-@lru_cache
-def defined(file):
-    """Functions, classes, methods (also as Class.method), nested functions and constants of a file."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.add(node.name)
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return found
-
-
-def missing_from_source(text):
-    """What stands in backticks and does not exist: files, commands, public names, and names in the files of their paragraph."""
-    missing = []
-    for paragraph in re.split(r"\n\n|\n(?=- |\d+\. )", text):
-        quoted = re.findall(r"`([^`]+)`", paragraph)
-        paths = [word for word in quoted if IS_PATH.fullmatch(word)]
-        folders = [ROOT, PACKAGE, *(PACKAGE / path for path in paths if path.endswith("/"))]
-        files = {path: [folder / path for folder in folders if (folder / path).exists()] for path in paths}
-        missing += [path for path in paths if not files[path]]
-        names = {name for found in files.values() for file in found if file.is_file() for name in defined(file)}
-        for word in (word for word in quoted if word not in paths):
-            if word.startswith("make "):
-                known = word.removeprefix("make ") in TARGETS
-            elif word.startswith("tu."):
-                known = hasattr(tu, word.removeprefix("tu."))
-            else:
-                known = word.strip(".()") in names
-            missing += [] if known else [word]
-    return missing
-
-
-def test_the_map_names_what_exists():
-    assert missing_from_source(ARCHITECTURE) == []
-    assert len(re.findall(r"`[^`]+`", ARCHITECTURE)) > 120
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("`moments_for`", "`moments_of`"),
-        ("`ClosedMoments.matrices`", "`ClosedMoments.tensors`"),
-        ("`moments/averages.py`: square", "`moments/average.py`: square"),
-        ("`tu.solve`", "`tu.solver`"),
-        ("`make test-papers`", "`make test-paper`"),
-        ("`explorer/`", "`explore/`"),
-        ("`population_error` (`moments/matrices.py`)", "`population_error` (`moments/overlaps.py`)"),
-    ],
-)
-def test_a_wrong_name_on_the_map_is_found(right, wrong):
-    """A negative control."""
-    assert right in ARCHITECTURE
-    assert missing_from_source(ARCHITECTURE.replace(right, wrong)) != []
 
 
 def test_the_walk_is_what_solve_does():

@@ -1,0 +1,11 @@
+"""The public names and commands, in the order of the reference pages."""
+
+import sys
+
+from tests.lint.findings import ROOT
+
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _site.reference import commands, groups, help_of
+
+__all__ = ["commands", "groups", "help_of"]

@@ -1,0 +1,296 @@
+"""Negative controls of the rules in tests/lint: each finds what it is for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.lint import course, docstrings, layers, pages, papers, suite, words
+from tests.lint.findings import ROOT, Finding
+
+
+def test_a_finding_names_its_file_and_line():
+    assert str(Finding(ROOT / "Makefile", 3, "wrong")) == "Makefile:3: wrong"
+
+
+# Layers
+
+
+@pytest.mark.parametrize(
+    ("source", "layer"),
+    [
+        ("from tutelage.plot import curve", "problem"),
+        ("import tutelage.cli", "_solve"),
+        ("from tutelage import dynamics", "moments"),
+        ("def f():\n    from tutelage._solve import solve", "trajectory"),
+        ("from ..validity import assess", "dynamics"),
+        ("from tutelage.trajectory import Trajectory", "storage"),
+        ("from tutelage import nonsense", "_solve"),
+        ("from tutelage import Trajectory, solve", "dynamics"),
+        ("from tutelage.cli import app", "explorer"),
+        ("from tutelage import papers", "explorer"),
+        ("def f():\n    from tutelage.comparison import compare", "plot"),
+    ],
+)
+def test_an_import_from_the_right_is_found(source, layer):
+    assert layers.violations(source, layer, f"tutelage.{layer}") != []
+
+
+@pytest.mark.parametrize(
+    ("source", "layer"),
+    [
+        ("from tutelage import checks", "problem"),
+        ("from .activation import NAMED", "problem"),
+        ("from tutelage._solve import solve", "cli"),
+        ("from tutelage.papers import replicate", "cli"),
+        ("import numpy\nfrom scipy import linalg", "problem"),
+    ],
+)
+def test_an_import_from_the_left_is_allowed(source, layer):
+    assert layers.violations(source, layer, f"tutelage.{layer}") == []
+
+
+# Papers
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tutelage.errors import InputError",
+        "from tutelage.analysis.single_steps import drift_matrices",
+        "from tutelage.analysis import spectrum_of",
+        "from tutelage.plot.panel_grid import panel_grid",
+        "from tutelage.problem import Problem",
+        "from tutelage import storage",
+        "import tutelage.storage",
+        "def f():\n    from tutelage.storage import in_memory",
+        "from ..storage import in_memory",
+        "from .. import storage",
+        "import tutelage as tu\ntu.storage.in_memory",
+        "import tutelage as tu\ntu.analysis.with_constant_rates(problem)",
+        "import tutelage as tu\ntu.checks._fix",
+    ],
+)
+def test_a_private_use_is_found(source):
+    assert papers.private_uses(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy\nfrom scipy import linalg",
+        "import tutelage as tu\ntu.Spectrum.from_covariance\ntu.schedules.Cosine",
+        "from tutelage import InputError, Problem, checks\nchecks.as_count",
+        "from tutelage.analysis import fixed_point",
+        "from tutelage.papers.claims import close",
+        "import tutelage as tu\ntu.papers.quadratic.quadratic_network",
+    ],
+)
+def test_a_public_use_is_allowed(source):
+    assert papers.private_uses(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tutelage.papers import close",
+        "from tutelage import papers",
+        "import tutelage.papers.registry",
+        "from ..papers.registry import find",
+        "import tutelage as tu\ndef f():\n    return tu.papers.find([])",
+        "if TYPE_CHECKING:\n    from tutelage.papers import Replica",
+    ],
+)
+def test_a_use_of_papers_is_found(source):
+    assert papers.uses_of_papers(source, "tutelage.analysis") != []
+    assert papers.uses_of_papers(source, "tutelage.analysis", lazily=True) != []
+
+
+def test_an_import_inside_a_function_is_lazy():
+    source = "def f():\n    from tutelage.papers.run import found"
+    assert papers.uses_of_papers(source, "tutelage.cli") != []
+    assert papers.uses_of_papers(source, "tutelage.cli", lazily=True) == []
+
+
+# Docstrings
+
+
+def test_an_undocumented_method_is_found():
+    class Documented:
+        """A class."""
+
+        def explained(self):
+            """Explained."""
+
+        def bare(self):
+            pass
+
+    assert docstrings.undocumented_methods(Documented) == ["bare"]
+    assert docstrings.own_docstring(Documented) == "A class."
+
+
+def test_a_signature_is_not_a_docstring():
+    from dataclasses import make_dataclass
+
+    assert docstrings.own_docstring(make_dataclass("Point", ["x"])) == ""
+
+
+# Pages
+
+
+def test_a_broken_link_is_found():
+    text = "a [right](README.md)\nand a [wrong](nowhere.md#part) link"
+    assert pages.broken_links(text, ROOT) == [(2, "nowhere.md")]
+
+
+def test_markup_is_found():
+    text = "`<f>` with $a<b>c$\nobeys d<u>/dt"
+    assert pages.markup(text) == [(2, "<u>")]
+
+
+def test_an_incomplete_how_to_page_is_found():
+    assert len(pages.missing_parts("# Title\n", draws=False)) == 2
+    complete = "# Title\n\n```text\n1\n```\n\n## Limitations\n\nNone.\n"
+    assert pages.missing_parts(complete, draws=False) == []
+
+
+def test_a_test_that_does_not_exist_is_found():
+    assert pages.missing_tests("see `tests/test_lint.py`") == []
+    assert pages.missing_tests("see\n`tests/test_nothing.py`") == [(2, "tests/test_nothing.py")]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("`ClosedSystem`", "`OpenSystem`"),
+        ("`dynamics/`", "`dynamic/`"),
+        ("`tu.solve`", "`tu.solver`"),
+        ("`make test-papers`", "`make test-paper`"),
+    ],
+)
+def test_a_wrong_name_on_the_map_is_found(right, wrong):
+    text = (
+        "- `dynamics/` has `equations.py`, in it `ClosedSystem`; see also `dynamics/equations.py`.\n\n"
+        "`tu.solve` is tested, as is `make test-papers`."
+    )
+    text = text.replace("`equations.py`", "`dynamics/equations.py`")
+    assert right in text
+    assert pages.missing_from_source(text) == []
+    assert pages.missing_from_source(text.replace(right, wrong)) != []
+
+
+# The course
+
+CHAPTER = """# 1. A chapter
+
+```python
+print(1)
+```
+
+```text
+1
+```
+
+## Exercises
+
+1. (paper, ★) One.
+2. (paper, ★★) Two.
+3. (code, ★) Three.
+
+<details>
+<summary>Solutions</summary>
+
+**1.** a
+
+**2.** b
+
+**3.** c
+
+```python
+x = 1
+```
+
+</details>
+"""
+
+
+def test_a_chapter_is_complete():
+    assert course.wrong_exercises(CHAPTER) == []
+    assert course.wrong_outputs(CHAPTER) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("(code, ★)", "(paper, ★)"), ("**2.**", "**4.**"), ("<details>", "<div>")],
+)
+def test_a_wrong_exercise_is_found(right, wrong):
+    assert course.wrong_exercises(CHAPTER.replace(right, wrong)) != []
+
+
+def test_a_missing_output_is_found():
+    assert course.wrong_outputs(CHAPTER.replace("```text\n1\n```\n", "")) != []
+
+
+def test_a_wrong_order_of_chapters_is_found():
+    index = "| 1 [One](one.md) |\n| 2 [Two](two.md) |\n:hidden:\none\ntwo\n```\n"
+    assert course.wrong_index(index, ["one", "two"]) == []
+    assert len(course.wrong_index(index, ["two", "one"])) == 2
+    text = "as in\n[chapter 2](one.md)"
+    assert [line for line, _ in course.wrong_numbers(text, ["one", "two"])] == [2]
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Momentum is refused with a sentence.",
+        "an activation of one's own",
+        "all students look alike",
+        "It holds the theory against twenty networks.",
+        "noise has a say in it",
+        "the theory, with honest error bars",
+        "what is learned in the end",
+        "the colour of a curve",
+    ],
+)
+def test_a_banned_word_is_found(text):
+    """On pages and in messages, but not in docstrings."""
+    assert words.wrong_words(pages.without_code(text), words.EVERYWHERE) != []
+    code = f'def f():\n    """{text}"""\n    raise InputError(f"x is {{x}}; {text}")\n'
+    ((line, message),) = words.messages(ast.parse(code))
+    assert line == 3
+    assert words.wrong_words(message, words.MESSAGES) != []
+
+
+def test_the_line_of_a_banned_word_is_found():
+    ((line, found, _),) = words.wrong_words("one\ntwo in\n  the end", words.EVERYWHERE)
+    assert (line, found) == (2, "in the end")
+
+
+def test_code_and_names_are_not_prose():
+    text = "`start / noise` and $house$\n\n```python\nrefused = 1\n```\n"
+    assert words.wrong_words(pages.without_code(text), words.EVERYWHERE) == []
+    assert words.wrong_words("it is no longer there", words.EVERYWHERE) == []
+
+
+# The public suite
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tutelage.dynamics import OrderParameters",
+        "import tutelage.trajectory",
+        "from tutelage._solve import solve",
+        "from tests.problems import pair",
+    ],
+)
+def test_a_deep_import_is_found(source):
+    assert suite.deep_imports(source) != []
+
+
+def test_every_file_of_the_public_suite_is_read():
+    assert len(list(Path(suite.FOLDER).glob("test_*.py"))) > 10
+    assert suite.deep_imports("import tutelage as tu\nimport numpy as np") == []
