@@ -48,7 +48,8 @@ SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
-GRID_STEP = 1.6  # divided by the nodes of a panel: distance of the nodes of the noise
+# divided by the nodes of a panel of a grid: distance of the nodes of the noise, and of labels that may jump with xi
+GRID_STEP, JUMP_STEP = 1.6, 0.4
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
@@ -446,7 +447,10 @@ class NodeMoments(Moments):
         L = factor(first(first(at.C).T).T)
         mean = jnp.zeros(at.C.shape[0]) if at.mean is None else first(at.mean)
         # a grid has fewer points, and a finer one: more nodes of the noise at each
-        fineness = Fineness(GRID_STEP / self.grid, self.grid, LATTICE * self.grid) if self.grid else Fineness()
+        fineness = Fineness()
+        if self.grid:
+            step = GRID_STEP if isinstance(at.problem.labels, Real) else JUMP_STEP
+            fineness = Fineness(step / self.grid, self.grid, LATTICE * self.grid)
         return RuleAtState(
             problem=at.problem,
             rule=rule,
