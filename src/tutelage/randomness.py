@@ -31,6 +31,7 @@ RESOLVED = 1e-6  # relative error of the interpolation of a quantile function
 PROBABLE = 7.0  # normal numbers beyond have probability 3e-12
 EVEN = 512  # even entries of a table per unit of z
 HALVINGS = 60  # of an interval between two entries of its table, at most
+LARGEST = 700.0  # logarithm of the largest quantile of a table
 INFINITE = 1e-4  # a tail exponent so near to 1/2, or beyond it, counts as infinite variance
 
 
@@ -207,7 +208,8 @@ def _one_tail(values: Callable[[np.ndarray], np.ndarray]) -> _Tail:
     if last * before > 0 and abs(last) > abs(before):
         exponent = float(np.log(last / before) / np.log(16.0))
     beyond = np.arange(np.ceil(z[-1] * 64 + 1), FARTHEST * 64 + 1) / 64
-    farther = last * np.exp(exponent * (np.log(tail[-1]) - log_ndtr(-beyond)))
+    growth = exponent * (np.log(tail[-1]) - log_ndtr(-beyond))
+    farther = last * np.exp(np.minimum(growth, LARGEST - np.log(np.maximum(abs(last), 1.0))))
     return _Tail(np.concatenate([z, beyond]), np.concatenate([size, np.arcsinh(farther)]), exponent)
 
 

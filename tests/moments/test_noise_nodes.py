@@ -117,7 +117,7 @@ def test_lattices_are_right_on_average():
     exact = np.prod(ndtr([-0.2, 0.4, -1.0]))
     assert float(jnp.mean(share)) == pytest.approx(exact, rel=2e-3)
     spread = jnp.sum(weights[..., None, None] * values[..., None] * values[..., None, :], axis=0)
-    np.testing.assert_allclose(jnp.mean(spread, axis=0), np.eye(3), atol=2e-3)
+    np.testing.assert_allclose(jnp.mean(spread, axis=0), np.eye(3), atol=0.01)
 
 
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
