@@ -223,7 +223,7 @@ def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
     """Whether a label function reads xi. A few values of xi would not show a rare event."""
     try:
         jax.eval_shape(lambda rho: function(rho, object()), jnp.zeros(M))
-    except Exception:  # noqa: BLE001  whatever the function does with xi
+    except Exception:
         return True
     return False
 

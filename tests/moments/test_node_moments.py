@@ -434,9 +434,7 @@ def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
     np.testing.assert_allclose(jax.jacfwd(overlap)(0.2), differences, rtol=0.04)
 
 
-@pytest.mark.parametrize(
-    "degrees", [3, *(pytest.param(x, marks=pytest.mark.full) for x in (2.1, 2.5, 5))]
-)
+@pytest.mark.parametrize("degrees", [3, *(pytest.param(x, marks=pytest.mark.full) for x in (2.1, 2.5, 5))])
 def test_quantile_noise_of_squared_loss_is_its_variance(degrees):
     """The averages of a law of noise are those of Gaussian noise with its variance, tails included."""
     law = stats.t(degrees, scale=0.3)

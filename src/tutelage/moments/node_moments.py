@@ -194,9 +194,7 @@ class RuleAtState(eqx.Module):
 
         return _summed(NoiseNodes(draws.terms, place), function)
 
-    def _over_axes(
-        self, output: Float[Array, "C P"], kinks: list[Array], response: Callable[[Label], Response]
-    ) -> Response:
+    def _over_axes(self, output: Float[Array, "C P"], kinks: list[Array], response: Callable[[Label], Response]) -> Response:
         """The mean response where it is a sum of functions of one label each: one axis of the noise at a time.
 
         With f = f_0 + sum_c (f_c(xi_c) - f_0), E[f f^T] = E[f] E[f]^T + sum_c Cov[f_c].
@@ -434,9 +432,7 @@ class NodeMoments(Moments):
         """The independent parts of a sampled set, each a set of its own."""
         assert self.e is not None
         parts = [[None] * SETS if x is None else np.split(np.asarray(x), SETS) for x in (self.e, self.numbers, self.shifts)]
-        return [
-            replace(self, e=e, numbers=numbers, shifts=shifts) for e, numbers, shifts in zip(*parts, strict=True)
-        ]
+        return [replace(self, e=e, numbers=numbers, shifts=shifts) for e, numbers, shifts in zip(*parts, strict=True)]
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
