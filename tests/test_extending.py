@@ -196,7 +196,7 @@ def test_labels(folder, monkeypatch):
     values = jax.vmap(lambda xi: labels(width=0.5).label(0.3, None, xi, 0.0))(
         jax.random.normal(jax.random.key(0), (100_000,))
     )
-    outcomes, weights = labels(width=0.5).outcomes(jnp.asarray(0.3), None, 0.0, affine=False)
+    outcomes, weights = labels(width=0.5).outcomes(jnp.asarray(0.3), None, 0.0)
     assert float(outcomes @ weights) == pytest.approx(float(values.mean()), abs=0.01)
     check_command(folder, theory.problem, *LINEAR, "--loss", "logistic", "--labels", "probit")
 

@@ -21,7 +21,7 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction, Weighted
+from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -64,18 +64,24 @@ class Labels(Part):
         """The noiseless label."""
         return self.label(output, rho, None, 0.0)
 
-    def draws(self, output: Output, noise: Noise, affine: bool) -> Weighted:
-        """Values of xi that stand for its law, the same at all fields, with their weights."""
-        law = self.law(noise)
-        assert law is not None
-        return law.nodes(affine)
+    def numbers(self, outputs: int, noise: Noise) -> int:
+        """Independent numbers that xi consists of: a vector if there are several, which may depend on the outputs."""
+        return 1
 
-    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
-        """All labels that these fields may have, with their weights; nodes of xi for continuous laws."""
-        if self.law(noise) is None:
+    def outcomes(self, output: Output, rho: Fields, noise: Noise) -> Outcomes | None:
+        """All labels that these fields may have, with their weights; None if xi has a continuous law."""
+        law = self.law(noise)
+        if law is None:
             return self.truth(output, rho)[None], jnp.ones(1)
-        values, weights = self.draws(output, noise, affine)
+        enumerated = law.enumerated()
+        if enumerated is None:
+            return None
+        values, weights = enumerated
         return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(jnp.asarray(values)), jnp.asarray(weights)
+
+    def placed(self, label: Label, output: Output, noise: Noise) -> Array | None:
+        """The normal number that makes a label from an output, entry by entry; None where no formula gives it."""
+        return None
 
 
 class Real(Labels):
@@ -89,12 +95,27 @@ class Real(Labels):
             return jnp.asarray(output)
         return output + (xi if callable(noise) else noise * xi)
 
-    def draws(self, output: Output, noise: Noise, affine: bool) -> Weighted:
-        if jnp.ndim(output) == 0 or callable(noise):
-            return super().draws(output, noise, affine)
-        # independent noise on each output: points on the axes, exact for mean and covariance
+    def numbers(self, outputs: int, noise: Noise) -> int:
+        return 1 if callable(noise) else outputs
+
+    def placed(self, label: Label, output: Output, noise: Noise) -> Array | None:
+        if callable(noise):
+            return jnp.asarray(Quantile(noise).to_normal(label - output))
+        sigma = jnp.asarray(noise, float)
+        return (label - output) / jnp.where(sigma > 0, sigma, 1.0)
+
+    @staticmethod
+    def with_two_moments(output: Output, noise: Noise) -> Outcomes:
+        """A few labels with the mean and the covariance of all, which is enough for averages of squares."""
+        if callable(noise):
+            mean, variance = Quantile(noise).mean_and_variance()
+            away = np.sqrt(variance) * np.array([-1.0, 1.0])
+            return output + mean + jnp.asarray(away), jnp.full(2, 0.5)
+        if jnp.ndim(output) == 0:
+            return output + noise * jnp.array([-1.0, 1.0]), jnp.full(2, 0.5)
         C = jnp.shape(output)[0]
-        return np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)]), np.full(2 * C, 1 / (2 * C))
+        axes = np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)])
+        return output + noise * jnp.asarray(axes), jnp.full(2 * C, 1 / (2 * C))
 
 
 class Sign(Labels):
@@ -128,7 +149,7 @@ class Logistic(Labels):
         one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
         return jnp.where(one, 1.0, -1.0)
 
-    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
+    def outcomes(self, output: Output, rho: Fields, noise: Noise) -> Outcomes:
         p = jax.nn.sigmoid(self.slope * output)
         return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
 
@@ -180,8 +201,8 @@ class Function(Labels):
         name, labels = f"the label function {checks.name_of(self.function)!r}", jax.vmap(self.function)
         fails = f"{name} fails on {M} teacher field{'s' * (M > 1)}"
         with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho (M,)."):
-            cases = (rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37))
-            both, fixed_rho, fixed_xi = (np.asarray(labels(*map(jnp.asarray, case))) for case in cases)
+            both = np.asarray(labels(jnp.asarray(rho), jnp.asarray(xi)))
+            fixed_xi = np.asarray(labels(jnp.asarray(rho), jnp.full(64, 0.37)))
         if both.ndim > 2:
             raise InputError(f"{name} returns shape {both.shape[1:]}; it must return a number or a vector.")
         if not np.all(np.isfinite(both)):
@@ -189,13 +210,22 @@ class Function(Labels):
         if np.ptp(fixed_xi, axis=0).max() == 0:
             always = checks.shown(fixed_xi[0])
             raise InputError(f"{name} returns {always} whatever the teacher fields are; a label must depend on rho.")
-        return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
+        return with_fields(self, random=_uses_xi(self.function, M))
 
     def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)
+
+
+def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
+    """Whether a label function reads xi. A few values of xi would not show a rare event."""
+    try:
+        jax.eval_shape(lambda rho: function(rho, object()), jnp.zeros(M))
+    except Exception:
+        return True
+    return False
 
 
 NAMED: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)

@@ -33,7 +33,8 @@ class Loss(Part):
     """A loss of one sample, loss(output, label).
 
     `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
-    `jumps`: its derivative jumps, or may; set it to False in a smooth custom loss.
+    `jumps`: its derivative jumps, or may; set it to False in a smooth custom loss. `additive`: with several outputs it is a
+    sum of losses of one output and its label.
 
     >>> import tutelage as tu
     >>> loss = tu.losses.Logistic()
@@ -43,6 +44,7 @@ class Loss(Part):
 
     targets: ClassVar[str] = "real"
     jumps: ClassVar[bool] = True
+    additive: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, output: Output, label: Label) -> Scalar:
@@ -56,11 +58,16 @@ class Loss(Part):
         """Outputs at which the derivative jumps or bends, for this label."""
         return ()
 
+    def label_breaks(self, output: Output) -> tuple[Label, ...]:
+        """Labels at which the derivative jumps or bends, for this output; averages over label noise are split there."""
+        return ()
+
 
 class Squared(Loss):
     """|label - output|^2 / 2."""
 
     jumps: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.sum((label - output) ** 2) / 2
@@ -72,17 +79,23 @@ class Squared(Loss):
 class Absolute(Loss):
     """|label - output|, summed over the outputs."""
 
+    additive: ClassVar[bool] = True
+
     def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.sum(jnp.abs(label - output))
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return (label,)
 
+    def label_breaks(self, output: Output) -> tuple[Label, ...]:
+        return (output,)
+
 
 class Huber(Loss):
     """Squared within `delta` of the label, linear beyond: robust to heavy-tailed label noise."""
 
     jumps: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
     delta: ArrayLike = checks.number_field("delta", checks.require_positive, default=1.0)
 
     def __call__(self, output: Output, label: Label) -> Scalar:
@@ -92,6 +105,9 @@ class Huber(Loss):
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return label - self.delta, label + self.delta
+
+    def label_breaks(self, output: Output) -> tuple[Label, ...]:
+        return output - self.delta, output + self.delta
 
 
 class Logistic(Loss):

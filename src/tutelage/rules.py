@@ -135,6 +135,10 @@ class Rule(Part):
         """Fields of a single unit at which the update jumps or bends, for this label: averages are split there."""
         return ()
 
+    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+        """All outputs that the update compares with the label by the loss; None if these are not known."""
+        return None
+
     @staticmethod
     def result(
         delta: Float[Array, " K"], parameters: Parameters, readout: Readout | None = None, loss: ArrayLike = jnp.nan
@@ -157,6 +161,9 @@ class Gradient(Rule):
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         feedback = self.feedback_at(parameters.readout, context.time)
         return self.result(*_sent_back(sample, parameters, context, feedback, mask=sample.xi))
+
+    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+        return (parameters.readout @ context.student.activation(sample.student),)
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
@@ -206,6 +213,10 @@ class Dropout(Gradient):
         keep = self.keep_at(time)
         return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
 
+    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+        g = context.student.activation(sample.student)
+        return parameters.readout @ g, parameters.readout @ (sample.xi * g)
+
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         kept = Parameters(parameters.readout / self.keep_at(context.time), parameters.bias)
         return super().breaks(label, kept, context)
@@ -238,6 +249,9 @@ class Reuse(Gradient):
         deltas, readouts, losses = each
         return self.result(deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0])
 
+    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+        return None if self.times > 1 else super().compared(sample, parameters, context)
+
 
 class NodePerturbation(Gradient):
     """Learning from the change of the loss under noise in the hidden fields, without any backward pass.
@@ -262,6 +276,12 @@ class NodePerturbation(Gradient):
         outputs = v @ context.student.activation(sample.student + self.scale * sample.xi)
         change = context.loss(outputs, sample.label) - loss
         return self.result(-(change / self.scale) * sample.xi, parameters, readout, loss)
+
+    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+        assert sample.xi is not None
+        moved = sample.student + self.scale * sample.xi
+        fields = (sample.student, moved)
+        return tuple(parameters.readout @ context.student.activation(x) for x in fields)
 
     def mean_rule(self, C: Float[Array, "n n"], units: int) -> tuple[Rule, Float[Array, "n n"]]:
         """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields of larger variance."""

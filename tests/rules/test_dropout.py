@@ -88,7 +88,7 @@ def test_sgd_on_weights():
 
 def test_one_draw_per_unit():
     law = tu.rules.Dropout(0.7).law(3, 0.0)
-    values, weights = (np.asarray(x) for x in law.nodes(False))
+    values, weights = (np.asarray(x) for x in law.enumerated())
     assert values.shape == (8, 3)
     np.testing.assert_allclose([weights.sum(), *(weights @ values)], 1.0, rtol=1e-12)
     many = tu.rules.Dropout(0.7).law(12, 0.0)

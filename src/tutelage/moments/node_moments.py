@@ -30,13 +30,14 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
 from tutelage.moments.averages import MeanUpdate, Moments, Situation, safe_sqrt
+from tutelage.moments.noise_nodes import LATTICE, Fineness, NoiseNodes, one_number, random_shifts, several_numbers
 from tutelage.moments.quadrature import MANY, NEAR, REACH, SETS, Sampled, factor, panels, sobol
 from tutelage.problem import Mixture, Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import is_affine_in_label, missing_traits
-from tutelage.randomness import even_nodes
+from tutelage.randomness import Law, Normal, even_nodes
 from tutelage.rules import Context, Label, Parameters, PerUnit, Reinforce, Rule, Sample, Update, is_proportional
 
 ENDS = (-REACH, REACH)
@@ -49,6 +50,8 @@ MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
 BLOCK = 2**11  # points that are averaged at once where a compiled program serves sets of many sizes
 ROOMY = 2**17  # points for which such a program has room
+# divided by the nodes of a panel of a grid: distance of the nodes of the noise, and of labels that may jump with xi
+GRID_STEP, JUMP_STEP = 1.6, 0.4
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
@@ -83,7 +86,8 @@ class Sums(NamedTuple):
 class RuleAtState(eqx.Module):
     """A rule, and all that its averages depend on. mean, L: of the fields, teachers first. noisy: labels vary at given fields.
 
-    numbers: what the rule's xi is made from at every node (`PerUnit`); None: the nodes of its law are enumerated at each.
+    numbers: what the rule's xi is made from at every node (`PerUnit`); None: xi is averaged at each. shifts: uniform numbers
+    that move the nodes of the label's randomness and of the rule's (moments/noise_nodes.py); None: made here.
     """
 
     problem: Problem
@@ -94,6 +98,8 @@ class RuleAtState(eqx.Module):
     context: Context
     numbers: Float[NumpyOrJax, "P numbers"] | None = None
     noisy: bool = eqx.field(static=True, default=False)
+    shifts: Float[NumpyOrJax, "P draws"] | None = None
+    fineness: Fineness = eqx.field(static=True, default=Fineness())
 
     def responses(self, e: Nodes) -> Response:
         """The mean response at every node, over labels and the rule's own randomness."""
@@ -102,40 +108,137 @@ class RuleAtState(eqx.Module):
         M = self.problem.teacher.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho, student = fields[:M], fields[M:]
-        label_at, labels = self._label_at(rho)
-        law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
-        placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
-        draws, shares = jnp.zeros((1, 0)), jnp.ones(1)  # of xi, which a rule without randomness does not see
-        if law is not None:
-            draws, shares = map(jnp.asarray, law.nodes(False) if placed is None else placed.patterns())
+        output = jax.vmap(self.problem.teacher.output, -1, -1)(rho)
+        norm2 = mean_norm2(self.problem)
 
         def one(student: Array, rho: Array, label: Array, xi: Array | None) -> Update:
             return self.rule.update(Sample(student, rho, label, xi, norm2), self.parameters, self.context)
 
-        def given(value: Array, weight: Array, draw: Array, share: Array) -> Response:
-            """The part of one label per node and one draw of xi."""
-            label, xi = label_at(value), draw if law is not None else None
-            if placed is not None:
-                xi = placed.at_points(draw, jnp.asarray(self.numbers))
-            axes = (-1, -1, -1, None if placed is None else 0)
-            update = jax.vmap(one, in_axes=axes, out_axes=-1)(student, rho, label, xi)
-            pairs = update.delta[:, None] * update.delta
-            each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
-            return Response(*(weight * share * x for x in each))
+        def over_labels(xi: Array | None) -> Response:
+            def response(label: Array) -> Response:
+                update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, xi)
+                pairs = update.delta[:, None] * update.delta
+                loss = jnp.asarray(update.loss, float)
+                return Response(update.delta, pairs, update.parameters.readout, loss)
 
-        over_draws = lambda label: _added(lambda draw: given(*label, *draw), (draws, shares))  # noqa: E731
-        return _added(over_draws, labels)
+            if self._additive:
+                return self._over_axes(output, self._kinks(student, rho, output, xi), response)
+            return self.over_labels(rho, output, lambda: self._kinks(student, rho, output, xi), response)
 
-    def _label_at(self, rho: Float[Array, "M P"]) -> tuple[Callable[[Array], Array], tuple[Array, Array]]:
-        """What makes one label per node, and from which values, with weights: those of the label's xi, or labels themselves."""
-        problem, labels = self.problem, self.problem.labels
-        if not self.noisy or labels.law(problem.noise) is None or type(labels).outcomes is not Labels.outcomes:
-            return lambda label: label, jax.vmap(self.labels, in_axes=1, out_axes=-1)(rho)
-        output = jax.vmap(problem.teacher.output, -1, -1)(rho)
-        label = lambda output, rho, xi: labels.label(output, rho, xi, problem.noise)  # noqa: E731
-        values, weights = labels.draws(output[..., 0], problem.noise, self._affine)
-        each = jnp.asarray(values), jnp.asarray(weights)
-        return lambda xi: jax.vmap(label, (-1, -1, None), -1)(output, rho, xi), each
+        law = self.rule.law(self.problem.student.hidden, self.context.time)
+        if law is None:  # the rule draws nothing
+            return over_labels(None)
+        return _summed(self._of_rule(law, e.shape[0]), over_labels)
+
+    def _of_rule(self, law: Law, points: int) -> NoiseNodes:
+        """What the rule draws at every node."""
+        everywhere = lambda x: jnp.broadcast_to(x, (points, *jnp.shape(x)))  # noqa: E731
+        if isinstance(law, PerUnit) and self.numbers is not None:
+            numbers = jnp.asarray(self.numbers)
+            patterns = tuple(map(jnp.asarray, law.patterns()))
+            return NoiseNodes(patterns, lambda pattern, share: (law.at_points(pattern, numbers), everywhere(share)))
+        enumerated = law.enumerated()
+        if enumerated is not None:
+            values = tuple(map(jnp.asarray, enumerated))
+            return NoiseNodes(values, lambda value, share: (everywhere(value), everywhere(share)))
+        units = law.units if isinstance(law, PerUnit) else 0
+        return self._drawn(law, self._shifts(points, max(units, 1), from_end=True), scalar=units == 0)
+
+    def _drawn(self, law: Law, shifts: Float[NumpyOrJax, "P d"], scalar: bool, kinks: Array | None = None) -> NoiseNodes:
+        """Draws of a continuous law at every node: numbers, or vectors of as many entries as there are shifts."""
+        if shifts.shape[1] > 1:
+            normal = several_numbers(shifts, self.fineness)
+        else:
+            normal = one_number(shifts[:, 0], self.fineness, law.heavy, kinks)
+
+        def place(*term: Array) -> tuple[Array, Array]:
+            z, weight = normal.place(*term)
+            xi = jnp.asarray(law.from_normal(z))
+            return xi if scalar or xi.ndim > 1 else xi[:, None], weight
+
+        return NoiseNodes(normal.terms, place)
+
+    def _shifts(self, points: int, count: int, from_end: bool = False) -> Float[NumpyOrJax, "P count"]:
+        """Those of the label, or at the end those of the rule."""
+        if self.shifts is None:
+            return random_shifts(points, count, self.fineness.panel + from_end)
+        return self.shifts[:, self.shifts.shape[1] - count :] if from_end else self.shifts[:, :count]
+
+    def over_labels(
+        self,
+        rho: Float[Array, "M P"],
+        output: Float[Array, "*outputs P"],
+        kinks: Callable[[], list[Array]],
+        function: Callable[[Label], Any],
+    ) -> Any:
+        """The mean of a function of the labels (*outputs, P) over their randomness, at every node."""
+        problem, labels, points = self.problem, self.problem.labels, rho.shape[1]
+        if not self.noisy:
+            return function(jax.vmap(problem.labels.truth, (-1, -1), -1)(output, rho))
+        if self._affine:
+            few = jax.vmap(lambda output: labels.with_two_moments(output, problem.noise), -1, -1)(output)
+            return _summed(NoiseNodes(few, lambda label, share: (label, share)), function)
+        outcomes = lambda output, rho: labels.outcomes(output, rho, problem.noise)  # noqa: E731
+        if outcomes(output[..., 0], rho[:, 0]) is not None:
+            all_labels = jax.vmap(outcomes, -1, -1)(output, rho)
+            return _summed(NoiseNodes(all_labels, lambda label, share: (label, share)), function)
+        law = labels.law(problem.noise)
+        assert law is not None
+        count = labels.numbers(problem.teacher.outputs, problem.noise)
+        found = kinks() if count == 1 else []
+        at = jnp.stack([jnp.reshape(kink, (points,)) for kink in found]) if found else None
+        draws = self._drawn(law, self._shifts(points, count), scalar=count == 1, kinks=at)
+        label = jax.vmap(lambda output, rho, xi: labels.label(output, rho, xi, problem.noise), (-1, -1, 0), -1)
+
+        def place(*term: Array) -> tuple[Array, Array]:
+            xi, weight = draws.place(*term)
+            return label(output, rho, xi), weight
+
+        return _summed(NoiseNodes(draws.terms, place), function)
+
+    def _over_axes(self, output: Float[Array, "C P"], kinks: list[Array], response: Callable[[Label], Response]) -> Response:
+        """The mean response where it is a sum of functions of one label each: one axis of the noise at a time.
+
+        With f = f_0 + sum_c (f_c(xi_c) - f_0), E[f f^T] = E[f] E[f]^T + sum_c Cov[f_c].
+        """
+        noise, law = self.problem.noise, Normal()
+        count, points = output.shape
+        still = response(output)
+        total = Response(still.delta, jnp.zeros_like(still.pairs), still.readout, still.loss)
+        shifts = self._shifts(points, count)
+        for c in range(count):
+            at = jnp.stack([kink[c] for kink in kinks]) if kinks else None
+            draws = self._drawn(law, shifts[:, c : c + 1], scalar=True, kinks=at)
+
+            def place(*term: Array, c: int = c, draws: NoiseNodes = draws) -> tuple[Array, Array]:
+                xi, weight = draws.place(*term)
+                return output.at[c].add(noise * xi), weight
+
+            alone = _summed(NoiseNodes(draws.terms, place), response)
+            spread = alone.pairs - alone.delta[:, None] * alone.delta
+            total = Response(
+                delta=total.delta + alone.delta - still.delta,
+                pairs=total.pairs + spread,
+                readout=total.readout + alone.readout - still.readout,
+                loss=total.loss + alone.loss - still.loss,
+            )
+        return total._replace(pairs=total.pairs + total.delta[:, None] * total.delta)
+
+    def _kinks(
+        self, student: Float[Array, "K P"], rho: Float[Array, "M P"], output: Float[Array, "*outputs P"], xi: Array | None
+    ) -> list[Array]:
+        """Normal numbers of the label (*outputs, P) at which the update bends or jumps; none where they are not known."""
+        problem, rule, labels = self.problem, self.rule, self.problem.labels
+        if not isinstance(labels, Real) or not is_affine_in_label(rule):
+            return []
+
+        def one(student: Array, rho: Array, output: Array, xi: Array | None) -> list[Array]:
+            sample = Sample(student, rho, output, xi)
+            compared = rule.compared(sample, self.parameters, self.context) or ()
+            breaks = [label for own in compared for label in problem.loss.label_breaks(own)]
+            return [labels.placed(label, output, problem.noise) for label in breaks]
+
+        return jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, output, xi)
 
     @property
     def _affine(self) -> bool:
@@ -143,15 +246,26 @@ class RuleAtState(eqx.Module):
         problem = self.problem
         return is_affine_in_label(self.rule) and type(problem.loss) is Squared and isinstance(problem.labels, Real)
 
-    def labels(self, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
-        """All labels that a sample with given teacher fields may have, and their weights."""
-        problem, output = self.problem, self.problem.teacher.output(rho)
-        if not self.noisy:
-            return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        return problem.labels.outcomes(output, rho, problem.noise, self._affine)
+    @property
+    def _additive(self) -> bool:
+        """Is the update a sum of functions of one noisy label each?"""
+        problem = self.problem
+        several = problem.teacher.outputs > 1 and isinstance(problem.labels, Real) and self.noisy
+        sums = problem.loss.additive and is_affine_in_label(self.rule)
+        return several and sums and not self._affine and not problem.has_noise_law
 
 
-def _added(function: Callable[[tuple[Array, ...]], Response], over: tuple[Array, ...]) -> Response:
+def _summed(nodes: NoiseNodes, function: Callable[[Array], Any]) -> Any:
+    """The weighted sum of a function of the values at every point."""
+
+    def term(each: tuple[Array, ...]) -> Any:
+        values, weight = nodes.place(*each)
+        return jax.tree.map(lambda x: weight * x, function(values))
+
+    return _added(term, nodes.terms)
+
+
+def _added(function: Callable[[tuple[Array, ...]], Any], over: tuple[Array, ...]) -> Any:
     """The sum of a function over the first axis of arrays: few terms side by side, many in a loop."""
     count = over[0].shape[0]
     total = function(tuple(x[0] for x in over))
@@ -238,13 +352,15 @@ def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: 
     # increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
     M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
     fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
-    labels, shares = jax.vmap(at.labels, in_axes=1, out_axes=-1)(fields[:M])
+    rho = fields[:M]
+    output = jax.vmap(at.problem.teacher.output, -1, -1)(rho)
+    label_sign = at.over_labels(rho, output, list, jnp.sign)
     limit = -(v[:-1] @ g(fields[M:])) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
     inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
     beyond = (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150)
     sign = erf(jnp.sign(v[-1]) * beyond * 0.5**0.5)  # of the output, on average
-    return jnp.sum(shares * (1 - sign * jnp.sign(labels)) / 2, axis=0) @ weights
+    return ((1 - sign * label_sign) / 2) @ weights
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
@@ -261,7 +377,9 @@ class NodeMoments(Moments):
     label_jumps: teacher fields at which the label jumps or bends (grid only). numbers: what the rule's xi is made from
     at each point of a quasi-random set, for laws that cannot be enumerated. still: the teacher has one unit, whose field does
     not vary (the label of a class of a mixture): its axis has one node. blocks: the number of blocks of `BLOCK` points
-    that are averaged, one after the other; the rest of e is room for larger sets. None: all points at once.
+    that are averaged, one after the other; the rest of e is room for larger sets. None: all points at once. shifts: uniform
+    numbers that move the nodes of what labels and the rule draw, other ones at each point; so the scramblings, and a finer
+    grid, do not share these nodes.
     """
 
     e: Nodes | None
@@ -272,6 +390,7 @@ class NodeMoments(Moments):
     numbers: Float[NumpyOrJax, "P numbers"] | None = None
     still: bool = eqx.field(static=True, default=False)
     blocks: NumpyOrJax | None = None
+    shifts: Float[NumpyOrJax, "P draws"] | None = None
 
     @property
     def points(self) -> int:
@@ -319,17 +438,25 @@ class NodeMoments(Moments):
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
         assert self.e is not None
-        numbers = [None] * SETS if self.numbers is None else np.split(np.asarray(self.numbers), SETS)
-        return [replace(self, e=e, numbers=own) for e, own in zip(np.split(np.asarray(self.e), SETS), numbers, strict=True)]
+        parts = [[None] * SETS if x is None else np.split(np.asarray(x), SETS) for x in (self.e, self.numbers, self.shifts)]
+        return [replace(self, e=e, numbers=numbers, shifts=shifts) for e, numbers, shifts in zip(*parts, strict=True)]
 
     def in_blocks(self) -> "NodeMoments":
         """The same averages, by a program that also serves other numbers of points: nothing is compiled for these."""
         if self.e is None or self.points % BLOCK or self.blocks is not None:
             return self
         room = max(ROOMY, 2 ** int(np.ceil(np.log2(self.points)))) - self.points
-        numbers = None if self.numbers is None else np.pad(np.asarray(self.numbers), ((0, room), (0, 0)))
-        e = np.pad(np.asarray(self.e), ((0, room), (0, 0)))
-        return replace(self, e=e, numbers=numbers, blocks=np.array(self.points // BLOCK))
+
+        def roomy(x: NumpyOrJax | None) -> np.ndarray | None:
+            return None if x is None else np.pad(np.asarray(x), ((0, room), (0, 0)))
+
+        return replace(
+            self,
+            e=roomy(self.e),
+            numbers=roomy(self.numbers),
+            shifts=roomy(self.shifts),
+            blocks=np.array(self.points // BLOCK),
+        )
 
     def _over_blocks(self, average: Callable[[RuleAtState, Nodes, Weights], Any], at: RuleAtState) -> Any:
         """The mean over blocks of points of an average over one of them."""
@@ -340,7 +467,8 @@ class NodeMoments(Moments):
                 return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), block * BLOCK, BLOCK)
 
             numbers = None if self.numbers is None else rows(self.numbers)
-            return average(replace(at, numbers=numbers), rows(e), weights)
+            shifts = None if self.shifts is None else rows(self.shifts)
+            return average(replace(at, numbers=numbers, shifts=shifts), rows(e), weights)
 
         def add(block: Array, total: Any) -> Any:
             return jax.tree.map(jnp.add, total, of_block(block))
@@ -356,7 +484,23 @@ class NodeMoments(Moments):
         first = lambda x: jnp.roll(x, at.problem.teacher.hidden, axis=-1)  # noqa: E731  teachers first
         L = factor(first(first(at.C).T).T)
         mean = jnp.zeros(at.C.shape[0]) if at.mean is None else first(at.mean)
-        return RuleAtState(at.problem, rule, L, mean, at.parameters, at.context, self.numbers, self.noisy)
+        # a grid has fewer points, and a finer one: more nodes of the noise at each
+        fineness = Fineness()
+        if self.grid:
+            step = GRID_STEP if isinstance(at.problem.labels, Real) else JUMP_STEP
+            fineness = Fineness(step / self.grid, self.grid, LATTICE * self.grid)
+        return RuleAtState(
+            problem=at.problem,
+            rule=rule,
+            L=L,
+            mean=mean,
+            parameters=at.parameters,
+            context=at.context,
+            numbers=self.numbers,
+            noisy=self.noisy,
+            shifts=self.shifts,
+            fineness=fineness,
+        )
 
     def _sums(self, at: RuleAtState) -> Sums:
         # the nodes of a grid move with the jumps: plain derivatives hold
@@ -417,7 +561,8 @@ def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array
         problem, output = at.problem, at.problem.teacher.output(rho[None])
         labels = problem.labels.truth(output, rho[None])[None]
         if at.noisy:
-            labels = problem.labels.outcomes(output, rho[None], problem.noise, not problem.has_noise_law)[0]
+            outcomes = problem.labels.outcomes(output, rho[None], problem.noise)
+            labels = labels[:0] if outcomes is None else outcomes[0]
         few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
         found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
         return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
@@ -435,7 +580,23 @@ def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Pro
     sampled, law = Sampled() if sampled is None else sampled, problem.rule.law(K, 0.0)
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e = sobol(sampled.points, K + M - still, sampled.seed)
-    return NodeMoments(np.pad(e, ((0, 0), (int(still), 0))), 0, jumps, noisy, (), own, still)
+    draws = _numbers_drawn(problem, law) if noisy or law is not None else 0
+    return NodeMoments(
+        e=np.pad(e, ((0, 0), (int(still), 0))),
+        grid=0,
+        jumps=jumps,
+        noisy=noisy,
+        numbers=own,
+        still=still,
+        shifts=random_shifts(len(e), draws, sampled.seed) if draws else None,
+    )
+
+
+def _numbers_drawn(problem: Problem, law: Law | None) -> int:
+    """Numbers that a label and the rule draw from continuous laws, at most."""
+    of_label = problem.labels.numbers(problem.teacher.outputs, problem.noise)
+    of_rule = 0 if law is None or law.enumerated() is not None else law.units if isinstance(law, PerUnit) else 1
+    return of_label + of_rule
 
 
 def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:

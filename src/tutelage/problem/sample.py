@@ -33,11 +33,12 @@ def normals_needed(problem: Problem) -> int:
 
 def _of_label_and_rule(problem: Problem) -> tuple[int, int]:
     """Numbers of the label and of the rule. Signs have one even if none is flipped: a traced probability may be zero or not."""
-    outputs = problem.references.outputs
-    certain = problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign)
+    noise = problem.labeled_at(0.0).noise
+    certain = problem.labels.law(noise) is None and not isinstance(problem.labels, Sign)
+    of_label = 0 if certain else problem.labels.numbers(problem.references.outputs, noise)
     law = problem.rule.law(problem.student.hidden, 0.0)
     of_rule = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
-    return 0 if certain else outputs if outputs > 1 and not problem.has_noise_law else 1, of_rule
+    return of_label, of_rule
 
 
 def with_unseen(problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S n"]) -> Float[Array, "*S M"]:
@@ -110,7 +111,7 @@ def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Arr
     law, count = problem.labels.law(problem.noise), _of_label_and_rule(problem)[0]
     xi = None
     if law is not None:
-        xi = jnp.asarray(law.from_normal(normals[:count] if problem.teacher.outputs > 1 else normals[0]))
+        xi = jnp.asarray(law.from_normal(normals[:count] if count > 1 else normals[0]))
     return problem.labels.label(problem.teacher.output(reference), reference, xi, problem.noise)
 
 
