@@ -172,3 +172,20 @@ def test_default_tolerances_suit_single_precision(solver):
     assert int(rough.steps) < 200  # 1e-8 asks for more digits than there are: all steps are used up
     np.testing.assert_allclose(rough.error, exact.error, rtol=3e-3)
     assert dict(exact.settings)["rtol"] == 1e-8
+
+
+@pytest.mark.parametrize(
+    ("activation", "solver"),
+    [("erf", "explicit"), ("linear", "explicit"), pytest.param("erf", "stiff", marks=pytest.mark.full)],
+)
+def test_a_rate_that_no_step_can_follow_keeps_the_initial_state(activation, solver):
+    """By the machine code, the JAX program and diffrax: time zero is known, and another solver would not help."""
+    problem = tu.Problem(tu.Network(2, activation), tu.Network(2, activation), sgd=tu.SGD(lr=1e9))
+    start = tu.Start(R=[[0.2, 0.0], [0.1, 0.3]], Q=[[0.5, 0.1], [0.1, 0.5]])
+    with pytest.warns(tu.errors.DivergenceWarning, match="Lower the learning rate") as warned:
+        theory = tu.solve(problem, start, [0.0, 1.0], solver=solver)
+    assert not any("stiff" in str(one.message) for one in warned)
+    np.testing.assert_array_equal(theory.times, [0.0])
+    np.testing.assert_array_equal(theory.R[0], start.R)
+    expected = tu.generalization_error(problem, start.R, start.Q)
+    assert theory.error[0] == pytest.approx(float(expected), rel=1e-12)

@@ -72,6 +72,9 @@ class Status(IntEnum):
 def status_message(code: int, end_time: float, lr: str | None) -> str:
     """One sentence with the time, the learning rate (None: not known here) and the fix."""
     when = f"at alpha = {end_time:.6g}" + ("" if lr is None else f" with learning rate {lr}")
+    if code == Status.FAILED and end_time <= 0:  # rates of change this large, or NaN, are not a matter of the solver
+        fix = "Lower the learning rate, and check that the drift is finite." if lr is None else "Lower the learning rate."
+        return f"stopped {when}: even the shortest step changes the state too much. {fix}"
     return {
         Status.FINISHED: "finished",
         Status.DIVERGED: f"diverged {when}: the overlaps grow without limit. Lower the learning rate.",

@@ -34,6 +34,15 @@ def test_flags_give_the_curve_of_the_library(tutelage):
     assert answer["start"] == {"seed": 3}
 
 
+def test_a_rate_far_too_high_shows_the_start_and_says_so(tutelage):
+    ending = tutelage("solve", *FAST, "--lr", "1e9")
+    assert ending.code == 1
+    assert "nan" not in ending.stdout
+    for words in ("stopped at alpha = 0 with learning rate 1e+09", "Lower the learning rate."):
+        assert words in ending.stdout
+    assert "stiff" not in ending.stdout + ending.stderr
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_problem_file_round_trip(tutelage, folder, by_hand):
     problem = small_problem()

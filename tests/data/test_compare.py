@@ -119,6 +119,16 @@ def require_measured(found, run, time, W, z, y):
     assert found.loss["samples"][run, time] == pytest.approx(loss.mean(), rel=1e-10)
 
 
+def test_outputs_that_tie_are_guesses():
+    """With zero weights all three classes tie: an error of 2/3 by theory and samples, however frequent the first class is."""
+    x, y = mixture_samples(400, 40, 5)
+    data = tu.from_data(x, np.where(np.arange(400) % 2, y, 0), levels=1)
+    found = data.compare(data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)), [0.0, 0.1], runs=2, weights=np.zeros((3, 40)))
+    assert found.theory.error[0] == pytest.approx(2 / 3, abs=1e-12)
+    for errors in found.error.values():
+        np.testing.assert_allclose(errors[:, 0], 2 / 3, atol=1e-12)
+
+
 def test_labels_of_a_teacher_and_trained_readouts():
     """A teacher labels real samples; a run by NumPy, with momentum of nothing, batch 2 and readouts that learn."""
     rng = np.random.default_rng(8)

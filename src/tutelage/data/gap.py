@@ -21,14 +21,15 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, ValidityWarning
+from tutelage.moments.node_moments import ErrorMetric
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import context_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
-from tutelage.rules import Context, Parameters, Update
+from tutelage.rules import Context, Parameters, Sample, Update
 from tutelage.simulation.draws import unseen_fields
 from tutelage.simulation.jax_steps import Draws, Step, respond, stops
 from tutelage.simulation.numba_kernels import ParameterState
@@ -293,8 +294,11 @@ def _error_and_loss(problem: Problem, labeled: bool, state: OverlapsState, x: Ar
         bias = 0.0 if problem.references.bias is None else problem.references.bias
         reference = with_unseen(problem, reference + bias, xi)
         truth = jax.vmap(lambda rho: problem.labels.truth(problem.teacher.output(rho), rho))(reference)
-    output = jax.vmap(lambda fields: problem.student.output(fields + params.bias, params.readout))(student)
-    if problem.labels.metric == "squared":
-        return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
-    wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)
-    return jnp.mean(wrong.astype(float)), loss
+    parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
+    metric = ErrorMetric(problem.labels.metric)
+
+    def error(fields: Array, label: Array) -> ArrayLike:
+        sample = Sample(student=fields + params.bias, reference=fields, label=label)
+        return metric.update(sample, parameters, context_of(problem)).loss
+
+    return jnp.mean(jax.vmap(error)(student, truth)), loss

@@ -139,7 +139,14 @@ def integrate(ode: ODE, solver: diffrax.AbstractSolver, reverse: bool) -> Integr
     )
     (saved, end), (records, last) = solution.ts, solution.ys
     reached = jnp.isfinite(saved)
-    records = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), records)
+    at_start = ode.times <= 0  # recorded even if no step is accepted
+
+    def known(record: Array, first: Array) -> Array:
+        shape = (-1, *[1] * first.ndim)
+        later = jnp.where(reached.reshape(shape), record, jnp.nan)
+        return jnp.where(at_start.reshape(shape), first, later)
+
+    records = jax.tree.map(known, records, ode.observe(ode.y0))
     code = jnp.array(int(Status.FAILED))
     for reason, status in CODES:
         code = jnp.where(solution.result == reason, int(status), code)

@@ -257,7 +257,7 @@ def integrate(ode: ODE, axis: str | None = None) -> Integrated:
         fresh=jnp.array(True),
         h=(FIRST * jnp.minimum(end, 1.0)).astype(y0.dtype),
         next=jnp.array(0),
-        records=jnp.full((count, observed.size), jnp.nan, observed.dtype),
+        records=jnp.where((ode.times <= 0)[:, None], observed, jnp.nan),  # the start, even if no step is accepted
         accepted=jnp.array(0),
         tried=jnp.array(0),
         code=jnp.array(RUNNING),

@@ -124,6 +124,7 @@ def run_committee(
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
+    states[times <= 0] = y  # known even if no step is accepted
     code, end, steps, size = kernel.integrate(
         one,
         kernel.room_for(one),

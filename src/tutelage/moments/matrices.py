@@ -238,7 +238,7 @@ def population_error(
     w, xp = error_weights(v, v_teacher), array_module(C, v, v_teacher)
     # of the class: to bind a method of an equinox module takes longer than this call in NumPy
     outputs = type(averages).outputs(averages, C, mean)
-    errors = xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
+    errors = _not_negative(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2)
     if parity is None:
         return errors
     copy = _nearest_copy(C, parity, v.shape[-1])
@@ -248,6 +248,14 @@ def population_error(
     if near.any():
         errors[near] = _along_path(averages, C[near], v[near], v_teacher, copy[near], parity)
     return errors
+
+
+def _not_negative(error: Float[Any, "*time"]) -> Float[Any, "*time"]:
+    """The error, zero where rounding has made it negative; its derivatives are those without this correction."""
+    if isinstance(error, np.ndarray | np.floating):
+        return np.maximum(error, 0.0)
+    # The derivative of a maximum would be halved at perfect learning, where the error is zero, and zero next to it.
+    return error + jax.lax.stop_gradient(jnp.maximum(-error, 0.0))
 
 
 def _nearest_copy(C: FieldCovariance, parity: int, K: int) -> Cross:
@@ -283,7 +291,7 @@ def _along_path(
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
     slopes = slope(nodes.reshape(-1, *[1] * C.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
     rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
-    return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
+    return _not_negative(rest + xp.tensordot(weights, slopes, 1))
 
 
 def mean_update(

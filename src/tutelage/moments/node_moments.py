@@ -43,6 +43,7 @@ from tutelage.rules import Context, Label, Parameters, PerUnit, Reinforce, Rule,
 ENDS = (-REACH, REACH)
 ONE_NODE = np.zeros(1), np.ones(1)
 FAR_AWAY = 1e150  # a boundary that is not met
+TIE = 1e-12  # outputs that differ by less, in units of their terms, are equal: fields are rounded
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
@@ -309,19 +310,21 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
 class ErrorMetric(Rule):
     """The error of a student as a rule that never learns: its loss is the metric of the labels.
 
-    metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not the label's (ties count half).
+    metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not the label's. Ties are broken at random:
+    n equal largest outputs, the label's among them, cost 1 - 1/n, and an output of zero costs 1/2 where the class is its sign.
     """
 
     metric: str = eqx.field(static=True)
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        output = parameters.readout @ context.student.activation(sample.student)
+        g = context.student.activation(sample.student)
+        output = parameters.readout @ g
         if self.metric == "squared":
             loss = jnp.sum((sample.label - output) ** 2) / 2
-        elif jnp.ndim(output):
-            loss = 1.0 - jnp.sum(sample.label * (output == jnp.max(output)))
         else:
-            loss = (1.0 - jnp.sign(output) * jnp.sign(sample.label)) / 2
+            # identical units whose readouts cancel leave a rounding error, which decides nothing
+            rounding = TIE * (jnp.abs(parameters.readout) @ jnp.abs(g))
+            loss = _wrong_class(output, sample.label, rounding)
         return self.result(jnp.zeros_like(sample.student), parameters, loss=loss)
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
@@ -329,6 +332,18 @@ class ErrorMetric(Rule):
         activation = context.student.activation
         places = activation.breaks if self.metric == "squared" else sign_changes(activation)
         return tuple(jnp.asarray(x) for x in places)
+
+
+def _wrong_class(output: Label, label: Label, rounding: Float[Array, "*outputs"]) -> Float[Array, ""]:
+    """The probability that the student's class is not the label's, with ties broken at random.
+
+    rounding: outputs that differ by no more than this are equal.
+    """
+    if jnp.ndim(output) == 0:
+        side = jnp.where(jnp.abs(output) <= rounding, 0.0, jnp.sign(output))
+        return (1.0 - side * jnp.sign(label)) / 2
+    largest = output >= jnp.max(output) - jnp.max(rounding)
+    return 1.0 - jnp.sum(label * largest) / jnp.sum(largest)
 
 
 @lru_cache(maxsize=64)
@@ -360,6 +375,10 @@ def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: 
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
     beyond = (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150)
     sign = erf(jnp.sign(v[-1]) * beyond * 0.5**0.5)  # of the output, on average
+    # Where the other fields determine the last one (identical units), the terms of the output may cancel: a tie.
+    terms = jnp.concatenate([v[:-1, None] * g(fields[M:]), v[-1] * g(mean)[None]])
+    cancel = jnp.abs(jnp.sum(terms, axis=0)) <= TIE * (jnp.sum(jnp.abs(terms), axis=0) @ weights)
+    sign = jnp.where((at.L[-1, -1] == 0) & cancel, 0.0, sign)
     return ((1 - sign * label_sign) / 2) @ weights
 
 
@@ -420,8 +439,12 @@ class NodeMoments(Moments):
         increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
         if at.mean is None and increasing and problem.labels.kind == "sign":
             # the angle between two vectors (or a mirror image); accurate and differentiable down to zero
-            across, sign = C[0, 0] * C[1, 1] - C[0, 1] ** 2, jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0])
-            return jnp.arctan2(safe_sqrt(across), sign * C[0, 1]) / np.pi
+            across = C[0, 0] * C[1, 1] - C[0, 1] ** 2
+            along = jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0]) * C[0, 1]
+            # a zero vector or readout has no angle: its output is zero, and the class a guess
+            is_angle = (across > 0) | (along != 0)
+            across = jnp.where(is_angle, safe_sqrt(across), 1.0)
+            return jnp.arctan2(across, jnp.where(is_angle, along, 0.0)) / np.pi
         judged = replace(self, noisy=bool(getattr(problem.labels, "random", False)))
         by_class, metric = problem.labels.metric == "class", ErrorMetric(problem.labels.metric)
         if by_class and C.shape[0] > 2 and has_boundary(problem.student):
