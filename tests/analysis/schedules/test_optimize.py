@@ -313,9 +313,12 @@ def test_objectives_mean_what_they_say(case):
 
 
 @pytest.mark.full
-def test_a_level_out_of_reach_is_later_than_all_times():
+def test_a_level_out_of_reach_is_said_and_drawn(tmp_path):
     found = tu.schedules.optimize(line(), LINE, 2.0, {"lr": (0.0, 1.0)}, "time", level=1e-6, segments=2, starts=1)
-    assert found.value > 2.0
+    assert found.value == np.inf
+    assert str(found).count("not reached within 2") >= 3
+    assert found.trajectory.error[-1] < 0.999 * found.best_constant.trajectory.error[-1]  # the search still lowers it
+    save_figure(found.plot(), tmp_path / "protocol.png")
 
 
 @pytest.mark.full
@@ -509,6 +512,10 @@ REFUSED = {
     "fixed readout": (lambda: optimize(PLAIN, SMALL, 5.0, {"readout_lr": (0, 1)}), ["readout", "train_readout=True"]),
     "force": (lambda: optimize(pair(2, 2, momentum=tu.SlowMomentum(2.0, 0.3)), SMALL, 5.0, LR), ["k", "first layer"]),
     "objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, "finale"), ["objective", "'final'"]),
+    "a level reached at once": (
+        lambda: optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, "time", level=0.6, **SMOOTH),
+        ["0.6", "time 0", "0.55"],
+    ),
     "no level": (lambda: optimize(PLAIN, SMALL, 5.0, LR, "time"), ["level"]),
     "not a number": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["vector"]), ["objective", "(2,)", "number"]),
     "a failing objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["fails"]), ["objective", "fails", "eror"]),
