@@ -93,7 +93,9 @@ def first_time(times, mean, level):
     found = np.full(len(mean), np.inf)
     for i, curve in enumerate(mean):
         below = np.flatnonzero(curve <= level)
-        if below.size:
+        if below.size and below[0] == 0:
+            found[i] = times[0]
+        elif below.size:
             last = below[0]
             y = np.log(curve[last - 1 : last + 1] / level)
             found[i] = times[last - 1] + (times[last] - times[last - 1]) * y[0] / (y[0] - y[1])

@@ -96,3 +96,76 @@ def test_objective_of_many_lessons(objective):
             optimized(lesson, objective, share_of_lr=0.6),
         ]
         assert found.value <= min(one.value for one in subsets) * (1 + 1e-6), lesson
+
+
+# Analyses of several tasks, and batches of schedules, against the same integration
+
+
+def edges_of(lesson):
+    return lesson.end / plain.SEGMENTS * np.arange(1, plain.SEGMENTS)
+
+
+def with_schedule(lesson, schedule, lr=0.5):
+    problem, start = problem_of(lesson)
+    return problem.replace(schedule=schedule, lr=lr), start
+
+
+def followed(lesson, share, lr=0.5):
+    """Times and errors (time, task) of a share in each segment."""
+    times, errors = plain.follow(lesson, np.full((1, plain.SEGMENTS), lr), np.array([share], float))
+    return times, errors[0]
+
+
+def time_below(times, curve, level, begin):
+    """How long after a time a curve first falls to a level."""
+    late = times >= begin - 1e-9
+    return plain.first_time(times[late], curve[None, late], level)[0] - begin
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [3, 4])
+def test_transfer_savings_and_replay_as_numbers(seed):
+    lesson = plain.draw_lesson(seed)
+    edges = edges_of(lesson)
+    recorded = np.linspace(0.0, lesson.end, plain.SEGMENTS * plain.STEPS + 1)
+
+    times, after = followed(lesson, [1, 0, 0])
+    _, scratch = followed(lesson, [0, 0, 0])
+    level = 1.2 * max(after[-1, 1], scratch[-1, 1])
+    problem, start = with_schedule(lesson, tu.Switch(edges[0]))
+    found = tu.analysis.transfer(problem, start, recorded, target=level)
+    assert found.after == pytest.approx(time_below(times, after[:, 1], level, edges[0]), abs=1e-4)
+    assert found.scratch == pytest.approx(time_below(times, scratch[:, 1], level, 0.0), abs=1e-4)
+
+    problem, start = with_schedule(lesson, tu.Switch(edges, order=[0, 1, 0]))
+    times, returning = followed(lesson, [1, 0, 1])
+    level = 1.1 * max(returning[plain.STEPS, 0], returning[-1, 0])
+    saved = tu.analysis.savings(tu.solve(problem, start, recorded), target=level)
+    first = time_below(times, returning[:, 0], level, 0.0)
+    again = time_below(times, returning[:, 0], level, edges[1])
+    assert (saved.first, saved.again) == pytest.approx((first, again), abs=1e-4)
+    lost = tu.analysis.forgetting(tu.solve(problem, start, recorded))
+    np.testing.assert_allclose(lost.left, edges[:2], rtol=1e-6)
+    assert lost.amount[0] == pytest.approx(returning[-1, 0] - returning[plain.STEPS, 0], rel=1e-6, abs=1e-9)
+
+    problem, start = with_schedule(lesson, tu.Replay(0.1, after=edges[0]))
+    best = tu.analysis.best_replay(problem, start, [0.0, *edges, lesson.end])
+    fractions = np.linspace(0.0, 1.0, 2001)
+    shares = np.stack([np.ones_like(fractions), fractions, fractions], axis=1)
+    _, curves = plain.follow(lesson, np.full(shares.shape, 0.5), shares)
+    final = curves[:, -1].mean(axis=1)
+    assert best.value == pytest.approx(final.min(), rel=1e-4)
+    assert best.fraction == pytest.approx(fractions[final.argmin()], abs=0.01)
+
+
+@pytest.mark.full
+def test_a_batch_of_schedules():
+    lesson = plain.draw_lesson(3)
+    Piecewise, even = tu.schedules.Piecewise, np.full(plain.SEGMENTS, 0.5)
+    edges = edges_of(lesson)
+    problem, start = with_schedule(lesson, tu.Interleave(Piecewise(edges, even)), Piecewise(edges, even))
+    rng = np.random.default_rng(0)
+    lr, share = rng.uniform(0.1, 1.0, (5, 3)), rng.random((5, 3))
+    over = {"lr.values": lr, "schedule.shares.values": share}
+    found = tu.solve_batch(problem, over, start, [0.0, lesson.end]).error[:, -1]
+    np.testing.assert_allclose(found, plain.follow(lesson, lr, share)[1][:, -1], rtol=1e-7)
