@@ -144,14 +144,14 @@ class AccumulatedError(OrderParameters):
     tolerance of the integral guides the steps, not the error itself.
     """
 
-    def drift_and_error_rate(self, t: ArrayLike, state: tuple[Overlaps, Array]) -> tuple[tuple[Overlaps, Array], Array]:
+    def drift_and_error_rate(self, t: ArrayLike, state: Any) -> tuple[Any, Array]:
         """The drift of both; no rate of the error."""
         overlaps = state[0]
         error = self.error_and_loss(OrderParameters.observe(self, overlaps), t)[0]
         drift = OrderParameters.drift(self, t, overlaps)
         return (drift, jnp.mean(error)), jnp.zeros_like(error)
 
-    def observe(self, state: tuple[Overlaps, Array]) -> dict[str, Array]:
+    def observe(self, state: Any) -> dict[str, Array]:
         """What is recorded of the overlaps, and the integral."""
         overlaps, integral = state
         return OrderParameters.observe(self, overlaps) | {"integral": integral}
@@ -325,7 +325,7 @@ class Search(eqx.Module):
 
     def value_at(self, point: np.ndarray, end: float | None = None) -> float:
         """What is minimized, without a derivative: FAILED if the protocol diverges. end: of the time, if not the last one."""
-        end = self.edges[-1] if end is None else end
+        end = float(self.edges[-1] if end is None else end)
         problem = self.problem_at(self.whole(point))
         if self.objective == "integrated":
             integral = integrated_error(problem, self.start, np.array([end]), self.moments, self.steps)
@@ -517,7 +517,8 @@ def free_slope(search: Search, tried: Tried) -> float:
     """
     z = tried.point
     spent = search.spent(search.whole(z))
-    rows: Any = np.atleast_2d(approx_fprime(z, lambda at: search.spent(search.whole(at))))
+    used: Any = approx_fprime(z, lambda at: search.spent(search.whole(at)))
+    rows = np.atleast_2d(used)
     sides = [(search.budgets[:, 1] - spent, 1.0), (spent - search.budgets[:, 0], -1.0)]
     limits = [sign * rows[left < 10 * FEASIBLE] for left, sign in sides]
     largest = tried.slopes[tried.parts >= tried.value - ACTIVE]
