@@ -118,3 +118,22 @@ def test_members_with_a_loss_of_one_s_own():
         assert np.max(np.abs(wrong / right - 1)) > 1e-3  # the test has power
     with pytest.raises(tu.InputError, match="changes shapes, functions"):
         tu.solve_batch(problem, {"loss": ["squared"]}, start, times=1.0)
+
+
+STEPS = tu.schedules.Piecewise([5.0, 10.0], [0.5, 0.4, 0.3])
+TASKS = tu.Tasks([tu.Network(1)] * 2, tu.Interleave(tu.schedules.Piecewise([5.0], [0.5, 0.5])), similarity=0.5)
+BETWEEN = {  # the first, the last, and the smallest and largest numbers of all members are allowed
+    "order": (PROBLEM.replace(lr=STEPS), {"lr.switches": [[1, 2], [2.5, 1.5], [3, 4]]}, "must increase"),
+    "range": (
+        tu.Problem(tu.Network(2), TASKS, sgd=tu.SGD(0.5)),
+        {"schedule.shares.values": [[0.5, 0.5], [1.5, 0.5], [0.5, 0.5]]},
+        "1.5, -0.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BETWEEN)
+def test_a_bad_schedule_of_any_member_is_refused(case):
+    problem, over, words = BETWEEN[case]
+    with pytest.raises(tu.InputError, match=words):
+        tu.solve_batch(problem, over, START, TIMES)

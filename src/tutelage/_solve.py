@@ -47,6 +47,7 @@ SHAPES = (
     *("loss", "labels", "rule", "function", "metric", "teachers", "schedule", "drift"),
 )
 FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps", "heads", "order")
+INCREASING = ("switches", "times", "after", "at")  # lists of numbers in this order
 MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
 IN_MEMORY = 2**30  # numbers that averages over points may hold on a GPU: 8 GiB
@@ -407,6 +408,9 @@ def solve_batch(
         raise InputError(f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one each.")
     for i in (0, -1):
         prepare(problem.replace(**{name: value[i] for name, value in values.items()}), starts[i], times)
+    smallest = problem.replace(**{n: x[-1] if _are_probabilities(n) else x.min(axis=0) for n, x in values.items()})
+    for extreme in (smallest, largest):  # a schedule of any other member may leave its range
+        require_rates_on(extreme, times, solved=False)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=program.choose(solver, largest, times),
@@ -449,6 +453,9 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np
     for name, value in values.items():
         for extreme in value if _are_probabilities(name) else (value.min(axis=0), value.max(axis=0)):
             problem.replace(**{name: extreme})
+        if name.rpartition(".")[2] in INCREASING and value.ndim > 1:
+            for unordered in value[np.any(np.diff(value, axis=1) <= 0, axis=1)]:  # the extremes may be in order
+                problem.replace(**{name: unordered})
     return values, next(iter(lengths.values()))
 
 

@@ -10,6 +10,7 @@ from scipy.special import erf
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis import best_replay, forgetting, interference, node_reuse, savings, transfer
+from tutelage.analysis.continual import _begins_and_left
 
 ONE = tu.Network(1, "erf")
 START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
@@ -66,7 +67,7 @@ def test_tasks_that_are_never_left_are_not_forgotten():
     assert "not left" in str(forgetting(mixed))
 
 
-def test_a_task_that_fades_smoothly_is_left_where_it_is_largest(theory):
+def test_a_task_that_fades_smoothly_is_left_in_the_middle_of_its_fall(theory):
     import jax.numpy as jnp
 
     def fading(t):
@@ -74,15 +75,47 @@ def test_a_task_that_fades_smoothly_is_left_where_it_is_largest(theory):
         return jnp.stack([p, 1 - p])
 
     found = forgetting(replace(theory, problem=two_tasks(fading)))
-    assert found.left[0] == pytest.approx(30.0, abs=0.6)
+    assert found.left[0] == pytest.approx(60.0, abs=0.01)
     assert found.left[1] == 120.0
 
 
-def test_shares_that_fade_as_a_schedule_are_left_where_they_are_largest(theory):
-    fading = tu.Interleave(tu.schedules.Linear([0.0, 30.0, 90.0], [1.0, 1.0, 0.0]))
-    found = forgetting(replace(theory, problem=two_tasks(fading)))
-    assert found.left[0] == pytest.approx(30.0, abs=0.6)
-    assert found.left[1] == 120.0
+LINE = tu.schedules.Linear
+FALLS = {
+    "from the start": (LINE([0.0, 120.0], [1.0, 0.0]), 60.0),
+    "in part": (LINE([0.0, 120.0], [0.8, 0.2]), 60.0),
+    "after a while": (LINE([0.0, 30.0, 90.0], [1.0, 1.0, 0.0]), 60.0),
+    "in steps": (tu.schedules.Piecewise([20.0, 30.0, 40.0], [1.0, 0.7, 0.3, 0.0]), 30.0),
+    "and returns": (LINE([0.0, 20.0, 40.0, 60.0], [1.0, 1.0, 0.0, 1.0]), 30.0),
+    "nearly at once": (LINE([0.0, 59.99, 60.01], [1.0, 1.0, 0.0]), 60.0),
+    "never": (LINE([0.0, 120.0], [0.2, 0.9]), 120.0),
+}
+
+
+@pytest.mark.parametrize("case", FALLS)
+def test_shares_that_fade_are_left_in_the_middle_of_their_fall(theory, case):
+    """As a jump is the limit of steep falls."""
+    share, wanted = FALLS[case]
+    found = forgetting(replace(theory, problem=two_tasks(tu.Interleave(share))))
+    assert found.left[0] == pytest.approx(wanted, abs=1e-6 * wanted)
+    learned = np.interp(wanted, theory.times, theory.error[:, 0])
+    assert found.learned[0] == pytest.approx(learned, rel=1e-6)
+
+
+def test_a_task_whose_share_rises_from_zero_begins_in_the_middle():
+    rising = two_tasks(tu.Interleave(LINE([0.0, 20.0], [1.0, 0.0]))).teacher
+    begins, left = _begins_and_left(rising, 60.0)
+    np.testing.assert_allclose(begins, [[0.0], [10.0]], atol=1e-6)
+    np.testing.assert_allclose(left, [10.0, 60.0], atol=1e-6)
+
+
+@pytest.mark.full
+def test_transfer_to_a_task_whose_share_rises():
+    rising = tu.Interleave(LINE([0.0, 20.0], [1.0, 0.0]))
+    times = tu.linear_times(60, 241)
+    found = transfer(two_tasks(rising), START, times, target=0.01)
+    assert found.begin == pytest.approx(10.0, abs=1e-6)
+    learned = first_below(times, found.theory.error[:, 1], 0.01)
+    assert found.after == pytest.approx(learned - 10.0, abs=0.25)
 
 
 def numpy_sgd(similarity, switch, end, dim, runs, seed):

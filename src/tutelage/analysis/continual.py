@@ -1,6 +1,8 @@
 """Continual learning: what a student forgets, transfers, relearns and shares when tasks follow each other.
 
-A task *begins* where its probability rises, and it is *left* where its probability falls. Between recorded times errors are
+A task *begins* where its probability rises, and it is *left* where its probability falls. A gradual fall, or one in several
+steps, counts from the time at which half of it has passed; so does the gradual rise of a task that never begins by a jump.
+A fall ends where the probability rises again. Between recorded times errors are
 interpolated linearly, and the time at which an error falls to a target in the logarithm of the error. Arguments and arrays
 count tasks and units from 0; words and figures count them from one.
 """
@@ -24,7 +26,7 @@ from tutelage.problem.traits import TASKS
 from tutelage.trajectory import Trajectory
 
 ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
-SMOOTH_POINTS = 201  # at which a schedule that falls without a jump is looked at
+SMOOTH_POINTS = 201  # at which schedules are looked at between their jumps
 SERVES = 0.1  # a unit with at least this share of a task is said to serve it
 FRACTIONS, ROUNDS = 21, 3  # of `best_replay`: the grid, and how often it is laid closer around the best fraction
 
@@ -37,20 +39,56 @@ def _require_tasks(problem: object, function: str) -> Tasks:
     return tasks
 
 
-def _begins_and_left(tasks: Tasks, end: float) -> tuple[list[np.ndarray], Float[np.ndarray, " tasks"]]:
-    """The times at which the probability of each task rises, at 0 too, and the first one at which it falls (the end: never).
+def _begins_and_left(
+    tasks: Tasks, end: float
+) -> tuple[list[np.ndarray], Float[np.ndarray, " tasks"]]:
+    """When each task begins, at 0 too, and when it is left for the first time (at the end: never).
 
-    A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
+    Gradual changes count from their middle.
     """
-    known, aside = tasks.switches(end), ASIDE * end  # a jump of a function is known up to less than this
-    times = np.unique(np.append(0.0, [] if known is None else known))
-    times, grid = times[(times >= 0) & (times < end)], np.linspace(0.0, end, SMOOTH_POINTS)
-    before, after, smooth = (np.array(jax.vmap(tasks.probabilities)(t)) for t in (times - aside, times + aside, grid))
+    known = tasks.switches(end)
+    aside = ASIDE * end  # a jump of a function is known up to less than this
+    jumps = np.unique(np.append(0.0, [] if known is None else known))
+    jumps = jumps[(jumps >= 0) & (jumps < end)]
+    shares_at = jax.vmap(tasks.probabilities)
+    before = np.array(shares_at(jumps - aside))
     before[0] = 0.0
-    begins = [times[rise > LEAST_JUMP] for rise in (after - before).T]
-    falls = [times[fall > LEAST_JUMP] for fall in (before - after).T]
-    largest = [grid[p >= p.max() - 1e-9] for p in smooth.T]
-    return begins, np.array([jumps[0] if jumps.size else top[-1] for jumps, top in zip(falls, largest, strict=True)])
+    after = np.array(shares_at(jumps + aside))
+    late = jumps[1:]
+    grid = np.linspace(0.0, end, SMOOTH_POINTS)
+    times = np.unique(np.concatenate([grid, late - aside, late, late + aside]))
+    shares = np.array(shares_at(times))
+    begins, left = [], []
+    for task in range(tasks.count):
+        begun = jumps[after[:, task] - before[:, task] > LEAST_JUMP]
+        if not begun.size:
+            begun = _middle_of_first_fall(times, -shares[:, task])
+        fallen = _middle_of_first_fall(times, shares[:, task])
+        begins.append(_at_jumps(begun, jumps, aside))
+        left.append(_at_jumps(np.append(fallen, end), jumps, aside)[0])
+    return begins, np.array(left)
+
+
+def _middle_of_first_fall(times: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The time at which half of the first fall of a curve has passed; none if it never falls."""
+    fallen = np.maximum.accumulate(share) - share > LEAST_JUMP
+    if not fallen.any():
+        return np.empty(0)
+    begin = int(np.argmax(fallen))
+    risen = share[begin:] - np.minimum.accumulate(share[begin:]) > LEAST_JUMP
+    stop = begin + int(np.argmax(risen)) if risen.any() else share.size
+    highest = share[:begin].max()
+    middle = (highest + share[begin:stop].min()) / 2
+    last = int(np.flatnonzero(share[:begin] == highest)[-1])
+    below = last + int(np.argmax(share[last:stop] <= middle))
+    around = slice(below - 1, below + 1)
+    return np.array([np.interp(-middle, -share[around], times[around])])
+
+
+def _at_jumps(times: np.ndarray, jumps: np.ndarray, aside: float) -> np.ndarray:
+    """The times, those that lie at a jump exactly."""
+    nearest = jumps[np.argmin(np.abs(times[:, None] - jumps), axis=1)]
+    return np.where(np.abs(times - nearest) <= 2 * aside, nearest, times)
 
 
 def _read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
@@ -98,7 +136,8 @@ def _increasing(name: str, values: Any) -> np.ndarray:
 class Forgetting(AnalysisResult, figure="plot_forgetting"):
     """How much of each task is lost after the student has left it.
 
-    left: (task,), when each task was left: its probability falls for the first time; the end for a task that is never left.
+    left: (task,), when each task was left: the middle of the first fall of its probability; the end for a task that is
+    never left.
     learned, final: (task,), the error at that time and at the end. amount: (task,), final - learned: the forgetting; zero for a
     task that is never left. standard_error: (task,), of the amount, from the runs of a simulation; zero for theory.
     times, error: (time,) and (time, task): the curves, the mean over runs for a simulation.

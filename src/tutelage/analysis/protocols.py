@@ -6,8 +6,13 @@ with one number for each row is a constant protocol. docs/how-to/protocols.md sa
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
-that searches of equal shape share it. To add a control, let the core take a schedule in its place (`Problem.schedules`) and
-add a row to `KNOBS`.
+that searches of equal shape share it. Values without a derivative come from the program of `solve`, which costs a small
+part of that: they choose the protocols from which descents begin. To add a control, let the core take a schedule in its
+place (`Problem.schedules`) and add a row to `KNOBS`.
+
+The maximum over tasks bends where two tasks are equal. A descent first follows a smooth maximum and then minimizes s
+subject to e_task <= s, for all tasks. An integral over time is a variable of the differential equations. The time to a
+level is read off a solve, and its derivative from two times next to it.
 
 The drift of the overlaps is a quadratic in the rate, and so is the change of the error along it. So the greedy rate is known:
     d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u),    eta*(u) = a(u) / (2 b(u))
@@ -18,7 +23,7 @@ Phys. Rev. Lett. 79, 2578 (1997), optimize over the whole time instead.
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -27,19 +32,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import simpson
-from scipy.optimize import NonlinearConstraint, approx_fprime, minimize
+from scipy.optimize import (
+    NonlinearConstraint,
+    OptimizeResult,
+    approx_fprime,
+    linprog,
+    minimize,
+)
+from scipy.special import logsumexp, softmax
 from scipy.stats import qmc
 
 from tutelage import checks
-from tutelage._solve import assemble, prepare, sampled_rtol, solve
+from tutelage._solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult, first_time_at
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
-from tutelage.integrate.program import Options, integrate, tolerances
+from tutelage.integrate.program import Options, integrate, run, tolerances
 from tutelage.labels import Real
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.averages import array_module
@@ -56,9 +67,18 @@ Limits: TypeAlias = tuple[float, float]
 
 FEASIBLE = 1e-6  # of the range: by which the mean of a control may exceed its budget
 LOGIT = 8.0  # largest logit of a task's probability
-SHARPNESS = 20.0  # of the smooth maximum over tasks
-PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
+SHARPNESS = 20.0  # of the smooth maximum over tasks, which the first part of a descent follows
+ACTIVE = 1e-4  # tasks whose error is this close to the largest, relatively, decide
+PER_SEGMENT = 8  # intervals of the recorded times in each segment
+LOOKS = 33  # recorded times in an interval in which the level is reached
+ZOOMS = 2  # how often such an interval is divided by so many times
+BESIDE = 1e-4  # of the time to a level: how far from it the curve is read for its derivative
 SCANNED = 16  # constant protocols that are tried for each control
+CORNERS = 16  # protocols between extreme values that are tried
+PHASES = 8  # of the greedy protocol from which a descent may begin, at most
+LEVELS = 5  # values of each control that are tried in each of these phases
+SHORT = 10  # iterations of the first descents, after which the best ones go on
+MORE = 3  # of these first descents than of those that go on
 FAILED = 50.0  # the value, in logarithms, of a protocol that diverges
 REACHES = (1.0, 0.2, 0.05, 1.0)  # of the range: how far from the best point a descent goes, one after the other
 CONVERGED = 1e-3  # a slope that is small enough
@@ -117,10 +137,66 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
     return Interleave(shares) if name == "tasks" else shares
 
 
+class AccumulatedError(OrderParameters):
+    """The dynamics of a problem next to the integral of its error over time.
+
+    A state is a pair: the overlaps, and the integral of the mean error over tasks. The
+    tolerance of the integral guides the steps, not the error itself.
+    """
+
+    def drift_and_error_rate(self, t: ArrayLike, state: Any) -> tuple[Any, Array]:
+        """The drift of both; no rate of the error."""
+        overlaps = state[0]
+        error = self.error_and_loss(OrderParameters.observe(self, overlaps), t)[0]
+        drift = OrderParameters.drift(self, t, overlaps)
+        return (drift, jnp.mean(error)), jnp.zeros_like(error)
+
+    def observe(self, state: Any) -> dict[str, Array]:
+        """What is recorded of the overlaps, and the integral."""
+        overlaps, integral = state
+        return OrderParameters.observe(self, overlaps) | {"integral": integral}
+
+
+PROGRAM = Options(gradient_flow=False, solver="explicit", keep=False)
+
+
+def integrated_error(problem: Problem, start: Start, times: Any, moments: Moments, steps: Any) -> Any:
+    """The integral of the mean error over tasks, up to each of the times; NaN after a divergence."""
+    overlaps, t = initial_overlaps(problem, start)
+    system = AccumulatedError(problem, t, moments=moments)
+    initial = (overlaps, np.zeros(()))
+    return integrate(system, moments, initial, times, steps, PROGRAM).variables["integral"]
+
+
+def over_tasks(error: Any) -> Any:
+    """The mean error over tasks, at each time."""
+    return error.mean(axis=1) if error.ndim > 1 else error
+
+
+def time_to_level(level: float, times: np.ndarray, error_at: Callable[[np.ndarray], np.ndarray]) -> float:
+    """When an error first falls to a level; infinite if it does not up to the last time.
+
+    error_at(times) solves. The interval in which the level is reached is solved again at
+    more times, so that nothing is interpolated over more than a thousandth of it.
+    """
+    error = error_at(times)
+    for _ in range(ZOOMS):
+        below = np.flatnonzero(error <= level)
+        if not below.size:
+            return np.inf
+        first = below[0]
+        if first == 0:
+            return float(times[0])
+        times = np.linspace(times[first - 1], times[first], LOOKS)
+        error = error_at(times)
+    return float(first_time_at(level, times, error))
+
+
 class Search(eqx.Module):
     """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
 
-    level: to reach, for the objective "time". weights: of integrals over the recorded times. bounds: (control, 2), of values.
+    level: to reach, for the objective "time". times: at which its program records. grid: recorded times of a solve.
+    reached: is the level reached between the two times of the objective "time"? bounds: (control, 2), of values.
     budgets: (control, 2), of means over time, 0 at the lower bound and 1 at the upper one. shares: of the time that each
     segment or knot rules. rows: schedules of each control, several for more than two tasks.
     """
@@ -131,10 +207,12 @@ class Search(eqx.Module):
     steps: Any  # arrays here and below
     level: Any
     times: Any
-    weights: Any
+    reached: Any
     bounds: Any
     budgets: Any
     shares: Any
+    grid: np.ndarray
+    edges: np.ndarray
     objective: Objective = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
@@ -152,7 +230,9 @@ class Search(eqx.Module):
         budgets: dict[str, Limits],
     ):
         """Of protocols of a problem within limits of its controls, of this shape between the edges."""
-        lengths, times = np.diff(edges), recorded_times(edges)
+        lengths = np.diff(edges)
+        self.edges = edges
+        self.grid = recorded_times(edges)
         self.shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
         self.names, self.objective, self.level = tuple(limits), objective, np.array(level)
         many = problem.teacher.count if "tasks" in limits and problem.teacher.count > 2 else 1
@@ -160,11 +240,13 @@ class Search(eqx.Module):
         self.bounds = np.array(list(limits.values()))
         middle = self.values(np.full(self.size, 0.5))
         controlled = changed(problem, {name: schedule_of(name, shape, edges, rows) for name, rows in middle.items()})
-        prepare(controlled, start, times)
+        prepare(controlled, start, self.grid)
         self.problem, self.start, self.moments = as_arrays(controlled), as_arrays(start), moments_for(controlled)
         self.steps = tolerances(sampled_rtol(self.moments))
-        needed = slice(-1, None) if objective in ("final", "worst") else slice(None)  # one time is solved faster
-        self.times, self.weights = times[needed], np.asarray(simpson(np.eye(times.size), x=times))[needed]
+        self.times = self.grid if callable(objective) else self.grid[-1:]
+        if objective == "time":
+            self.times = np.array([1 - BESIDE, 1.0]) * edges[-1]
+        self.reached = np.array(False)
         integrals = np.array([budgets.get(name, (-np.inf, np.inf)) for name in limits])
         self.budgets = (integrals / edges[-1] - self.bounds[:, :1]) / np.diff(self.bounds)
 
@@ -192,8 +274,21 @@ class Search(eqx.Module):
         means = [np.sum(self.shares * rows[0]) for rows in self.values(point).values()]
         return (np.array(means) - self.bounds[:, 0]) / np.ptp(self.bounds, axis=1)
 
-    def measure(self, point: Array) -> Array:
-        """The objective under the protocol of a point."""
+    def keeps_budgets(self, point: np.ndarray) -> bool:
+        """Is a point within the budgets?"""
+        spent = self.spent(point)
+        least, most = self.budgets.T
+        return bool(np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)))
+
+    def whole(self, point: np.ndarray) -> np.ndarray:
+        """The point of all segments that one with fewer numbers for each row stands for."""
+        rows = sum(self.rows)
+        phases = point.size // rows
+        places = np.arange(self.size // rows) * phases // (self.size // rows)
+        return point.reshape(rows, phases)[:, places].ravel()
+
+    def problem_at(self, point: NumpyOrJax) -> Problem:
+        """The problem under the protocol of a point."""
 
         def controlled(problem: Problem) -> list[Any]:
             """The numbers of all schedules that are controlled; more than two tasks have one each."""
@@ -201,31 +296,96 @@ class Search(eqx.Module):
             return [schedule.values for each in found for schedule in (each if isinstance(each, tuple) else (each,))]
 
         rows = [row for values in self.values(point).values() for row in values]
-        problem = eqx.tree_at(controlled, self.problem, rows)
-        options = Options(gradient_flow=False, solver="explicit", keep=False)
-        raw = integrate(problem, self.moments, initial_overlaps(problem, self.start), self.times, self.steps, options)
-        return self.value(assemble(raw, self.times, problem, self.start, ()), smooth=True)
+        return eqx.tree_at(controlled, self.problem, rows)
 
-    def value(self, trajectory: Trajectory, *, smooth: bool = False) -> Any:
-        """The objective of a trajectory that is recorded at the times. smooth: one that has a derivative everywhere."""
-        if callable(self.objective):
-            return jnp.asarray(self.objective(trajectory))
-        error: Any = trajectory.error
-        mean = error.mean(axis=1) if error.ndim > 1 else error
-        if self.objective == "final":
-            return mean[-1]
+    def measure(self, point: Array) -> Array:
+        """The objective under the protocol of a point; of "worst" the error of each task."""
+        problem = self.problem_at(point)
         if self.objective == "integrated":
-            return self.weights @ mean
+            integral = integrated_error(problem, self.start, self.times, self.moments, self.steps)
+            return integral[-1:]
+        raw = integrate(problem, self.moments, initial_overlaps(problem, self.start), self.times, self.steps, PROGRAM)
+        if callable(self.objective):
+            return self.of_function(assemble(raw, self.times, problem, self.start, ()))[None]
+        if self.objective == "worst":
+            return jnp.ravel(raw.error[-1])
+        mean = over_tasks(raw.error)
+        if self.objective == "final":
+            return mean[-1:]
+        above = jnp.log(jnp.maximum(mean, jnp.finfo(float).tiny) / self.level)
+        fall = jnp.where(self.reached, above[0] - above[1], 1.0)
+        found = self.times[0] + (self.times[1] - self.times[0]) * above[0] / fall
+        late = self.times[1] * (1 + above[1])  # no level is reached: the lower the error is, the earlier
+        return jnp.atleast_1d(jnp.where(self.reached, found, late))
+
+    def of_function(self, trajectory: Trajectory) -> Array:
+        """What a custom objective returns."""
+        assert callable(self.objective)
+        return jnp.asarray(self.objective(trajectory))
+
+    def value_at(self, point: np.ndarray, end: float | None = None) -> float:
+        """What is minimized, without a derivative: FAILED if the protocol diverges. end: of the time, if not the last one."""
+        end = float(self.edges[-1] if end is None else end)
+        problem = self.problem_at(self.whole(point))
+        if self.objective == "integrated":
+            integral = integrated_error(problem, self.start, np.array([end]), self.moments, self.steps)
+            return self.as_value(float(integral[-1]))
         if self.objective == "time":
-            return first_time_at(self.level, self.times, mean)
-        last = jnp.ravel(error[-1])
-        worst = jnp.max(last)
-        return worst * jnp.mean((last / worst) ** SHARPNESS) ** (1 / SHARPNESS) if smooth else worst
+            time = self.time_to_level(problem, end)
+            if np.isfinite(time):
+                return self.as_value(time)
+            last = over_tasks(self.solved(problem, np.array([end])).error)[-1]
+            return self.as_value(end * (1 + np.log(last / self.level)))
+        times = self.grid[self.grid < end] if callable(self.objective) else np.zeros(0)
+        trajectory = self.solved(problem, np.append(times, end))
+        if trajectory.times.size <= times.size:
+            return FAILED
+        return self.as_value(self.value(trajectory))
+
+    def as_value(self, measured: float) -> float:
+        """What descents follow: the logarithm of an objective; a custom one itself."""
+        if not np.isfinite(measured):
+            return FAILED
+        return float(measured) if callable(self.objective) else float(np.log(max(measured, np.finfo(float).tiny)))
+
+    def solved(self, problem: Problem, times: np.ndarray) -> Trajectory:
+        """A solve of a problem as it is integrated for the search."""
+        options = PROGRAM._replace(keep=keeps_blocks(problem, None))
+        raw = run(problem, self.moments, initial_overlaps(problem, self.start), times, self.steps, options)
+        return assemble(raw, times, problem, self.start, ())
+
+    def time_to_level(self, problem: Problem, end: float) -> float:
+        """When the error first falls to the level, up to an end; infinite if it does not."""
+        return time_to_level(
+            float(self.level),
+            np.append(self.grid[self.grid < end], end),
+            lambda times: over_tasks(self.solved(problem, times).error),
+        )
+
+    def at_its_time(self, point: np.ndarray) -> "Search":
+        """The search whose two recorded times enclose the time at which the level is reached, if it is."""
+        end = self.edges[-1]
+        time = self.time_to_level(self.problem_at(point), end)
+        reached = np.isfinite(time)
+        middle = time if reached else end
+        beside = BESIDE * middle * np.array([-1.0, 1.0 if reached else 0.0])
+        changes = middle + beside, np.array(reached)
+        return eqx.tree_at(lambda search: (search.times, search.reached), self, changes)
+
+    def value(self, trajectory: Trajectory) -> float:
+        """The objective of a trajectory: "final", "worst" or a custom one."""
+        if callable(self.objective):
+            return float(self.of_function(trajectory))
+        last = trajectory.error[-1]
+        return float(np.max(last) if self.objective == "worst" else np.mean(last))
 
 
 @eqx.filter_jit
 def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
-    """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
+    """ln(objective), or a custom objective itself, and its derivative: (parts,) and (parts, size).
+
+    Only "worst" has several parts, one for each task.
+    """
 
     def value(at: Array) -> tuple[Array, Array]:
         measured = search.measure(at)
@@ -237,59 +397,146 @@ def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
 
 
 class Tried(NamedTuple):
-    """A point, its value (FAILED where the protocol diverges), and the slope there."""
+    """A point, the parts of its value (of "worst" one for each task), and their slopes (parts, size)."""
 
     point: np.ndarray
-    value: float
-    slope: np.ndarray
+    parts: np.ndarray
+    slopes: np.ndarray
+
+    @property
+    def value(self) -> float:
+        """What is minimized: FAILED where the protocol diverges."""
+        return float(np.max(self.parts))
+
+    @property
+    def smooth(self) -> tuple[float, np.ndarray]:
+        """A maximum of the parts that has a derivative everywhere, and this derivative."""
+        value = logsumexp(SHARPNESS * self.parts, b=1 / self.parts.size) / SHARPNESS
+        return float(value), softmax(SHARPNESS * self.parts) @ self.slopes
 
 
 VALUE = attrgetter("value")
 
 
 def evaluate(search: Search, point: np.ndarray) -> Tried:
-    """Value and slope of a point."""
-    whole = jnp.repeat(jnp.asarray(point), search.size // point.size)
-    value, slope = map(np.asarray, value_and_slope(search, whole))
-    if not (np.isfinite(value) and np.all(np.isfinite(slope))):
-        return Tried(point.copy(), FAILED, np.zeros(point.size))
-    return Tried(point.copy(), float(value), slope.reshape(point.size, -1).sum(axis=1))
+    """Value and slopes of a point, which may have fewer numbers than there are segments."""
+    whole = search.whole(point)
+    if search.objective == "time":
+        search = search.at_its_time(whole)
+    parts, slopes = map(np.asarray, value_and_slope(search, jnp.asarray(whole)))
+    if not (np.all(np.isfinite(parts)) and np.all(np.isfinite(slopes))):
+        return Tried(point.copy(), np.full(parts.shape, FAILED), np.zeros((parts.size, point.size)))
+    spread = np.eye(point.size)  # which segments each number stands for
+    members = np.stack([search.whole(row) for row in spread])
+    return Tried(point.copy(), parts, slopes @ members.T)
 
 
 def descend(
     search: Search, point: np.ndarray, iterations: int, kept: list[Tried], tick: Callable[[], object] = lambda: None
 ) -> None:
     """Go down from a point; keep what is met within bounds and budgets. tick: called after each iteration."""
-    first, (least, most) = len(kept), search.budgets.T
+    first = len(kept)
+    latest: list[Tried] = []
 
-    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
-        tried, spent = evaluate(search, at), search.spent(at)
-        if tried.value < FAILED and np.all((spent > least - FEASIBLE) & (spent < most + FEASIBLE)):
+    def tried_at(at: np.ndarray) -> Tried:
+        """Value and slopes, which are asked for separately."""
+        if latest and np.array_equal(latest[0].point, at):
+            return latest[0]
+        tried = evaluate(search, np.clip(at, 0.0, 1.0))
+        latest[:] = [tried]
+        if tried.value < FAILED and search.keeps_budgets(search.whole(tried.point)):
             kept.append(tried)
-        return tried.value, tried.slope
+        return tried
 
+    def best() -> Tried:
+        return min(kept[first:], key=VALUE)
+
+    limited = np.isfinite(search.budgets).any(axis=1)
+    budgets: list[Any] = []
+    if limited.any():
+        least, most = search.budgets[limited].T
+        spent = lambda at: search.spent(search.whole(at))[limited]  # noqa: E731
+        budgets = [NonlinearConstraint(spent, least, most)]
     taken = 0
-    how: Table = {"method": "L-BFGS-B"}
-    if np.isfinite(search.budgets).any():
-        how = {"method": "SLSQP", "constraints": NonlinearConstraint(search.spent, least, most)}
     for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
-        near = min(kept[first:], key=VALUE).point if kept[first:] else point
-        how["bounds"] = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
-        how["options"] = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
-        taken += minimize(value, near, jac=True, callback=lambda _: tick(), **how).nit
-        if taken >= iterations or (kept[first:] and free_slope(search, min(kept[first:], key=VALUE)) < CONVERGED):
-            return
+        near = best().point if kept[first:] else point
+        bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
+        done: OptimizeResult = minimize(
+            lambda at: tried_at(at).smooth,
+            near,
+            jac=True,
+            method="SLSQP" if budgets else "L-BFGS-B",
+            bounds=bounds,
+            constraints=budgets,
+            callback=lambda _: tick(),
+            options={"maxiter": max(iterations - taken, 1), "ftol": 1e-9},
+        )
+        taken += done.nit
+        if taken >= iterations or (kept[first:] and free_slope(search, best()) < CONVERGED):
+            break
+    if iterations > SHORT and kept[first:] and best().parts.size > 1:
+        lower_the_largest(best(), tried_at, budgets, iterations)
+
+
+def lower_the_largest(best: Tried, tried_at: Callable[[np.ndarray], Tried], budgets: list[Any], iterations: int) -> None:
+    """Go on from a point to the least maximum of the parts: minimize s subject to parts <= s.
+
+    The smooth maximum is lowest elsewhere, and the maximum bends where two parts are equal.
+    """
+    size = best.point.size
+    last = np.eye(size + 1)[-1]
+
+    def below(at: np.ndarray) -> np.ndarray:
+        return at[-1] - tried_at(at[:-1]).parts
+
+    def slopes_below(at: np.ndarray) -> np.ndarray:
+        slopes = tried_at(at[:-1]).slopes
+        return np.concatenate([-slopes, np.ones((len(slopes), 1))], axis=1)
+
+    constraints: list[Any] = [{"type": "ineq", "fun": below, "jac": slopes_below}]
+    for budget in budgets:
+        spent: Any = budget.fun
+        constraints.append(NonlinearConstraint(lambda at, spent=spent: spent(at[:-1]), budget.lb, budget.ub))
+    minimize(
+        lambda at: (at[-1], last),
+        np.append(best.point, best.value),
+        jac=True,
+        method="SLSQP",
+        bounds=[*[(0.0, 1.0)] * size, (best.value - 5.0, best.value + 5.0)],
+        constraints=constraints,
+        options={"maxiter": iterations, "ftol": 1e-10},
+    )
 
 
 def free_slope(search: Search, tried: Tried) -> float:
-    """Largest slope at a point in a direction that bounds and budgets leave free: 0 at an optimum."""
-    z, _, slope = tried
-    exhausted = np.any(np.abs(search.spent(z)[:, None] - search.budgets) < 10 * FEASIBLE, axis=1)
-    rows: Any = approx_fprime(z, search.spent)
-    active, inside = np.atleast_2d(rows)[exhausted], (z > AT_BOUND) & (z < 1 - AT_BOUND)
-    slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
-    free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
-    return float(np.max(np.abs(slope[free]), initial=0.0))
+    """The largest slope at a point that bounds, budgets and equal parts leave free: 0 at an optimum.
+
+    By the multipliers of Karush, Kuhn and Tucker that make it smallest, a linear program:
+    of the parts that are largest (zero or more, with the sum one), and of the budgets that
+    are used up (of the sign that their side has).
+    """
+    z = tried.point
+    spent = search.spent(search.whole(z))
+    used: Any = approx_fprime(z, lambda at: search.spent(search.whole(at)))
+    rows = np.atleast_2d(used)
+    sides = [(search.budgets[:, 1] - spent, 1.0), (spent - search.budgets[:, 0], -1.0)]
+    limits = [sign * rows[left < 10 * FEASIBLE] for left, sign in sides]
+    largest = tried.slopes[tried.parts >= tried.value - ACTIVE]
+    slopes = np.concatenate([largest, *limits])
+    falling = slopes[:, z < 1 - AT_BOUND]  # may still be raised: -slope <= t
+    rising = slopes[:, z > AT_BOUND]  # may still be lowered: slope <= t
+    if len(slopes) == 1:
+        return float(np.max(np.append(-falling[0], rising[0]), initial=0.0))
+    table = np.concatenate([-falling.T, rising.T])
+    found = linprog(
+        np.append(np.zeros(len(slopes)), 1.0),
+        A_ub=np.concatenate([table, -np.ones((len(table), 1))], axis=1),
+        b_ub=np.zeros(len(table)),
+        A_eq=[np.append(np.arange(len(slopes)) < len(largest), 0.0)],
+        b_eq=[1.0],
+        bounds=(0.0, None),
+    )
+    return float(found.fun) if found.success else float(np.max(np.abs(largest)))
 
 
 def recorded_times(edges: np.ndarray) -> np.ndarray:
@@ -305,27 +552,99 @@ def require_number(search: Search) -> None:
     name = checks.name_of(search.objective)
     with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
         found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
-    if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
-        raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape}; it must be one number.")
+    if found.shape != (1,) or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"the objective {name!r} is {found.dtype} of shape {found.shape[1:]}; it must be one number.")
 
 
-def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
+class Candidate(NamedTuple):
+    """A protocol from which a descent may begin, and its value."""
+
+    point: np.ndarray
+    value: float
+
+
+def candidate(search: Search, point: np.ndarray) -> Candidate:
+    """A candidate at a point."""
+    return Candidate(point, search.value_at(point))
+
+
+def best_constants(search: Search) -> tuple[Tried, list[Candidate]]:
     """The best constant protocol, and all that were tried and stay finite, best first."""
     size = sum(search.rows)
     points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
-    tried = [evaluate(search, point) for point in points]
-    tried, kept = sorted((one for one in tried if one.value < FAILED), key=VALUE), []
+    tried = [candidate(search, point) for point in points]
+    tried = sorted((one for one in tried if one.value < FAILED), key=VALUE)
+    kept: list[Tried] = []
     for point in _apart(tried, 2):
         descend(search, point, 100, kept)
     if not kept:
-        raise InputError(f"no constant protocol stays finite up to t_max = {search.times[-1]:g}; give lower bounds.")
+        raise InputError(f"no constant protocol stays finite up to t_max = {search.edges[-1]:g}; give lower bounds.")
     best = min(kept, key=VALUE)
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
         raise InputError(f"a constant protocol reaches {np.exp(best.value):.1g}, mere rounding; shorten t_max or add noise.")
     return best, tried
 
 
-def _apart(tried: list[Tried], count: int) -> list[np.ndarray]:
+def within_budgets(search: Search, point: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The last point on the way from one that keeps the budgets to another one."""
+    for share in np.linspace(1.0, 0.0, 21):
+        mixed = inside + share * (point - inside)
+        if search.keeps_budgets(mixed):
+            return mixed
+    return inside
+
+
+def corner_protocols(search: Search) -> list[np.ndarray]:
+    """Protocols whose controls jump between their bounds, a few of them: the constant ones are left out."""
+    rows = sum(search.rows)
+    phases = min(search.shares.size, 3 if rows == 1 else 2)
+    size = rows * phases
+    if size <= np.log2(CORNERS):
+        corners = np.array(list(np.ndindex(*[2] * size)), float)
+    else:
+        corners = np.unique(np.round(qmc.Halton(size, scramble=False).random(CORNERS)), axis=0)
+    changing = np.ptp(corners.reshape(-1, rows, phases), axis=2).max(axis=1) > 0
+    return [search.whole(corner) for corner in corners[changing]]
+
+
+def greedy_protocol(search: Search) -> np.ndarray:
+    """The protocol that makes the objective smallest at the end of each phase, one phase after the other."""
+    rows = sum(search.rows)
+    segments = search.shares.size
+    phases = min(segments, PHASES)
+    table = np.full((rows, phases), 0.5)
+    ends = search.edges[-1] * np.arange(1, phases + 1) / phases
+    for phase, end in enumerate(ends):
+        for row in range(rows):
+            tried = []
+            for level in np.linspace(0.0, 1.0, LEVELS):
+                table[row, phase:] = level
+                tried.append((search.value_at(table.ravel(), end), level))
+            table[row, phase:] = min(tried)[1]
+    return search.whole(table.ravel())
+
+
+def first_points(search: Search, constant: Tried, constants: list[Candidate], count: int) -> list[np.ndarray]:
+    """The points from which descents begin.
+
+    These are the best constant protocol, the middle, the greedy protocol and then the best
+    ones of all constants and corners that differ from those before them.
+    """
+    inside = search.whole(constant.point)
+    middle = search.whole(np.full(sum(search.rows), 0.5))
+    first = [inside, middle]
+    more = [search.whole(one.point) for one in constants]
+    if not callable(search.objective):
+        first.append(greedy_protocol(search))
+    if search.shares.size > 1:
+        more += corner_protocols(search)
+    fixed = [Candidate(within_budgets(search, point, inside), -np.inf) for point in first]
+    rest = [candidate(search, within_budgets(search, point, inside)) for point in more]
+    rest = sorted((one for one in rest if one.value < FAILED), key=VALUE)
+    return _apart([*fixed, *rest], count)
+
+
+def _apart(tried: list[Candidate], count: int) -> list[np.ndarray]:
     """The first points that differ from each other; fewer if there are no more."""
     found: list[np.ndarray] = []
     for one in tried:
@@ -348,11 +667,13 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     """What `optimize` found.
 
     problem: with the protocol in it, as `solve`, `simulate` and files take it. schedules: of each control by name; of "tasks"
-    what `Tasks(schedule=...)` takes. value: the objective under the protocol. trajectory: the theory under the protocol.
-    baselines: other protocols by name; the first is "best constant". starts: the objective that the descent from each start
-    reached. slope: the largest d ln(objective) / d control that bounds and budgets leave free, the control in units of its
-    range; 0 at an optimum. sensitivity: by how much the objective grows, as a share of itself, if one segment of a control
-    moves by 5% of its range. totals: the integral of each control over time. notes: on bounds that are met, or an interruption.
+    what `Tasks(schedule=...)` takes. value: the objective under the protocol; infinite for a level that is not reached.
+    trajectory: the theory under the protocol. baselines: other protocols by name; the first is "best constant".
+    starts: the objective that each descent reached, best first. first: the objectives after the first, short descents, of
+    which the best ones went on. slope: the largest d ln(objective) / d control that bounds, budgets and tasks of equal
+    error leave free, the control in units of its range; 0 at an optimum. sensitivity: by how much the objective grows, as
+    a share of itself, if one segment of a control moves by 5% of its range. totals: the integral of each control over
+    time. notes: on bounds that are met, or an interruption.
     """
 
     problem: Problem
@@ -364,6 +685,7 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     trajectory: Trajectory
     baselines: dict[str, Baseline]
     starts: np.ndarray
+    first: np.ndarray
     slope: float
     sensitivity: dict[str, np.ndarray]
     totals: dict[str, float]
@@ -386,8 +708,15 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
 
     @property
     def gains(self) -> dict[str, float]:
-        """The same for each baseline."""
-        return {name: one.value / self.value for name, one in self.baselines.items()}
+        """The same for each baseline; NaN where neither reaches the level."""
+        with np.errstate(invalid="ignore"):
+            return {name: float(np.divide(one.value, self.value)) for name, one in self.baselines.items()}
+
+    @property
+    def spread(self) -> float:
+        """The worst of `starts` in units of the best, less one: 0 if all descents ended at one value."""
+        with np.errstate(invalid="ignore"):
+            return float(np.ptp(self.starts) / np.abs(np.min(self.starts)))
 
     def simulate(self, dim: int, runs: int = 20, *, seed: int = 0, **options: Any) -> Trajectory:
         """Networks of finite size under the protocol, at the times of the trajectory. Options: those of `tu.simulate`."""
@@ -397,15 +726,26 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
         end, custom = float(self.trajectory.times[-1]), callable(self.objective)
         what = "objective" if custom else {"time": "time to the level"}.get(str(self.objective), f"{self.objective} error")
         names = " and ".join(self.schedules)
-        lines = [f"protocol of {names} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"]
+        lines = [f"protocol of {names} for the smallest {what} up to alpha = {end:g}: {self._shown(self.value)}"]
         for name, one in self.baselines.items():
             words = ", ".join(f"{which} {_in_words(value)}" for which, value in one.controls.items())
-            lines.append(f"  {name}: {one.value:.4g}, {one.value / self.value:.4g} times as much ({words})")
+            times = f", {self.gains[name]:.4g} times as much" if np.isfinite(self.gains[name]) else ""
+            lines.append(f"  {name}: {self._shown(one.value)}{times} ({words})")
         for name, total in self.totals.items():
             lines.append(f"  {name}: {_in_words(self.schedules[name])}; mean {total / end:.4g}")
-        ends = ", ".join(f"{value:.4g}" for value in self.starts)
-        lines.append(f"starts ended at {ends}; largest free slope {self.slope:.1e}")
+        ends = ", ".join(self._shown(value) for value in self.starts)
+        spread = f" (spread {100 * self.spread:.2g}%)" if self.starts.size > 1 and np.isfinite(self.spread) else ""
+        lines.append(f"descents ended at {ends}{spread}; largest free slope {self.slope:.1e}")
+        if self.first.size > 1:
+            least, most = self._shown(self.first.min()), self._shown(self.first.max())
+            lines.append(f"chosen from {self.first.size} short descents, which reached {least} to {most}")
         return "\n".join([*lines, *self.notes])
+
+    def _shown(self, value: float) -> str:
+        """A value of the objective; words for a level that is not reached."""
+        if self.objective == "time" and np.isinf(value):
+            return f"not reached within {float(self.trajectory.times[-1]):g}"
+        return f"{value:.4g}"
 
 
 def _in_words(value: Any) -> str:
@@ -448,7 +788,8 @@ def optimize(
         the probabilities of all, bounds (0, 1)), "replay". A readout_lr that is None follows lr.
     objective : str or callable
         "final", the error at t_max; "integrated", its integral over time; "worst", the final error of the worst task;
-        "time", the time at which the error reaches `level`; or a JAX function of the trajectory that returns one number.
+        "time", the time at which the error first falls to `level`, infinite if it does not (then the search lowers the final
+        error); or a JAX function of the trajectory that returns one number.
         The error is the mean over tasks.
     level : float, optional
         The error to reach, for "time".
@@ -461,7 +802,8 @@ def optimize(
     baselines : dict of dict, optional
         Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules. Others are constants, chosen best.
     starts : int
-        Descents: from the best constant protocol, from the middle of the bounds, then from the best constant ones that differ.
+        Descents that are followed to their end. They are the best ones of short descents from the best constant protocol, the
+        middle of the bounds, the greedy protocol, and protocols between extreme values.
     iterations : int
         The most of each descent.
     progress : bool
@@ -494,36 +836,55 @@ def optimize(
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     shown = checks.as_flag("progress", progress)
     searching = partial(Search, start=start, edges=edges, shape=shape, objective=objective, level=level, budgets=integrals)
-    search, times, descents, interrupted = searching(problem, limits), recorded_times(edges), [], False
+    search = searching(problem, limits)
     require_number(search)
+    require_work_for_time(search)
+    interrupted = False
+    first: list[list[Tried]] = []
+    followed: list[list[Tried]] = []
 
-    def judged(controls: Table) -> Baseline:
-        """The theory under controls, and its objective; infinite if it does not reach the end."""
-        theory = solve(changed(problem, controls), start, times, gradient="forward", accuracy=None)
-        return Baseline(controls, theory, float(search.value(theory)) if theory.finished else np.inf)
+    def judged(controls: Table, solved: Table | None = None) -> Baseline:
+        """The theory under controls, and its objective; infinite if it does not reach the end.
 
-    with progress_bar(starts * iterations, "optimizing", shown) as bar, warnings.catch_warnings():
+        solved: the same as schedules, if a program for these is compiled anyway.
+        """
+        under = changed(problem, controls if solved is None else solved)
+        theory = solve(under, start, search.grid, gradient="forward", accuracy=None)
+        value = objective_of(search, under, start, theory)
+        return Baseline(controls, replace(theory, problem=changed(problem, controls)), value)
+
+    def schedules_at(point: np.ndarray) -> Table:
+        """The schedules of all controls."""
+        values = search.values(search.whole(point))
+        return {name: schedule_of(name, shape, edges, np.asarray(rows)) for name, rows in values.items()}
+
+    longest = (starts + MORE) * min(SHORT, iterations) + starts * iterations
+    with progress_bar(longest, "optimizing", shown) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
         constant, tried = best_constants(search)
-        compared = {"best constant": judged(_numbers(search, constant))}
+        compared = {"best constant": judged(_numbers(search, constant), schedules_at(constant.point))}
         for name, given in others.items():  # controls that a baseline leaves out are constants, chosen best
             free = {control: pair for control, pair in limits.items() if control not in given}
             rest = searching(changed(problem, given), free) if free else None
             compared[name] = judged(given if rest is None else given | _numbers(rest, best_constants(rest)[0]))
         try:
-            middle = [one for one in tried if np.all(one.point == 0.5)]
-            for point in _apart([constant, *middle, *tried], starts):
-                descents.append([])
-                descend(search, np.repeat(point, search.shares.size), iterations, descents[-1], bar.update)
+            for point in first_points(search, constant, tried, starts + MORE):
+                first.append([])
+                descend(search, point, min(SHORT, iterations), first[-1], bar.update)
+            begun = sorted((min(kept, key=VALUE) for kept in first if kept), key=VALUE)
+            for one in begun[:starts]:
+                followed.append([one])
+                descend(search, one.point, iterations, followed[-1], bar.update)
         except KeyboardInterrupt:
             interrupted = True
-    ended = [min(kept, key=VALUE) for kept in descents if kept]
+    begun = [min(kept, key=VALUE) for kept in first if kept]
+    ended = sorted((min(kept, key=VALUE) for kept in followed or first if kept), key=VALUE)
     if not ended:
         raise InputError("cannot optimize: no finite derivative at the best constant protocol. Narrow the bounds.")
-    best = min(ended, key=VALUE)
+    best = ended[0]
     chosen = {name: np.asarray(rows) for name, rows in search.values(best.point).items()}
-    schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in chosen.items()}
-    own, values = judged(schedules), np.array([one.value for one in ended])
+    schedules = schedules_at(best.point)
+    own = judged(schedules)
     return OptimalProtocol(
         problem=changed(problem, schedules),
         start=start,
@@ -533,12 +894,48 @@ def optimize(
         value=own.value,
         trajectory=own.trajectory,
         baselines=compared,
-        starts=values if callable(objective) else np.exp(values),
+        starts=_objectives(search, ended),
+        first=_objectives(search, begun),
         slope=free_slope(search, best),
         sensitivity=_sensitivity(search, best, interrupted),
         totals={name: t_max * float(rows[0] @ search.shares) for name, rows in chosen.items()},
         notes=(*_bound_notes(search, best.point), *["interrupted: the best protocol so far"] * interrupted),
     )
+
+
+def require_work_for_time(search: Search) -> None:
+    """Raise InputError if the level of the objective "time" is reached at time 0."""
+    if search.objective != "time":
+        return
+    problem = search.problem_at(np.full(search.size, 0.5))
+    begins = over_tasks(search.solved(problem, search.grid[:2]).error)[0]
+    if begins <= search.level:
+        raise InputError(f"level is {search.level:g}; the error is {begins:.4g} already at time 0. Give a smaller level.")
+
+
+def objective_of(search: Search, problem: Problem, start: Start, theory: Trajectory) -> float:
+    """The objective of a search for a problem with any schedules, and its solve; infinite where that does not reach the end."""
+    end = search.grid[-1:]
+    if not theory.finished:
+        return np.inf
+    if search.objective == "integrated":
+        moments = moments_for(problem)
+        steps = tolerances(sampled_rtol(moments))
+        return float(integrated_error(as_arrays(problem), as_arrays(start), end, moments, steps)[-1])
+    if search.objective == "time":
+        error_at = lambda times: over_tasks(solve(problem, start, times, gradient="forward").error)  # noqa: E731
+        return time_to_level(float(search.level), search.grid, error_at)
+    return search.value(theory)
+
+
+def _objectives(search: Search, tried: list[Tried]) -> np.ndarray:
+    """The objectives of points, increasing; infinite where a level is not reached."""
+    values = np.sort([one.value for one in tried])
+    if callable(search.objective):
+        return values
+    values = np.exp(values)
+    late = search.objective == "time"
+    return np.where(late & (values > search.edges[-1]), np.inf, values)
 
 
 def _numbers(search: Search, constant: Tried) -> Table:
@@ -550,11 +947,12 @@ def _numbers(search: Search, constant: Tried) -> Table:
 def _sensitivity(search: Search, best: Tried, interrupted: bool) -> dict[str, np.ndarray]:
     """The growth of the objective when one number of the point moves by NUDGE towards the middle of its range."""
     growth = np.full(search.size, np.nan)
+    value = search.value_at(best.point)
     for i, z in enumerate(best.point if not interrupted else ()):
         moved = best.point.copy()
         moved[i] += NUDGE if z < 0.5 else -NUDGE
-        growth[i] = evaluate(search, moved).value - best.value
-    growth = growth / abs(best.value) if callable(search.objective) else np.expm1(growth)
+        growth[i] = search.value_at(moved) - value
+    growth = growth / abs(value) if callable(search.objective) else np.expm1(growth)
     return {name: rows[0] if len(rows) == 1 else rows for name, rows in search.by_control(growth).items()}
 
 

@@ -265,7 +265,8 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
         seen.append(error if error.ndim == 1 else error.mean(axis=1))
         below.plot(curve.times, seen[-1], label=name, **look)
     panels.scale_error(below, np.concatenate(seen), text.ERROR_IN_TWO_LINES)
-    outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
+    gains = {name: gain for name, gain in found.gains.items() if np.isfinite(gain)}
+    outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in gains.items())
     who, small = text.problem_in_words(found.problem)[0], str(found).splitlines()[0]
     return finish(grid, text.TIME, title, who, small, text.capital(outcome))
 
