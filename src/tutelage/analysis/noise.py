@@ -39,7 +39,9 @@ LEAST_PANELS, MOST_PANELS = 40, 4000
 GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
 PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
-POINT_SETS = 2  # independent sets of points: their difference is the error
+POINT_SETS = 4  # independent sets of points: their scatter gives the error
+# Of so few sets the scatter itself is uncertain: two errors then cover 95% (Student's law).
+STUDENT_FACTOR = 3.182 / 2
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
 
@@ -158,7 +160,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
-    error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
+    error of sd(e_g) from the finite point sets, (time,); two of it cover 95%. `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
     R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
     """
 
@@ -297,7 +299,9 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     local = LocalDynamics(OrderParameters(problem, t, bool(dict(theory.settings).get("gradient_flow", False)), True), like)
     gradient, edges = local.gradients(flatten(states_of(theory.variables, like))), panels_along(theory, local)
     scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
-    accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
+    of_mean = np.std(variances, axis=0, ddof=1) / np.sqrt(POINT_SETS)
+    of_sd = of_mean / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
+    accuracy = STUDENT_FACTOR * of_sd
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
 
 
