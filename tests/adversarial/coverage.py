@@ -81,10 +81,7 @@ class Row:
         )
 
 
-HEAD = (
-    "| estimate | problems | without | inside 95% | median ratio | largest ratio | |\n"
-    "|---|---|---|---|---|---|---|"
-)
+HEAD = "| estimate | problems | without | inside 95% | median ratio | largest ratio | |\n|---|---|---|---|---|---|---|"
 
 
 def measure(name: str, count: int | None = None, first: int = 0) -> Row:
@@ -125,9 +122,7 @@ def committee(rng: np.random.Generator, most: int = 3) -> tu.Problem:
     )
 
 
-def specialized(
-    rng: np.random.Generator, problem: tu.Problem, dim: int | None = None
-) -> tu.Start:
+def specialized(rng: np.random.Generator, problem: tu.Problem, dim: int | None = None) -> tu.Start:
     """A start that meets no plateau that noise would decide about."""
     K = problem.student.hidden
     M = problem.teacher.hidden
@@ -267,9 +262,7 @@ def fluctuations_error(rng: np.random.Generator) -> Pair | None:
     """One network's e_g at a random time, against two standard deviations."""
     theory, law, dim = run_and_law(rng)
     seed = int(rng.integers(2**31))
-    runs = tu.simulate(
-        theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed
-    )
+    runs = tu.simulate(theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed)
     place = chosen(rng, theory.error)
     if not law.trusted:
         return None
@@ -281,9 +274,7 @@ def fluctuations_overlaps(rng: np.random.Generator) -> Pair | None:
     """One entry of R or Q of one network at a random time."""
     theory, law, dim = run_and_law(rng)
     seed = int(rng.integers(2**31))
-    runs = tu.simulate(
-        theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed
-    )
+    runs = tu.simulate(theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed)
     name = str(rng.choice(["R", "Q"]))
     solved = np.asarray(theory[name])
     place = chosen(rng, solved)
@@ -303,9 +294,7 @@ def fluctuations_accuracy(rng: np.random.Generator) -> Pair | None:
     return Pair(true_error=off, estimate=float(few.accuracy[place]))
 
 
-def comparison_of(
-    rng: np.random.Generator, dim: int, runs: int, scatter: bool = False
-) -> Comparison:
+def comparison_of(rng: np.random.Generator, dim: int, runs: int, scatter: bool = False) -> Comparison:
     """Theory and runs of a committee from one start."""
     problem = committee(rng)
     start = specialized(rng, problem, dim)
@@ -367,10 +356,7 @@ def sweep_standard_error(rng: np.random.Generator) -> Pair | None:
     dim = {"dim": [300]}
     found = tu.sweep(problem, dim, "simulated_final_error", **options)
     many = tu.sweep(problem, dim, "simulated_final_error", runs=2000, **options)
-    mean, se = (
-        float(found[name].values.ravel()[0])
-        for name in ("simulated_final_error", "simulated_final_error_se")
-    )
+    mean, se = (float(found[name].values.ravel()[0]) for name in ("simulated_final_error", "simulated_final_error_se"))
     truth = float(many["simulated_final_error"].values.ravel()[0])
     return Pair(true_error=mean - truth, estimate=se)
 

@@ -151,9 +151,7 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     return Plateaus(tuple(found), share, note, curve)
 
 
-def _with_midpoints(
-    times: np.ndarray, y: np.ndarray, fall: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _with_midpoints(times: np.ndarray, y: np.ndarray, fall: float) -> tuple[np.ndarray, np.ndarray]:
     """Add the middle of each interval in which the curve moves by more than `fall`.
 
     The dwell time is short there. Without these points a fall between two records

@@ -160,7 +160,8 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
-    error of sd(e_g) from the finite point sets, (time,); two of it cover 95%. `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
+    error of sd(e_g) from the finite point sets, (time,); two of it cover 95%.
+    `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
     R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
     """
 

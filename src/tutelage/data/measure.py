@@ -48,9 +48,7 @@ class FieldShape(NamedTuple):
     kurtosis_error: float
 
     @classmethod
-    def of(
-        cls, fields: Sequence[Float[np.ndarray, "n k"]], drawn: bool = True
-    ) -> "FieldShape":
+    def of(cls, fields: Sequence[Float[np.ndarray, "n k"]], drawn: bool = True) -> "FieldShape":
         """Of standardized fields (samples, directions) of several groups of samples.
 
         The directions share their samples. Each error combines the scatter of the
