@@ -248,7 +248,8 @@ def detected_ratio(runs: int) -> float:
         beyond = ratio * measured[:, None] - limit * measured
         return float(np.mean(ndtr(beyond))) - POWER
 
-    return float(brentq(missing, 0.0, 100 * limit))
+    root: Any = brentq(missing, 0.0, 100 * limit)
+    return float(root)
 
 
 def _scaled(problem: Problem, factor: float) -> Problem:
