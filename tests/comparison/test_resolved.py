@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tutelage.comparison.expected import detected_ratio
+from tutelage.comparison.verdict import LIMIT, z_score
 
 TIMES = tu.linear_times(20.0, 41)
 THIRDS = tu.Problem(
@@ -66,6 +68,17 @@ def test_the_power_of_a_comparison_is_what_simulations_show():
 
     assert found(1.1 * change) >= 7
     assert found(change / 3) <= 2
+
+
+@pytest.mark.parametrize("count", [5, 10, 40])
+def test_a_detected_gap_is_beyond_the_limit_in_nine_of_ten_comparisons(count):
+    """Normal runs, with the change chosen by the standard error of other runs."""
+    rng = np.random.default_rng(count)
+    now, then = rng.standard_normal((2, 20_000, count))
+    gap = detected_ratio(count) * now.std(axis=1, ddof=1) / np.sqrt(count)
+    error = then.std(axis=1, ddof=1) / np.sqrt(count)
+    z = z_score((then.mean(axis=1) + gap) / error, count)
+    assert np.mean(z > LIMIT) == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.full

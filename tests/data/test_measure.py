@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tutelage.data.measure import FieldShape
 from tutelage.errors import TutelageWarning, ValidityWarning
 
 N, C = 12, 3
@@ -70,6 +71,22 @@ def test_what_is_thrown_away(drawn, data):
     assert tu.from_data(turned, y).off_diagonal > 0.25
     assert tu.from_data(x).off_diagonal == pytest.approx(0.0, abs=1e-6)  # no classes: nothing off the diagonal
     assert tu.from_data(x).grouping_error == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_errors_of_shapes_are_the_scatter_over_data_sets(together):
+    """64 directions are 64 times as many numbers if independent, and one if they share a scale."""
+    rng = np.random.default_rng(8)
+    shapes = []
+    for _ in range(60):
+        fields = rng.standard_normal((1000, 64))
+        if together:
+            fields *= rng.choice([0.6, 1.28], size=(1000, 1))
+        fields = (fields - fields.mean(axis=0)) / fields.std(axis=0)
+        shapes.append(FieldShape.of([fields]))
+    scatter = np.std([shape.kurtosis for shape in shapes])
+    stated = np.mean([shape.kurtosis_error for shape in shapes])
+    assert stated == pytest.approx(scatter, rel=0.5)
 
 
 def test_shapes_of_fields(drawn):

@@ -125,11 +125,13 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
 
 def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     """The plateaus of one curve."""
-    y, times, least = curve.log_error, curve.times, np.min(curve.error)
+    least = np.min(curve.error)
     if least < -1e-12 * np.max(np.abs(curve.error)):  # rounding below zero is let through
         raise InputError(f"the error falls to {least:.3g}; plateaus compares its logarithm, so it must be zero or more.")
     share = max(share, min(0.5, 3 * curve.fluctuation))
     band = float(np.log1p(share))
+    fall = 3 * band if curve.noisy else band  # chance alone moves a run by a band
+    times, y = _with_midpoints(curve.times, curve.log_error, fall)
     spans = [_span_around(times, y, i, y[i], band) for i in range(times.size)]
     levels = {}  # the height of each plateau, as a logarithm, by its start and end
     for first, last in (spans[i] for i in _slow_moments(spans)):
@@ -137,7 +139,7 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
         inside = np.flatnonzero((times >= first) & (times <= last))
         at = int(inside[np.argmin(np.abs(y[inside] - height))])
         levels[_span_around(times, y, at, height, band)] = height
-    left = [(*span, h) for span, h in levels.items() if times[-1] > span[1] and np.median(y[times > span[1]]) < h - band]
+    left = [(*span, h) for span, h in levels.items() if _is_left(times, y, span[1], h - band)]
     found = []
     for (start, end, height), until in zip(left, [*(start for start, *_ in left[1:]), float(times[-1])], strict=False):
         symmetric = _is_symmetric_at(curve, (start + end) / 2)
@@ -147,6 +149,27 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     if not found and stays < times[-1] / 2 and last > 1e-12 * curve.error[0]:
         note += f"; since {stays:.4g} the error stays near {last:.4g}: solve for longer to see whether it is left"
     return Plateaus(tuple(found), share, note, curve)
+
+
+def _with_midpoints(times: np.ndarray, y: np.ndarray, fall: float) -> tuple[np.ndarray, np.ndarray]:
+    """Add the middle of each interval in which the curve moves by more than `fall`.
+
+    The dwell time is short there. Without these points a fall between two records
+    would not show, and would not separate a plateau from the next one.
+    """
+    steep = np.flatnonzero(np.abs(np.diff(y)) > fall)
+    middle_times = (times[steep] + times[steep + 1]) / 2
+    middle_values = (y[steep] + y[steep + 1]) / 2
+    places = steep + 1
+    return np.insert(times, places, middle_times), np.insert(y, places, middle_values)
+
+
+def _is_left(times: np.ndarray, y: np.ndarray, end: float, level: float) -> bool:
+    """Whether the curve lies below the level for most of the time after `end`."""
+    if end >= times[-1]:
+        return False
+    later = np.linspace(end, times[-1], 1002)[1:]
+    return bool(np.median(np.interp(later, times, y)) < level)
 
 
 def _span_around(times: np.ndarray, y: np.ndarray, at: int, center: float, band: float) -> tuple[float, float]:
@@ -352,7 +375,7 @@ class EarlyStopping(AnalysisResult, figure="plot_early_stopping"):
 
     time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
     bracket: the recorded times around it. end_value: the error at the last recorded time. gain: by what factor it exceeds the
-    smallest error. inside: is the minimum within the record, rather than at its end (train on) or at its beginning
+    smallest error (inf if that is zero). inside: is the minimum within the record, rather than at its end (train on) or at its beginning
     (training only harms)?
     """
 
@@ -373,14 +396,30 @@ class EarlyStopping(AnalysisResult, figure="plot_early_stopping"):
     def __str__(self) -> str:
         if self.inside:
             low, high = self.bracket
-            end = f"at {self.end_time:.5g} it is {self.end_value:.5g}, {self.gain:.5g} times as large"
+            end = f"at {self.end_time:.5g} it is {self.end_value:.5g}"
+            if np.isfinite(self.gain):
+                end += f", {self.gain:.5g} times as large"
             when = f"{self.time:.5g} (between {low:.5g} and {high:.5g})"
             return f"stop at {when}: the error is smallest, {self.value:.5g}; {end}"
+        if float(np.ptp(_smoothed(self.curve))) <= _least_gain(self.curve):
+            up_to = " up to fluctuations" if self.curve.noisy else ""
+            return f"the error does not change{up_to}: it stays at {self.value:.5g}"
         if self.time == self.end_time:
             up_to = " up to fluctuations" if self.curve.noisy else ""
             where = f"{self.value:.5g}, at the last recorded time, {self.end_time:.5g}"
             return f"train on: the error is smallest{up_to}, {where}"
         return f"do not train: the error is smallest, {self.value:.5g}, at the first recorded time, {self.time:.5g}"
+
+
+def _smoothed(curve: Curve) -> np.ndarray:
+    """The error without the fluctuations of a finite network."""
+    return np.exp(curve.log_error) if curve.noisy else curve.error
+
+
+def _least_gain(curve: Curve) -> float:
+    """The gain below which a minimum is rounding, or chance."""
+    relative = max(1e-6, 3 * curve.fluctuation)
+    return relative * abs(float(np.min(_smoothed(curve))))
 
 
 def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopping | RunResults:
@@ -415,11 +454,13 @@ def _find_minimum(curve: Curve) -> EarlyStopping:
     from scipy.interpolate import CubicSpline
     from scipy.optimize import fminbound
 
-    times, error = curve.times, np.exp(curve.log_error) if curve.noisy else curve.error
+    times, error = curve.times, _smoothed(curve)
     lowest, last = int(np.argmin(error)), times.size - 1
-    margin = max(1e-6, 3 * curve.fluctuation) * abs(error[lowest])  # a smaller gain is rounding, or chance
+    margin = _least_gain(curve)
     if error[last] <= error[lowest] + margin or error[last] <= curve.rounding:
         lowest = last
+    elif error[0] <= error[lowest] + margin:
+        lowest = 0
     before, after = float(times[max(lowest - 1, 0)]), float(times[min(lowest + 1, last)])
     time, value = float(times[lowest]), float(error[lowest])
     inside, near = 0 < lowest < last, slice(max(0, lowest - 3), lowest + 4)
@@ -433,7 +474,10 @@ def _find_minimum(curve: Curve) -> EarlyStopping:
         if log_value <= np.log(error[lowest]):
             time, value = float(moment(at)), float(np.exp(log_value))
     end_time, end_value = float(times[last]), float(error[last])
-    gain = end_value / value if value > 0 else 1.0
+    if value > 0:
+        gain = end_value / value
+    else:
+        gain = np.inf if end_value > 0 else 1.0
     return EarlyStopping(time, value, (before, after), end_time, end_value, gain, inside, curve)
 
 

@@ -40,7 +40,9 @@ LEAST_PANELS, MOST_PANELS = 40, 4000
 GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
 PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
-POINT_SETS = 2  # independent sets of points: their difference is the error
+POINT_SETS = 4  # independent sets of points: their scatter gives the error
+# Of so few sets the scatter itself is uncertain: two errors then cover 95% (Student's law).
+STUDENT_FACTOR = 3.182 / 2
 LARGEST_SCATTER = 0.05  # of overlaps, against the largest one, that grows linearly
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
@@ -162,9 +164,10 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
-    error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
-    R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N. plateau_time: the slowest moment of a
-    plateau from which the curve escapes (inf: none). After it the asymmetry of the units grows, and its scatter with it.
+    error of sd(e_g) from the finite point sets, (time,); two of it cover 95%. `sd("R")`, `covariance("R", "Q")` name what
+    flat coordinates hide: R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N. plateau_time: the
+    slowest moment of a plateau from which the curve escapes (inf: none). After it the asymmetry of the units grows, and its
+    scatter with it.
     """
 
     theory: Trajectory
@@ -340,13 +343,14 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     speeds = np.linalg.norm(local.drifts(flatten(states_of(theory.variables, like)), times), axis=1)
     slowest = slowest_before_rise(speeds)
     scaled, variances = covariance_at(times, edges, noise_along(theory, local, edges, count), gradient)
-    accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
+    of_mean = np.std(variances, axis=0, ddof=1) / np.sqrt(POINT_SETS)
+    of_sd = of_mean / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(
         theory=theory,
         dim=dim,
         scaled=scaled,
         gradient=gradient,
-        accuracy=accuracy,
+        accuracy=STUDENT_FACTOR * of_sd,
         plateau_time=np.inf if slowest is None else float(times[slowest]),
     )
 

@@ -44,7 +44,8 @@ FEWEST = 8  # recorded times below which the equation for b cannot be integrated
 STEP = 1e-3  # of ln eta, to either side
 LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
-CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
+POWER = 0.9  # probability with which a stated change is noticed
+LEVELS = (np.arange(100) + 0.5) / 100  # of a standard error that runs measure
 Updates: TypeAlias = tuple[ArrayLike, ArrayLike, NumpyOrJax, NumpyOrJax]  # at moments: eta, eta kappa, (A|B), dG by level
 
 
@@ -210,11 +211,9 @@ def level_shift(pair: Pair, theory: Trajectory) -> tuple[dict[str, np.ndarray], 
 def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], verdict: Verdict) -> float | None:
     """The smallest relative change of lr that an agreement would have noticed; inf: more than half, None: not known.
 
-    d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if the verdict then is
-    "differ" although chance takes away CHANCE standard errors: in about nine of ten comparisons.
+    d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if this gap makes the
+    verdict "differ" in nine of ten comparisons with as many runs.
     """
-    from scipy.special import ndtr, stdtrit
-
     counted, agreed = verdict.counted, {AGREE, BIASED} & {verdict.outcome, verdict.before}
     if pair.problem is None or pair.start is None or not agreed or not counted.any():
         return None
@@ -222,13 +221,35 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], verd
     if ends[0] is None or ends[1] is None:
         return None
     slopes = {name: np.abs(ends[1][name] - ends[0][name]) / (2 * STEP) for name in gaps}
-    limit = CHANCE - float(stdtrit(pair.count - 1, ndtr(-LIMIT)))  # the gap over standard error whose z-score is LIMIT
+    limit = detected_ratio(pair.count)
 
     def noticed(change: float) -> bool:
         ratios = {name: np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit for name, gap in gaps.items()}
         return not holds([gap.entries(ratios[name])[counted] < limit for name, gap in gaps.items()])
 
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
+
+
+def detected_ratio(runs: int) -> float:
+    """The gap, over its measured standard error, that has |z| > LIMIT in nine of ten comparisons.
+
+    Standard errors of few runs scatter, both those that are known now and those of the
+    comparison that is to notice: with s their ratios to the true one, independent of each
+    other, P(ratio s_now + normal > limit s_then) = POWER.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import chdtri, ndtr, stdtrit
+
+    freedom = runs - 1
+    limit = -float(stdtrit(freedom, ndtr(-LIMIT)))  # the ratio whose z-score is LIMIT
+    measured = np.sqrt(chdtri(freedom, 1 - LEVELS) / freedom)
+
+    def missing(ratio: float) -> float:
+        beyond = ratio * measured[:, None] - limit * measured
+        return float(np.mean(ndtr(beyond))) - POWER
+
+    root: Any = brentq(missing, 0.0, 100 * limit)
+    return float(root)
 
 
 def _scaled(problem: Problem, factor: float) -> Problem:

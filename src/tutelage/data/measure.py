@@ -51,19 +51,47 @@ class FieldShape(NamedTuple):
     kurtosis_error: float
 
     @classmethod
-    def of(cls, fields: Sequence[Float[np.ndarray, "n k"]]) -> "FieldShape":
+    def of(cls, fields: Sequence[Float[np.ndarray, "n k"]], drawn: bool = True) -> "FieldShape":
         """Of standardized fields (samples, directions) of several groups of samples.
 
-        Directions share their samples: the error is their scatter with that of a single one on Gaussian samples.
+        The directions share their samples. Each error combines the scatter of the
+        samples' shares in the mean over directions with the scatter over directions,
+        if these are `drawn` at random.
         """
-        moments = [np.concatenate([np.mean(z**power, axis=0) for z in fields]) for power in (3, 4)]
-        samples = sum(len(z) for z in fields)
-        errors = [np.hypot(x.std() / np.sqrt(x.size), np.sqrt(b / samples)) for x, b in zip(moments, (6, 24), strict=True)]
-        return cls(*map(float, (moments[0].mean(), moments[1].mean() - 3, *errors)))
+        count = sum(z.shape[1] for z in fields)
+        skewness = np.concatenate([np.mean(z**3, axis=0) for z in fields])
+        fourth = np.concatenate([np.mean(z**4, axis=0) for z in fields])
+        variances = np.zeros(2)
+        if drawn:
+            variances = np.array([skewness.var(), fourth.var()]) / count
+        for z in fields:
+            shares = _moment_shares(z)
+            of_group = z.shape[1] / count  # the weight of the group in the mean
+            variances += (of_group * shares.std(axis=1)) ** 2 / len(z)
+        skewness_error, kurtosis_error = np.sqrt(variances)
+        return cls(
+            skewness=float(skewness.mean()),
+            kurtosis=float(fourth.mean() - 3),
+            skewness_error=float(skewness_error),
+            kurtosis_error=float(kurtosis_error),
+        )
 
     def __str__(self) -> str:
         tails = f"excess kurtosis {self.kurtosis:.2f} ± {self.kurtosis_error:.2f}"
         return f"skewness {self.skewness:.2f} ± {self.skewness_error:.2f}, {tails}"
+
+
+def _moment_shares(z: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "2 n"]:
+    """What each sample adds to skewness and kurtosis, means over directions.
+
+    These are the influence functions of m3 / m2^(3/2) and m4 / m2^2. Their terms of lower
+    order come from the mean and the variance, which the same samples estimate.
+    """
+    third = np.mean(z**3, axis=0)
+    fourth = np.mean(z**4, axis=0)
+    of_third = z**3 - 3 * z - 1.5 * third * (z**2 - 1)
+    of_fourth = z**4 - 4 * third * z - 2 * fourth * (z**2 - 1)
+    return np.stack([of_third.mean(axis=1), of_fourth.mean(axis=1)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,7 +243,9 @@ class Data(AnalysisResult, figure="plot_data"):
             found["along the teacher"] = pooled(self.teacher_weights)
         if self.classes is not None:
             others = [np.delete(self.means - mean, c, 0) for c, mean in enumerate(self.means)]
-            found["toward other classes"] = FieldShape.of([self._fields(groups[c], c, w) for c, w in enumerate(others)])
+            found["toward other classes"] = FieldShape.of(
+                [self._fields(groups[c], c, w) for c, w in enumerate(others)], drawn=False
+            )
         return found
 
     def _fields(self, noise: Float[np.ndarray, "n D"], c: int, w: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "n k"]:

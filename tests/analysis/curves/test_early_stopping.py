@@ -1,5 +1,7 @@
 """The smallest error, against the closed form of a linear network whose noise is learned where there is nothing to learn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -64,6 +66,37 @@ def test_uneven_times_cost_no_accuracy():
     found = tu.analysis.early_stopping(of_curve(times, np.exp((np.log(times) - 0.3) ** 2)))
     assert found.time == pytest.approx(np.exp(0.3), rel=1e-4)
     assert found.value == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_curve_that_stays_level_does_not_change():
+    found = tu.analysis.early_stopping(of_curve(np.arange(9.0), np.full(9, 0.3)))
+    assert not found.inside
+    assert found.gain == 1.0
+    assert str(found) == "the error does not change: it stays at 0.3"
+
+
+def test_a_curve_that_leaves_zero_has_no_finite_gain():
+    times = np.arange(9.0)
+    found = tu.analysis.early_stopping(of_curve(times, np.abs(times - 3)))
+    assert (found.time, found.value, found.inside) == (3.0, 0.0, True)
+    assert found.gain == np.inf
+    assert "times as large" not in str(found)
+
+
+@pytest.mark.parametrize("dip", [1e-3, 0.5])
+def test_a_minimum_after_the_start_counts_only_beyond_chance(dip):
+    """A rise with noise of 1%, from a level that a dip may undercut."""
+    times = np.linspace(0.0, 10.0, 401)
+    noise = 0.01 * np.random.default_rng(3).standard_normal(times.size)
+    error = (1 + 0.02 * times**2 - dip * np.exp(-((times - 1.5) ** 2))) * np.exp(noise)
+    runs_of_it = replace(of_curve(times, error[None]), kind="simulation")
+    found = tu.analysis.early_stopping(runs_of_it, run=0)
+    if dip < 0.01:
+        assert str(found).startswith("do not train")
+        assert found.time == 0.0
+    else:
+        assert found.inside
+        assert found.time == pytest.approx(1.4, abs=0.2)
 
 
 def test_a_falling_curve_says_train_on():

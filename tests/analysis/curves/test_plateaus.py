@@ -121,6 +121,24 @@ def test_several_plateaus(times):
     assert all(p.symmetric is None for p in found)
 
 
+@pytest.mark.parametrize("after", [0.01, 1e-16, 0.0])
+def test_a_fall_between_two_records_ends_a_plateau(after):
+    """No record shows a short dwell time between the two levels."""
+    times = np.linspace(0, 100, 101)
+    found = tu.analysis.plateaus(of_curve(times, np.where(times < 60, 0.1, after)))
+    assert [p.height for p in found] == pytest.approx([0.1])
+    assert found[0].start == 0.0
+    assert 59 < found[0].end < 60
+
+
+def test_whether_a_plateau_is_left_does_not_depend_on_the_spacing():
+    """The error falls from 0.1 to 0.01 and returns to 0.3, where it spends most time."""
+    for times in (np.linspace(0, 1000, 2001), np.geomspace(0.1, 1000, 801)):
+        fall = smooth_fall(times, (100, 2, 0.1), (500, 2, 30.0))
+        found = tu.analysis.plateaus(of_curve(times, fall))
+        assert len(found) == 0
+
+
 @pytest.mark.parametrize(
     "error",
     [
