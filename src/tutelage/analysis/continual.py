@@ -39,9 +39,7 @@ def _require_tasks(problem: object, function: str) -> Tasks:
     return tasks
 
 
-def _begins_and_left(
-    tasks: Tasks, end: float
-) -> tuple[list[np.ndarray], Float[np.ndarray, " tasks"]]:
+def _begins_and_left(tasks: Tasks, end: float) -> tuple[list[np.ndarray], Float[np.ndarray, " tasks"]]:
     """When each task begins, at 0 too, and when it is left for the first time (at the end: never).
 
     Gradual changes count from their middle.

@@ -163,7 +163,7 @@ PROGRAM = Options(gradient_flow=False, solver="explicit", keep=False)
 def integrated_error(problem: Problem, start: Start, times: Any, moments: Moments, steps: Any) -> Any:
     """The integral of the mean error over tasks, up to each of the times; NaN after a divergence."""
     overlaps, t = initial_overlaps(problem, start)
-    system = AccumulatedError(problem, t, moments=moments)
+    system = AccumulatedError(problem, t, gradient_flow=False, keep_blocks=False, moments=moments)
     initial = (overlaps, np.zeros(()))
     return integrate(system, moments, initial, times, steps, PROGRAM).variables["integral"]
 
@@ -923,7 +923,7 @@ def objective_of(search: Search, problem: Problem, start: Start, theory: Traject
         steps = tolerances(sampled_rtol(moments))
         return float(integrated_error(as_arrays(problem), as_arrays(start), end, moments, steps)[-1])
     if search.objective == "time":
-        error_at = lambda times: over_tasks(solve(problem, start, times, gradient="forward").error)  # noqa: E731
+        error_at = lambda times: over_tasks(solve(problem, start, times, gradient="forward", accuracy=None).error)  # noqa: E731
         return time_to_level(float(search.level), search.grid, error_at)
     return search.value(theory)
 

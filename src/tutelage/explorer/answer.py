@@ -138,7 +138,7 @@ def _end_of_band(found: Fluctuations, index: int) -> str:
         return "From there the scatter of single networks is not small against the error; raise N."
     return (
         "From there SGD noise, not only the initial condition, decides when a single network "
-        f"leaves the plateau (asymmetry/noise = {found.start_to_noise:.2g})."
+        f"escapes from the plateau (asymmetry/noise = {found.start_to_noise:.2g})."
     )
 
 

@@ -30,7 +30,15 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.losses import Squared
 from tutelage.moments.averages import MeanUpdate, Moments, Situation, safe_sqrt
-from tutelage.moments.noise_nodes import LATTICE, Fineness, NoiseNodes, one_number, random_shifts, several_numbers
+from tutelage.moments.noise_nodes import (
+    LATTICE,
+    Fineness,
+    NoiseNodes,
+    nodes_of,
+    one_number,
+    random_shifts,
+    several_numbers,
+)
 from tutelage.moments.quadrature import MANY, NEAR, REACH, SETS, Sampled, factor, panels, sobol
 from tutelage.problem import Mixture, Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
@@ -176,12 +184,12 @@ class RuleAtState(eqx.Module):
         problem, labels, points = self.problem, self.problem.labels, rho.shape[1]
         if not self.noisy:
             return function(jax.vmap(problem.labels.truth, (-1, -1), -1)(output, rho))
-        if self._affine:
+        if self._affine and isinstance(labels, Real):
             few = jax.vmap(lambda output: labels.with_two_moments(output, problem.noise), -1, -1)(output)
             return _summed(NoiseNodes(few, lambda label, share: (label, share)), function)
         outcomes = lambda output, rho: labels.outcomes(output, rho, problem.noise)  # noqa: E731
         if outcomes(output[..., 0], rho[:, 0]) is not None:
-            all_labels = jax.vmap(outcomes, -1, -1)(output, rho)
+            all_labels: Any = jax.vmap(outcomes, -1, -1)(output, rho)
             return _summed(NoiseNodes(all_labels, lambda label, share: (label, share)), function)
         law = labels.law(problem.noise)
         assert law is not None
@@ -237,7 +245,8 @@ class RuleAtState(eqx.Module):
             sample = Sample(student, rho, output, xi)
             compared = rule.compared(sample, self.parameters, self.context) or ()
             breaks = [label for own in compared for label in problem.loss.label_breaks(own)]
-            return [labels.placed(label, output, problem.noise) for label in breaks]
+            placed = [labels.placed(label, output, problem.noise) for label in breaks]
+            return [z for z in placed if z is not None]
 
         return jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, output, xi)
 
@@ -649,18 +658,39 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
 
 
 def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
-    """How many updates are averaged at a point: the labels that its fields may have, times the patterns of the rule's xi."""
+    """Return how many updates are averaged at a point of a sampled set.
+
+    It is the number of labels that its fields may have, times that of the rule's draws.
+    """
     one = problem.in_class() if isinstance(problem.inputs, Mixture) else problem.tasks[0]
-    law, labels = one.rule.law(one.student.hidden, 0.0), 1
-    if moments.noisy:
-        rho, affine = jnp.zeros(one.teacher.hidden), is_affine_in_label(one.rule) and type(one.loss) is Squared
-        weights = jax.eval_shape(lambda x: one.labels.outcomes(one.teacher.output(x), x, one.noise, affine)[1], rho)
-        labels = weights.shape[0]
+    terms = _labels_per_point(one) if moments.noisy else 1
+    law = one.rule.law(one.student.hidden, 0.0)
     if law is None:
-        return labels
-    return labels * len(
-        law.patterns()[1] if isinstance(law, PerUnit) and moments.numbers is not None else law.nodes(False)[1]
-    )
+        return terms
+    if isinstance(law, PerUnit) and moments.numbers is not None:
+        return terms * len(law.patterns()[1])
+    enumerated = law.enumerated()
+    if enumerated is not None:
+        return terms * len(enumerated[1])
+    units = law.units if isinstance(law, PerUnit) else 1
+    return terms * nodes_of(units, Fineness(), law.heavy)
+
+
+def _labels_per_point(problem: Problem) -> int:
+    """Return the number of labels that are averaged at given fields, noise included."""
+    labels, noise = problem.labels, problem.noise
+    if is_affine_in_label(problem.rule) and type(problem.loss) is Squared and isinstance(labels, Real):
+        return 2 * (1 if problem.has_noise_law else problem.teacher.outputs)
+    rho = jnp.zeros(problem.teacher.hidden)
+    outcomes = jax.eval_shape(lambda rho: labels.outcomes(problem.teacher.output(rho), rho, noise), rho)
+    if outcomes is not None:
+        return outcomes[1].shape[0]
+    law = labels.law(noise)
+    assert law is not None
+    count = labels.numbers(problem.teacher.outputs, noise)
+    if problem.loss.additive and is_affine_in_label(problem.rule) and isinstance(labels, Real):
+        return count * nodes_of(1, Fineness(), law.heavy)  # one output's noise at a time
+    return nodes_of(count, Fineness(), law.heavy)
 
 
 def is_cheap(problem: Problem) -> bool:

@@ -56,6 +56,14 @@ def random_shifts(points: int, axes: int, seed: int) -> Float[np.ndarray, "point
     return np.random.default_rng([seed, points, axes]).random((points, axes))
 
 
+def nodes_of(numbers: int, fineness: Fineness, heavy: bool) -> int:
+    """Return how many nodes there are for so many numbers, where no kinks are known."""
+    if numbers > 1:
+        return fineness.lattice
+    reach = HEAVY_REACH if heavy else REACH
+    return 2 * int(np.ceil(reach / fineness.step))
+
+
 def one_number(
     shifts: Float[NumpyOrJax, " P"], fineness: Fineness, heavy: bool, kinks: Float[Array, "kinks P"] | None = None
 ) -> NoiseNodes:
