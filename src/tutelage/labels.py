@@ -21,7 +21,7 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction
+from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction, quantile_table
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -108,9 +108,10 @@ class Real(Labels):
     def with_two_moments(output: Output, noise: Noise) -> Outcomes:
         """A few labels with the mean and the covariance of all, which is enough for averages of squares."""
         if callable(noise):
-            mean, variance = Quantile(noise).mean_and_variance()
-            away = np.sqrt(variance) * np.array([-1.0, 1.0])
-            return output + mean + jnp.asarray(away), jnp.full(2, 0.5)
+            # Simulations also record the squared loss of noise of infinite variance: it is infinite.
+            table = quantile_table(noise)
+            away = np.sqrt(table.variance) * np.array([-1.0, 1.0])
+            return output + table.mean + jnp.asarray(away), jnp.full(2, 0.5)
         if jnp.ndim(output) == 0:
             return output + noise * jnp.array([-1.0, 1.0]), jnp.full(2, 0.5)
         C = jnp.shape(output)[0]
