@@ -96,7 +96,7 @@ def problems(draw):
     return tu.Problem(student, teacher, inputs=inputs, sgd=sgd, noise=draw(st.floats(0, 2)))
 
 
-@pytest.mark.filterwarnings("ignore::tutelage.ValidityWarning")  # few samples of data
+@pytest.mark.filterwarnings("ignore::tutelage.errors.ValidityWarning")  # few samples of data
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(problems())
 def test_every_problem_survives_a_round_trip(problem):
