@@ -28,7 +28,7 @@ from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarni
 from tutelage.integrate import program
 from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
 from tutelage.labels import Logistic, Real
-from tutelage.losses import Squared, loss_name
+from tutelage.losses import has_bounded_slope, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rates_on
@@ -194,8 +194,8 @@ def solve(
 
 
 def _require_variance(problem: Problem) -> None:
-    """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
-    if not problem.has_noise_law or type(problem.loss) is not Squared or not problem.rule.uses_loss:
+    """Refuse a loss like squared loss under label noise of infinite variance: G does not exist, though sums over nodes do."""
+    if not problem.has_noise_law or not problem.rule.uses_loss or has_bounded_slope(problem.loss):
         return
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)

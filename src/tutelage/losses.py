@@ -29,6 +29,7 @@ Scalar: TypeAlias = Float[Array, ""]
 SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
 TRIED = 256  # outputs and labels on which a custom loss is tried
 ROUNDED = 1e-9  # relative difference of equal derivatives
+FAR = 1e3, 1e6  # labels between which a slope grows by a factor of 10 if it has no bound
 MOST_KINKS = 16  # of a custom loss; averages over label noise are not split at more
 
 
@@ -265,6 +266,21 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
 NAMED: dict[str, type[Loss]] = by_name(Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy)
 OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
 as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
+
+
+def has_bounded_slope(loss: Loss) -> bool:
+    """Whether the derivative of a loss of one output stays bounded for labels far away.
+
+    True for a loss with numbers that JAX traces, which cannot be tried.
+    """
+    if isinstance(loss, Absolute | Huber):
+        return True
+    slopes = jax.vmap(loss.descent, (None, 0))
+    try:
+        near, far = (float(jnp.max(jnp.abs(slopes(jnp.zeros(()), jnp.array([-size, size]))))) for size in FAR)
+    except jax.errors.JAXTypeError:
+        return True
+    return far < 10 * near
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:

@@ -15,6 +15,7 @@ from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.moments import Sampled, moments_for
 from tutelage.moments.node_moments import confidence
 from tutelage.moments.noise_nodes import Fineness, one_number, random_shifts, several_numbers
+from tutelage.problem.traits import missing_traits
 from tutelage.randomness import Quantile
 
 LAWS = {
@@ -309,3 +310,29 @@ def test_kinks_in_label_minus_output(function, outputs, kinks):
     assert (found is None) == (kinks is None)
     if kinks is not None:
         np.testing.assert_allclose(found, kinks, atol=1e-9)
+
+
+def test_scatter_of_networks_needs_a_fourth_moment():
+    """Steps of Q are squares of errors: their variance is infinite for t(3), whatever a finite set of draws shows."""
+    unit = tu.Network(1, "erf")
+    for degrees in (3, 4):
+        problem = tu.Problem(unit, unit, noise=stats.t(degrees).ppf)
+        with pytest.raises(tu.InputError, match="infinite fourth moment"):
+            tu.analysis.fluctuations(problem, tu.Start([[0.3]], [[0.5]]), times=[0, 1.0], dim=100)
+    for law, loss in ((stats.t(5), "squared"), (stats.t(3), "huber"), (stats.lognorm(1), "squared")):
+        problem = tu.Problem(unit, unit, noise=law.ppf, loss=loss)
+        assert not missing_traits(problem, ("finite scatter",))
+
+
+def test_a_custom_loss_without_bound_needs_a_variance():
+    """An asymmetric squared loss, whose derivative grows as that of squared loss does."""
+    unit = tu.Network(1, "erf")
+    steep = tu.Problem(
+        unit,
+        unit,
+        noise=stats.t(2).ppf,
+        loss=lambda output, label: jnp.where(label > output, 2, 1) * (label - output) ** 2,
+    )
+    with pytest.raises(tu.InputError, match="infinite variance"):
+        tu.solve(steep, tu.Start([[0.3]], [[0.5]]), [0, 0.1])
+    assert losses.has_bounded_slope(tu.losses.Function(lambda o, y: jnp.logaddexp(o - y, y - o)))
