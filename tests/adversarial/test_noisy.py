@@ -10,8 +10,8 @@ import tutelage as tu
 from tests.adversarial import noisy
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.moments import Sampled, moments_for
 from tutelage.integrate.program import by_nodes
+from tutelage.moments import Sampled, moments_for
 
 LOSSES = {
     "squared": "squared",
@@ -25,7 +25,7 @@ MANY, PART = 60, 10
 
 
 def problem_of(case):
-    outputs, K = case.v.shape
+    outputs = len(case.v)
     networks = []
     for v in (case.v, case.v_teacher):
         readout = v[0] if outputs == 1 else v
