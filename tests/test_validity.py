@@ -1,10 +1,13 @@
 """The report that every solve carries."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import tutelage as tu
 from tests.problems import compilations, pair, sample_increments
+from tutelage.errors import ValidityWarning
 
 TIMES = tu.linear_times(120, 61)
 
@@ -100,3 +103,26 @@ def test_the_report_compiles_few_programs(activation, M, most):
     compiled = compilations()
     assert theory.validity.averages == "closed form"
     assert len(compiled) <= most
+
+
+def test_zero_weights_on_a_kink_are_a_warning():
+    """SGD stays where it begins, because JAX's ReLU has slope 0 at 0; the theory learns."""
+    unit = tu.Network(1, "relu")
+    problem = tu.Problem(unit, unit, sgd=tu.SGD(0.3))
+    still = tu.Start([[0.0]], [[0.0]], dim=50)
+    with pytest.warns(ValidityWarning, match="student unit 1 begins with zero weights"):
+        theory = tu.solve(problem, still, [0.0, 1.0])
+    run = tu.simulate(problem, still, times=[0.0, 1.0], runs=2)
+    assert theory.Q[-1, 0, 0] > 0.01
+    assert np.all(run.Q == 0)
+
+
+@pytest.mark.parametrize(("name", "size"), [("relu", 1e-6), ("quadratic", 0.0), ("linear", 0.0)])
+def test_weights_that_move_have_no_warning(name, size):
+    """Small weights move; without a kink at zero, theory and SGD agree."""
+    unit = tu.Network(1, name)
+    problem = tu.Problem(unit, unit, sgd=tu.SGD(0.3))
+    start = tu.Start([[0.0]], [[size]], dim=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ValidityWarning)
+        tu.solve(problem, start, [0.0, 0.1])

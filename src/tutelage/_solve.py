@@ -28,7 +28,7 @@ from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarni
 from tutelage.integrate import program
 from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
 from tutelage.labels import Logistic, Real
-from tutelage.losses import Squared, loss_name
+from tutelage.losses import has_bounded_slope, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rates_on
@@ -39,6 +39,8 @@ System: TypeAlias = Problem | ClosedSystem
 Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
 Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
+BESIDE = 1e-9  # of a kink at zero: fields at which its two slopes are read
+KINK = 1e-6  # difference of slopes that counts as a kink
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 STAIRS = 8.0  # times 1/points: relative tolerance where a sampled update jumps; its own error is larger
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
@@ -194,8 +196,8 @@ def solve(
 
 
 def _require_variance(problem: Problem) -> None:
-    """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
-    if not problem.has_noise_law or type(problem.loss) is not Squared or not problem.rule.uses_loss:
+    """Refuse a loss like squared loss under label noise of infinite variance: G does not exist, though sums over nodes do."""
+    if not problem.has_noise_law or not problem.rule.uses_loss or has_bounded_slope(problem.loss):
         return
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
@@ -270,6 +272,8 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
             warnings.warn(sentence, SymmetryWarning, stacklevel=3)
         if sentence := limit_warning(problem, start.dim):
             warnings.warn(sentence, ValidityWarning, stacklevel=3)
+        if sentence := zero_weights_warning(problem, initial[0]):
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     return start, initial
 
 
@@ -289,6 +293,29 @@ def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
                 "on its plateau forever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
             )
     return None
+
+
+def zero_weights_warning(problem: Problem, state: Overlaps) -> str | None:
+    """One sentence if a unit has zero weights and its field lies on a kink without slope.
+
+    The limit averages over fields of vanishing variance, on both sides of the kink. SGD
+    only sees the slope at zero itself.
+    """
+    activation = problem.student.activation
+    K = state.q.shape[1]
+    unmoved = np.all(np.diagonal(state.q, axis1=1, axis2=2) == 0, axis=0)
+    if state.bias is not None:
+        unmoved &= np.asarray(state.bias) == 0
+    if not np.any(unmoved) or not problem.rule.uses_loss:
+        return None
+    left, middle, right = (np.asarray(activation.slope(jnp.full(K, x))) for x in (-BESIDE, 0.0, BESIDE))
+    stuck = unmoved & (middle == 0) & (np.abs(right - left) > KINK)
+    if not np.any(stuck):
+        return None
+    return (
+        f"student unit {np.argmax(stuck) + 1} begins with zero weights, where the slope of {activation.name} is 0: SGD "
+        "never moves it, while the theory follows the limit of small weights. Give it small weights, such as Q = 1e-6."
+    )
 
 
 def limit_warning(problem: Problem, dim: int | None) -> str | None:

@@ -27,6 +27,10 @@ Output: TypeAlias = Float[Array, "*outputs"]
 Label: TypeAlias = Float[Array, "*outputs"]
 Scalar: TypeAlias = Float[Array, ""]
 SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
+TRIED = 256  # outputs and labels on which a custom loss is tried
+ROUNDED = 1e-9  # relative difference of equal derivatives
+FAR = 1e3, 1e6  # labels between which a slope grows by a factor of 10 if it has no bound
+MOST_KINKS = 16  # of a custom loss; averages over label noise are not split at more
 
 
 class Loss(Part):
@@ -164,11 +168,15 @@ class Function(Loss):
     function: Callable[[Array, Array], Array]
     jumps: bool | None = eqx.field(static=True)  # pyright: ignore
     given_jumps: bool | None = eqx.field(static=True)  # None: found out
+    additive: bool = eqx.field(static=True)  # pyright: ignore
+    kinks: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         self.function = checks.as_kind("the loss", function, Callable, "a JAX function loss(output, label)")
         self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
         self.jumps = self.given_jumps  # pyright: ignore
+        self.additive = False  # pyright: ignore
+        self.kinks = ()
 
     def arguments(self) -> Table:
         return {"function": self.function, "jumps": self.given_jumps}
@@ -176,9 +184,65 @@ class Function(Loss):
     def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
 
+    def breaks(self, label: Label) -> tuple[Output, ...]:
+        return tuple(label - kink for kink in self.kinks)
+
+    def label_breaks(self, output: Output) -> tuple[Label, ...]:
+        return tuple(output + kink for kink in self.kinks)
+
     def for_outputs(self, outputs: int) -> "Function":
-        """The same loss, once it is known whether its derivative jumps."""
-        return self if self.jumps is not None else with_fields(self, jumps=_derivative_jumps(self.function, outputs))
+        """The same loss, once it is known whether its derivative jumps, and where if it follows label - output."""
+        jumps = self.jumps
+        if jumps is None:
+            jumps = _derivative_jumps(self.function, outputs)
+        kinks = _kinks_of_difference(self.function, outputs)
+        additive = outputs > 1 and kinks is not None
+        return with_fields(self, jumps=jumps, additive=additive, kinks=kinks or ())
+
+
+@lru_cache(maxsize=64)
+def _kinks_of_difference(function: Callable[[Array, Array], Array], outputs: int) -> tuple[float, ...] | None:
+    """Values of label - output at which the derivative jumps or bends.
+
+    None unless the loss is a sum of functions of label - output, one of each output, as
+    far as random outputs and labels can tell.
+    """
+    descent = Function(function, jumps=True).descent
+    shape = () if outputs == 1 else (outputs,)
+    axes = np.eye(outputs).reshape(outputs, *shape)
+
+    def along_axes(difference: Array) -> Array:
+        """The derivative by each output, if this one alone differs from its label."""
+        slopes = jax.vmap(descent, (None, 0))(jnp.zeros(shape), difference * axes)
+        return jnp.sum(slopes * axes, axis=tuple(range(1, slopes.ndim)))
+
+    try:
+        with jax.ensure_compile_time_eval():
+            if not _follows_differences(descent, axes):
+                return None
+        smooth_between = jnp.vectorize(along_axes, signature="()->(v)")
+        places = {x for order in (0, 1) for x in breaks_of(smooth_between, order)}
+    except (TypeError, jax.errors.JAXTypeError):
+        return None  # it has no second derivative, or contains numbers that JAX traces
+    return tuple(sorted(places)) if len(places) <= MOST_KINKS else ()
+
+
+def _follows_differences(descent: Callable[[Output, Label], Output], axes: Float[np.ndarray, "outputs ..."]) -> bool:
+    """Whether each derivative is a function of label - output of its own output alone."""
+    rng = np.random.default_rng(0)
+    shape = (TRIED, *axes.shape[1:])
+    output = rng.standard_normal(shape)
+    label = 3.0 * rng.standard_normal(shape)
+    each = jax.vmap(descent)
+    slopes = np.asarray(each(output, label))
+    allowed = ROUNDED * np.max(np.abs(slopes))
+    for axis in axes:
+        # output and label of one axis move together; the other labels move alone
+        shift = 3.0 * rng.standard_normal(shape)
+        together = each(output + shift * axis, label + shift)
+        if not np.all(np.abs((together - slopes) * axis) <= allowed):
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -202,6 +266,21 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
 NAMED: dict[str, type[Loss]] = by_name(Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy)
 OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
 as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
+
+
+def has_bounded_slope(loss: Loss) -> bool:
+    """Whether the derivative of a loss of one output stays bounded for labels far away.
+
+    True for a loss with numbers that JAX traces, which cannot be tried.
+    """
+    if isinstance(loss, Absolute | Huber):
+        return True
+    slopes = jax.vmap(loss.descent, (None, 0))
+    try:
+        near, far = (float(jnp.max(jnp.abs(slopes(jnp.zeros(()), jnp.array([-size, size]))))) for size in FAR)
+    except jax.errors.JAXTypeError:
+        return True
+    return far < 10 * near
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:

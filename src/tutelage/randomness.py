@@ -32,7 +32,9 @@ PROBABLE = 7.0  # normal numbers beyond have probability 3e-12
 EVEN = 512  # even entries of a table per unit of z
 HALVINGS = 60  # of an interval between two entries of its table, at most
 LARGEST = 700.0  # logarithm of the largest quantile of a table
-INFINITE = 1e-4  # a tail exponent so near to 1/2, or beyond it, counts as infinite variance
+# a tail exponent so near to 1/2, or beyond it, counts as infinite variance; to 1/4, as
+# infinite fourth moment
+INFINITE = 1e-4
 
 
 @lru_cache
@@ -118,10 +120,16 @@ class Quantile(Law):
         return table.mean, table.variance
 
 
+def has_fourth_moment(function: QuantileFunction) -> bool:
+    """Whether the fourth moment of a law, by its quantile function, is finite."""
+    return quantile_table(function).exponent < 0.25 - INFINITE
+
+
 class QuantileTable(NamedTuple):
     """A quantile function at normal numbers z: x = middle + scale sinh(size), nearly linear in z between entries.
 
     even_sizes: the same at even numbers z, which needs no search, if the function is smooth.
+    exponent: quantiles grow as this power of 1 / probability, in the heavier tail.
     """
 
     z: Float[np.ndarray, " entries"]
@@ -131,6 +139,7 @@ class QuantileTable(NamedTuple):
     scale: float
     mean: float
     variance: float
+    exponent: float
 
 
 @lru_cache(maxsize=32)
@@ -153,7 +162,8 @@ def quantile_table(function: QuantileFunction) -> QuantileTable:
     z = np.concatenate([-below.z[::-1], above.z[1:]])
     size = np.concatenate([below.size[::-1], above.size[1:]])
     mean, variance = _moments(z, size)
-    if max(above.exponent, below.exponent) > 0.5 - INFINITE:
+    exponent = max(above.exponent, below.exponent)
+    if exponent > 0.5 - INFINITE:
         variance = np.inf
     even = np.linspace(-FARTHEST, FARTHEST, int(2 * FARTHEST * EVEN) + 1)
     even_sizes = np.interp(even, z, size)
@@ -167,6 +177,7 @@ def quantile_table(function: QuantileFunction) -> QuantileTable:
         scale=scale,
         mean=middle + scale * mean,
         variance=scale**2 * variance,
+        exponent=exponent,
     )
 
 

@@ -17,7 +17,15 @@ from tutelage.trajectory import Trajectory
 
 MOMENTS = 40  # along the curve up to the plateau
 START_DECIDES = 10.0  # asymmetry / noise above which the initial condition determines an escape
-FREE = ("one Gaussian", "differentiable", "free norms", "all levels", "fixed momentum")  # for the noise of an escape
+# for the noise of an escape
+FREE = (
+    "one Gaussian",
+    "differentiable",
+    "free norms",
+    "all levels",
+    "fixed momentum",
+    "finite scatter",
+)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def test_another_rate_is_noticed_in_laws():
     assert checks.law(case, other=replace(case, lr=0.36)).alarming
 
 
-@pytest.mark.parametrize("name", ["functions", "described", "plain"])
+@pytest.mark.parametrize("name", ["functions", "described", "plain", "noisy"])
 def test_the_reference_is_independent(name):
     """The plain half of this suite imports NumPy, SciPy and itself."""
     tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text())

@@ -330,7 +330,7 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
     dim = checks.as_count("dim", dim)
     count = checks.as_count("points", points, least=2**7) // POINT_SETS
-    problem = require_problem(theory.problem, "fluctuations", ("differentiable", "fixed momentum"))
+    problem = require_problem(theory.problem, "fluctuations", ("differentiable", "fixed momentum", "finite scatter"))
     require_small_state(problem)
     start, times = theory.start, np.asarray(theory.times, dtype=float)
     assert start is not None

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import checks, labels, losses, rules
+from tutelage import checks, labels, losses, randomness, rules
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
@@ -42,6 +42,7 @@ TRAITS: "dict[str, Callable[[Problem], bool]]" = {
     "real": lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
     "single output": lambda p: p.student.outputs == 1 and p.references.outputs == 1,
     "one activation": lambda p: ", " not in p.student.activation.name + p.tasks[0].references.activation.name,
+    "finite scatter": lambda p: not _has_infinite_scatter(p),
     "smooth": lambda p: not (p.rule.jumps or (p.rule.uses_loss and (p.loss.jumps or not p.student.activation.smooth))),
     "differentiable": lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
     "constant rates": lambda p: not p.schedules(),
@@ -63,6 +64,10 @@ MESSAGES = {  # what a problem has instead of a trait, with names in braces, and
     "real": ("{labels}", "labels='real' with a number as noise"),
     "single output": ("the networks have {outputs} outputs", "outputs=1"),
     "one activation": ("the units of a network have different activations", "one activation for all units"),
+    "finite scatter": (
+        "the label noise has an infinite fourth moment, and with it the variance of Q over networks",
+        "noise with lighter tails, or a loss with a bounded slope (loss='huber')",
+    ),
     "smooth": ("the update jumps as a function of the student's fields", "a smooth loss and activation"),
     "differentiable": (
         "the slope of the loss {loss!r} jumps and the readout learns",
@@ -99,6 +104,14 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
     if missing:
         has, needs = said_instead(problem, missing), " and ".join(MESSAGES[name][1] for name in missing)
         raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
+
+
+def _has_infinite_scatter(problem: "Problem") -> bool:
+    """Whether steps of Q, which are squares of errors, have an infinite variance."""
+    noise = problem.noise
+    if not problem.has_noise_law or randomness.has_fourth_moment(noise):  # pyright: ignore
+        return False
+    return not (problem.rule.uses_loss and losses.has_bounded_slope(problem.loss))
 
 
 def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
