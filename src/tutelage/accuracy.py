@@ -27,6 +27,7 @@ from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
+CHANGES = 2  # changes under finer nodes that an error of a grid or a quadrature may have
 QUADRATURE = "quadrature"
 POOR = 1e-2  # relative error of the error curve, by sampled averages, above which a solve warns
 SMALL = 1e-2  # share of the largest error of a curve below which absolute differences count
@@ -96,8 +97,8 @@ def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, tra
 
 def averages_error(system: OrderParameters, used: Moments, trajectory: Trajectory) -> tuple[float, float] | None:
     """Estimated relative errors of (A, B) and of G, the worst over five moments; None for closed forms."""
-    # A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
-    # what the finer rule still loses in one dimension.
+    # A sampled set: the spread of its scramblings. A grid: twice the change under a finer one, which misses a part of the
+    # error, too. Quadrature: the same, and what the finer rule still loses in one dimension.
     if not isinstance(used, NodeMoments) and not by_quadrature(used):
         return None
     which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
@@ -108,14 +109,14 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
         pairs, spread = (_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets)
         return pairs, spread
     if isinstance(used, NodeMoments):
-        finer, safety, left = used.finer(), 1, (0.0, 0.0)
+        finer, left = used.finer(), (0.0, 0.0)
     else:
         averages = system.averages
         assert isinstance(averages, QuadratureAverages)
-        finer, safety = ClosedMoments(replace(averages, rule=averages.rule.finer())), 2
+        finer = ClosedMoments(replace(averages, rule=averages.rule.finer()))
         left = _doubt(system.problem, averages, averages.rule.finer(), trajectory)
     pairs, spread = (_worst_gap(a, b, b) for a, b in zip(at_five(used), at_five(finer), strict=True))
-    return safety * pairs + left[0], safety * spread + left[1]
+    return CHANGES * pairs + left[0], CHANGES * spread + left[1]
 
 
 def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:

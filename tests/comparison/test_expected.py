@@ -5,6 +5,7 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import erf_problem, start_of
+from tutelage.comparison import expected
 from tutelage.comparison.expected import expected_gaps, rough_sizes
 from tutelage.comparison.pairing import pair
 
@@ -48,6 +49,106 @@ def test_linear_network_against_the_exact_recursion(batch, decay):
     np.testing.assert_allclose(found["error"], gap, atol=0.05 * np.max(np.abs(gap)))
 
 
+def exact_linear_momentum(problem, start, dim, times):
+    """The same with velocities v of a fixed momentum: v <- beta v + eta u, w <- w + v.
+
+    u is the gradient with decay. R, Q and U = v.w*/N, P = w.v/N, S = v.v/N are linear in
+    themselves, so the average step is exact.
+    """
+    eta = float(problem.sgd.lr)
+    kappa = float(problem.sgd.weight_decay)
+    batch = float(problem.sgd.batch)
+    beta = float(problem.sgd.momentum)
+    noise = float(problem.noise) ** 2
+    R = float(start.R[0, 0])
+    Q = float(start.Q[0, 0])
+    U = P = S = 0.0
+    out = []
+    wanted = {int(round(t * dim)) for t in times}
+    for step in range(int(round(times[-1] * dim)) + 1):
+        E = 1 - 2 * R + Q
+        if step in wanted:
+            out.append((R, Q, E / 2))
+        same = ((dim + 2) * E + dim * noise) / batch  # of the squared step: one sample
+        different = E * (1 - 1 / batch)  # two samples of the batch
+        decayed = kappa**2 * Q - 2 * kappa * (R - Q)
+        squared = eta**2 * (same + different + decayed) / dim**2
+        along_v = eta / dim * (U - P - kappa * P)
+        S = beta**2 * S + 2 * beta * along_v + squared
+        moved = beta * P + eta / dim * (R - Q - kappa * Q)  # w.v of the new velocity
+        P = moved + S
+        U = beta * U + eta / dim * (1 - R - kappa * R)
+        R += U
+        Q += 2 * moved + S
+    return np.array(out).T
+
+
+def gaps_with_momentum(beta, batch, decay):
+    """At N = 400, where the second order is a hundredth: by name, exact and expected gaps."""
+    sgd = tu.SGD(0.8 * (1 - beta), batch=batch, weight_decay=decay, momentum=beta)
+    linear = tu.Network(1, "linear")
+    problem = tu.Problem(linear, linear, sgd=sgd, noise=0.3)
+    start = tu.Start(R=[[0.1]], Q=[[0.4]], dim=400)
+    times = tu.linear_times(6.0, 41)
+    theory = tu.solve(problem, start, times)
+    runs = tu.simulate(problem, start, times=times, runs=3, seed=0)
+    found, rough = expected_gaps(pair(theory, runs))
+    assert not rough
+    exact = exact_linear_momentum(problem, start, 400, times)
+    if beta == 0.0:
+        plain = exact_linear(problem, start, 400, times)
+        np.testing.assert_allclose(exact, plain, rtol=1e-12)
+    return {
+        "R": (exact[0] - theory.R[:, 0, 0], found["R"][:, 0, 0]),
+        "Q": (exact[1] - theory.Q[:, 0, 0], found["Q"][:, 0, 0]),
+        "error": (exact[2] - theory.error, found["error"]),
+    }
+
+
+def relative_misses(gaps):
+    """By name, the largest miss of a gap over its largest size."""
+    return {name: np.max(np.abs(estimate - gap)) / np.max(np.abs(gap)) for name, (gap, estimate) in gaps.items()}
+
+
+@pytest.mark.parametrize(("beta", "batch", "decay"), [(0.0, 1, 0.0), (0.6, 1, 0.0), (0.8, 3, 0.4)])
+def test_momentum_against_the_exact_recursion(beta, batch, decay):
+    misses = relative_misses(gaps_with_momentum(beta, batch, decay))
+    assert max(misses.values()) < 0.05, misses
+
+
+@pytest.mark.parametrize("without", ["lag", "source"])
+def test_each_effect_of_momentum_is_needed(without, monkeypatch):
+    complete = expected._memory
+
+    def incomplete(beta, steps, rates):
+        memory = complete(beta, steps, rates)
+        return memory._replace(**{without: 0 * getattr(memory, without)})
+
+    monkeypatch.setattr(expected, "_memory", incomplete)
+    misses = relative_misses(gaps_with_momentum(0.6, 1, 0.0))
+    assert max(misses.values()) > 0.2, misses
+
+
+def test_erf_network_with_momentum_against_many_small_ones():
+    """Of a gap of many standard errors a quarter is left, as without momentum."""
+    sgd = tu.SGD(0.3, momentum=0.7)
+    problem = erf_problem().replace(sgd=sgd)
+    times = tu.linear_times(8.0, 21)
+    start = start_of(2, 2, 50)
+    runs = tu.simulate(problem, start, times=times, runs=4000, seed=5)
+    together = pair(tu.solve(problem, start, times), runs)
+    found, rough = expected_gaps(together)
+    assert not rough
+    for name in ("error", "R", "Q"):
+        gap = together.runs[name].mean(axis=0) - together.theory[name]
+        error = together.runs[name].std(axis=0, ddof=1) / np.sqrt(4000)
+        assert np.max(np.abs(gap[1:] / error[1:])) > 4.5, name
+        size = np.max(np.abs(gap))
+        left = np.max(np.abs(gap - found[name]))
+        assert left < 0.25 * size + 4 * np.max(error), name
+        np.testing.assert_allclose(found[name][0], 0.0, atol=1e-12, err_msg=name)
+
+
 def test_erf_network_against_many_small_ones():
     """The predicted gap explains the measured one: what is left is noise, though the gap is many standard errors."""
     times, start = tu.linear_times(8.0, 21), start_of(2, 2, 25)
@@ -83,7 +184,8 @@ def test_a_state_recorded_late_is_expected_late():
 
 
 def test_elsewhere_a_rough_size():
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(0.5, momentum=0.5))
+    sgd = tu.SGD(0.5, momentum=tu.SlowMomentum(5.0))
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=sgd)
     start, times = start_of(2, 2, 100), tu.linear_times(5.0, 41)
     runs = tu.simulate(problem, start, times=times, runs=50, seed=0)
     together = pair(tu.solve(problem, start, times), runs)

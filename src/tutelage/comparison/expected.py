@@ -8,11 +8,15 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
     X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l: the overlaps of all vectors in level l.
 
 docs/compare.md says where each term is from. The bracket is measured on the runs, where its first-order noise cancels exactly;
-so is <e(u)> - e(<u>), which the error adds. Where this does not hold (momentum, episodes, ...) `rough_sizes` has the size alone.
+so is <e(u)> - e(<u>), which the error adds. Where this does not hold (mixtures, episodes, ...) `rough_sizes` has the size alone.
+
+A fixed momentum beta with velocities v (w <- w + v) leaves z = w + v beta/(1 - beta), which makes the steps of plain SGD
+with eta/(1 - beta) and forces at w. So the equation above holds for z with J b_w in place of J b and one more source, and
+b_w follows from b_z (`_memory`).
 """
 
 import warnings
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -46,11 +50,35 @@ LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative 
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
 POWER = 0.9  # probability with which a stated change is noticed
 LEVELS = (np.arange(100) + 0.5) / 100  # of a standard error that runs measure
+
+
+class Steps(NamedTuple):
+    """The mean of one step at each moment, by level; vectors: student units, then teacher units.
+
+    weights: X, what a student moves along each vector, (moment, level, K, K + M). overlaps: C of all vectors.
+    beyond: c, N^2 times what the mean step adds to q beyond the limit.
+    """
+
+    weights: np.ndarray
+    overlaps: np.ndarray
+    beyond: np.ndarray
+
+
+class Memory(NamedTuple):
+    """The effects of a fixed momentum, times N, in flat coordinates at each moment.
+
+    lag: overlaps of z minus overlaps of w. source: what dq/dalpha of z gains because z and w differ.
+    """
+
+    lag: np.ndarray
+    source: np.ndarray
+
+
 Updates: TypeAlias = tuple[ArrayLike, ArrayLike, NumpyOrJax, NumpyOrJax]  # at moments: eta, eta kappa, (A|B), dG by level
 
 
 def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
-    """The finite-N gap of each compared quantity, (time, ...) by name: computed for plain SGD, else its rough size (True)."""
+    """The finite-N gap of each compared quantity, (time, ...) by name: computed for SGD, else its rough size (True)."""
     found = _computed(pair)
     if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
         return rough_sizes(pair), True
@@ -87,11 +115,14 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     problem, start, dim = pair.problem, pair.start, pair.dim
     if problem is None or start is None or dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
         return None
-    if missing_traits(problem, ("one Gaussian", "no momentum", "free norms", "all levels", "differentiable")):
+    if missing_traits(problem, ("one Gaussian", "fixed momentum", "free norms", "all levels", "differentiable")):
         return None
     if problem.rule.samples > 1 or problem.rule.uses_norm or drift_rate(problem):  # c holds for independent deltas of fields
         return None
     if state_size(problem) > LARGEST_STATE or not is_cheap(problem):
+        return None
+    beta = float(problem.sgd.momentum)
+    if beta > 0 and pair.gradient_flow:  # the theory then lacks the squared steps that the velocities keep
         return None
     like, t = initial_overlaps(problem, start)
     local = LocalDynamics(OrderParameters(problem, t, pair.gradient_flow, True), like)
@@ -110,15 +141,36 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     tasks: Any = getattr(problem.teacher, "schedule", None)
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         acceleration = np.gradient(drifts[-1], moments, axis=0)
-    sources = curved + (_beyond_limit(local, moments, states) - acceleration / 2) / dim
+    steps = _mean_steps(local, moments, states)
+    memory = _memory(beta, steps, unflatten(drifts[-1], like))
+    beyond = np.asarray(flatten(_of_q(states, steps.beyond)))
+    sources = curved + (beyond - acceleration / 2) / dim
+    lag = memory.lag / dim
+    sources = sources + memory.source / dim - np.einsum("tij,tj->ti", jacobians, lag)
     size = along.shape[1]
     system = np.zeros((moments.size, size + 1, size + 1))  # of (b, 1): J and the source, held at their mean between moments
     system[:, :size, :size], system[:, :size, size] = jacobians, sources
     b = propagate(propagators(moments, system), np.eye(size + 1)[:, size:])[:, :size, 0]
-    moved = local.errors(along + b) - errors[-1]
-    gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
-    gaps["error"] = np.where(np.isfinite(moved), moved, 0.0) + jensen
-    return {name: make_interp_spline(moments, gaps[name], k=1)(pair.times) for name in pair.compared}
+    smooth = _gaps_at(local, along, b, errors[-1])
+    smooth["error"] = smooth["error"] + jensen
+    found = {name: make_interp_spline(moments, smooth[name], k=1)(pair.times) for name in pair.compared}
+    if beta == 0:
+        return found
+    # w lags behind z after some steps only: the velocities are zero at first, and 1 - beta^n of their size after n steps
+    lagging = _gaps_at(local, along, b - lag, local.errors(along + b))
+    arrived = 1.0 - beta ** steps_at(pair.times, dim)
+    for name in pair.compared:
+        behind = lagging[name] if name == "error" else lagging[name] - smooth[name]
+        found[name] = found[name] + (make_interp_spline(moments, behind, k=1)(pair.times).T * arrived).T
+    return found
+
+
+def _gaps_at(local: LocalDynamics, along: np.ndarray, b: np.ndarray, errors: np.ndarray) -> dict[str, np.ndarray]:
+    """By name, the variables of b (linear in the flat coordinates) and how far it moves the error from `errors`."""
+    gaps = variables_of(local.system.problem, unflatten(b, local.like))
+    moved = local.errors(along + b) - errors
+    gaps["error"] = np.where(np.isfinite(moved), moved, 0.0)
+    return gaps
 
 
 def _moments(pair: Pair) -> np.ndarray:
@@ -131,8 +183,8 @@ def _moments(pair: Pair) -> np.ndarray:
     return np.unique(np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1))
 
 
-def _beyond_limit(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> np.ndarray:
-    """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
+def _mean_steps(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> Steps:
+    """X, C and c at each moment (see the head of this file)."""
     if local.committee is not None:
         updates = _committee_updates(local, states)
     else:
@@ -140,15 +192,49 @@ def _beyond_limit(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> 
         found = _updates_by_jax(local.system, times[padded], jax.tree.map(lambda x: x[padded], states))
         updates = jax.tree.map(lambda x: x[: times.size], found)
     eta, pull, force, slopes = (np.asarray(x) for x in updates)
-    eta, pull = eta.reshape(-1, 1, 1, 1), pull.reshape(-1, 1, 1, 1)
-    problem, C = local.system.problem, joint_covariance(states.r, states.q, local.system.t)
-    lam, batch = np.asarray(problem.inputs.eigenvalues)[:, None, None], float(problem.sgd.batch)
+    eta = eta.reshape(-1, 1, 1, 1)
+    pull = pull.reshape(-1, 1, 1, 1)
+    problem = local.system.problem
+    C = joint_covariance(states.r, states.q, local.system.t)
+    lam = np.asarray(problem.inputs.eigenvalues)[:, None, None]
+    batch = float(problem.sgd.batch)
     Y = eta * lam * force[:, None]
     X = Y - pull * np.eye(*force.shape[1:])
     squares = X @ C @ np.swapaxes(X, -1, -2) - Y @ C @ np.swapaxes(Y, -1, -2) / batch
-    c = squares + 2 * (eta**2 / batch) * lam * slopes
-    zero = None if states.bias is None else 0 * states.bias
-    return np.asarray(flatten(Overlaps(0 * states.r, c, 0 * states.readout, zero, None)))
+    return Steps(weights=X, overlaps=C, beyond=squares + 2 * (eta**2 / batch) * lam * slopes)
+
+
+def _memory(beta: float, steps: Steps, rates: Overlaps) -> Memory:
+    """What the velocities of a fixed momentum beta change, to first order in 1/N.
+
+    Per level, U = N v.(w|w*) and S = N v.v are stationary after 1/(1 - beta) steps. With the squared noise of one step
+    g = dq/dalpha - 2 sym X C (eta^2 lam G / batch, the rates of plain SGD with eta/(1 - beta)):
+
+        S = g (1 - beta)/(1 + beta),   U = X C + (S/(1 - beta)|0),   q_z - q_w = memory (dq/dalpha + S) + memory^2 S,
+
+    and u_z - u_w = memory du/dalpha for all other variables, with memory = beta/(1 - beta). A sample moves q_z by its
+    force times the fields of z, not of w, which adds 2 sym memory X U^T.
+    """
+    memory = beta / (1 - beta)
+    K = steps.weights.shape[-2]
+    along = steps.weights @ steps.overlaps
+    noise = np.asarray(rates.q) - _twice_symmetric(along[..., :K])
+    squared = noise * (1 - beta) / (1 + beta)
+    along[..., :K] += squared / (1 - beta)
+    source = memory * _twice_symmetric(steps.weights @ np.swapaxes(along, -1, -2))
+    behind = jax.tree.map(lambda rate: memory * np.asarray(rate), rates)
+    behind = behind._replace(q=behind.q + memory * (1 + memory) * squared)
+    return Memory(lag=np.asarray(flatten(behind)), source=np.asarray(flatten(_of_q(rates, source))))
+
+
+def _twice_symmetric(x: np.ndarray) -> np.ndarray:
+    return x + np.swapaxes(x, -1, -2)
+
+
+def _of_q(states: Overlaps, q: np.ndarray) -> Overlaps:
+    """A change of q alone."""
+    bias = None if states.bias is None else 0 * states.bias
+    return Overlaps(0 * states.r, q, 0 * states.readout, bias, None)
 
 
 def _committee_updates(local: LocalDynamics, states: Overlaps) -> Updates:
