@@ -39,7 +39,10 @@ CASES = {
 def commands():
     """Commands in new processes, without and with the caches of machine code of JAX and numba."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"XDG_CACHE_HOME": folder, "NUMBA_CACHE_DIR": f"{folder}/numba"}
+        environment = os.environ | {
+            "XDG_CACHE_HOME": folder,
+            "NUMBA_CACHE_DIR": f"{folder}/numba",
+        }
         environment.pop("XLA_FLAGS", None)
         cases = (
             ("tutelage --help", ("--help",), 0.5, 3),
@@ -49,20 +52,27 @@ def commands():
             ("stiff solve, warm cache", STIFF, None, 3),
         )
         for name, arguments, limit, repeats in cases[: pick(len(cases), 3, 1)]:
-            taken = [_child(("-m", "tutelage.cli", *arguments), environment)[:2] for _ in range(pick(repeats, 1, 1))]
+            taken = [
+                _child(("-m", "tutelage.cli", *arguments), environment)[:2]
+                for _ in range(pick(repeats, 1, 1))
+            ]
             wall, processor = (min(x) for x in zip(*taken, strict=True))
             _judge(name, wall, processor, limit, reason=REASONS.get(name, ""))
 
 
 def functions():
     """Functions in a new process each: the first call, and the next."""
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "XLA_FLAGS"
+    }
     for name, limits in list(CASES.items())[: pick(len(CASES), 6, 1)]:
         wall, processor, printed = _child(("-m", "benchmarks.cold", name), environment)
         if name == "import":
             _judge("import tutelage and one solve", wall, processor, limits[0])
             continue
-        for which, call, limit in zip(("first call", "next call"), json.loads(printed), limits, strict=True):
+        for which, call, limit in zip(
+            ("first call", "next call"), json.loads(printed), limits, strict=True
+        ):
             note = f"{call['compiled']} programs compiled"
             _judge(f"{name}, {which}", call["wall"], call["processor"], limit, note)
 
@@ -70,7 +80,13 @@ def functions():
 def _child(arguments, environment):
     """Seconds by the wall and of the processor that a Python process takes, and what it prints."""
     begin, before = time.perf_counter(), os.times()
-    out = subprocess.run((sys.executable, *arguments), check=True, capture_output=True, env=environment, text=True)
+    out = subprocess.run(
+        (sys.executable, *arguments),
+        check=True,
+        capture_output=True,
+        env=environment,
+        text=True,
+    )
     after = os.times()
     processor = sum(after[2:4]) - sum(before[2:4])
     return time.perf_counter() - begin, processor, out.stdout
@@ -78,10 +94,19 @@ def _child(arguments, environment):
 
 def _judge(name, wall, processor, limit, note="", reason=""):
     """One row; the clock of the run decides which of the two times is judged."""
-    seconds, other = (wall, processor) if OPTIONS["clock"] == "wall" else (processor, wall)
+    seconds, other = (
+        (wall, processor) if OPTIONS["clock"] == "wall" else (processor, wall)
+    )
     words = f"{other:.3g} s {'of the processor' if OPTIONS['clock'] == 'wall' else 'by the wall'}"
     target, met = ("", None) if limit is None else (f"<= {limit} s", seconds <= limit)
-    record(name, seconds, note=f"{words}; {note}" if note else words, target=target, met=met, reason="" if met else reason)
+    record(
+        name,
+        seconds,
+        note=f"{words}; {note}" if note else words,
+        target=target,
+        met=met,
+        reason="" if met else reason,
+    )
 
 
 def measure_case(name):
@@ -92,7 +117,11 @@ def measure_case(name):
 
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+        lambda event, _, **__: (
+            compiled.append(event)
+            if event.endswith("backend_compile_duration")
+            else None
+        )
     )
     problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(0.5))
     start, solved, found = tu.random_start(problem, dim=1000), {}, []
@@ -127,7 +156,9 @@ def _case(name, tu, problem, start, solved):
 
     def smooth(activation):
         network = tu.Network(2, activation)
-        return tu.solve(tu.Problem(network, network, sgd=tu.SGD(0.5)), times=300.0, rtol=1e-6)
+        return tu.solve(
+            tu.Problem(network, network, sgd=tu.SGD(0.5)), times=300.0, rtol=1e-6
+        )
 
     return {
         "import": lambda: tu.solve(problem, start, 300.0),
@@ -139,8 +170,12 @@ def _case(name, tu, problem, start, solved):
         "critical_learning_rate": lambda: tu.analysis.critical_learning_rate(problem),
         "relu": lambda: smooth("relu"),
         "tanh": lambda: smooth("tanh"),
-        "solve_batch": lambda: tu.solve_batch(problem, {"lr": [0.2, 0.3, 0.4, 0.5]}, start, 100.0),
-        "optimize": lambda: tu.schedules.optimize(problem, start, 50.0, {"lr": (0.01, 2.0)}),
+        "solve_batch": lambda: tu.solve_batch(
+            problem, {"lr": [0.2, 0.3, 0.4, 0.5]}, start, 100.0
+        ),
+        "optimize": lambda: tu.schedules.optimize(
+            problem, start, 50.0, {"lr": (0.01, 2.0)}
+        ),
         "explorer details": details,
     }[name]
 

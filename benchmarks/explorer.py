@@ -34,21 +34,31 @@ def slider_moves() -> None:
     if chromium is None:
         return
     server = subprocess.Popen(
-        [sys.executable, "-m", "tutelage.cli", "explore", "--no-browser"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tutelage.cli", "explore", "--no-browser"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdout is not None
     address = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
     try:
         with sync_playwright() as playwright:
-            page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(
-                reduced_motion="reduce"
-            )
+            page = playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox"]
+            ).new_page(reduced_motion="reduce")
             for units in (2, 3, 4):
-                page.goto(f"{address}?students={units}&teachers={units}&runs=0&band=false")
-                page.wait_for_function("() => document.body.dataset.state === 'done'", timeout=300_000)
+                page.goto(
+                    f"{address}?students={units}&teachers={units}&runs=0&band=false"
+                )
+                page.wait_for_function(
+                    "() => document.body.dataset.state === 'done'", timeout=300_000
+                )
                 taken = page.evaluate(MEASURE, MOVES)
                 note = f"median of {MOVES} moves, isotropic, alpha = 300; slowest {max(taken):.0f} ms"
-                record(f"explorer: slider to redrawn curve, K = M = {units}", statistics.median(taken) / 1000, note=note)
+                record(
+                    f"explorer: slider to redrawn curve, K = M = {units}",
+                    statistics.median(taken) / 1000,
+                    note=note,
+                )
     finally:
         server.terminate()
         server.wait()
@@ -65,14 +75,20 @@ def slider_moves_without_server() -> None:
         return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = tu.page.standalone().save(Path(folder) / "explorer.html")
-        page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(reduced_motion="reduce")
+        page = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        ).new_page(reduced_motion="reduce")
         for units in (2, 3, 4):
             page.goto("about:blank")
             page.goto(f"{path.as_uri()}#students={units}&teachers={units}")
             page.wait_for_timeout(2000)
             taken = page.evaluate(MEASURE, MOVES)
             note = f"median of {MOVES} moves, isotropic, alpha = 300, solved in the browser; slowest {max(taken):.0f} ms"
-            record(f"standalone page: slider to redrawn curve, K = M = {units}", statistics.median(taken) / 1000, note=note)
+            record(
+                f"standalone page: slider to redrawn curve, K = M = {units}",
+                statistics.median(taken) / 1000,
+                note=note,
+            )
 
 
 ALL = (slider_moves, slider_moves_without_server)

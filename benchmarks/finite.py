@@ -20,51 +20,121 @@ def overlaps():
     """Exact in law, K=M=3: a million steps at N = 100 and at N = 10^6, one worker."""
     problem, steps = committee(3, 3), pick(1_000_000, 200_000, 1000)
     for dim in (100, 1_000_000):
-        run = lambda: tu.simulate(problem, START, dim=dim, times=[0, steps / dim], runs=1, workers=1)  # noqa: E731
+
+        def run():
+            return tu.simulate(
+                problem, START, dim=dim, times=[0, steps / dim], runs=1, workers=1
+            )
+
         run()
         seconds, _ = best_of(run, pick(5, 3, 1))
         rate = steps / seconds
         aim = {}
         if dim == 1_000_000:
             met = rate >= 1e6
-            aim = {"target": ">= 1e6 steps/s per core", "met": met, "reason": "" if met else CHAIN}
-        record(f"overlaps, K=M=3, N={dim:.0e}, {steps:.0e} steps", seconds, rate=rate, unit="steps/s", **aim)
+            aim = {
+                "target": ">= 1e6 steps/s per core",
+                "met": met,
+                "reason": "" if met else CHAIN,
+            }
+        record(
+            f"overlaps, K=M=3, N={dim:.0e}, {steps:.0e} steps",
+            seconds,
+            rate=rate,
+            unit="steps/s",
+            **aim,
+        )
 
 
 def kernels():
     """Logistic loss and several tasks against squared loss: the same loops, K = M = 3, N = 1000, one worker."""
-    student, two = tu.Network(3, "erf"), tu.Tasks([tu.Network(1, "erf"), tu.Network(2, "erf")], tu.Switch(50.0))
-    logistic = tu.Problem(student, student, loss="logistic", labels="logistic", sgd=tu.SGD(0.5))
+    student, two = (
+        tu.Network(3, "erf"),
+        tu.Tasks([tu.Network(1, "erf"), tu.Network(2, "erf")], tu.Switch(50.0)),
+    )
+    logistic = tu.Problem(
+        student, student, loss="logistic", labels="logistic", sgd=tu.SGD(0.5)
+    )
     tasks = tu.Problem(student, two, sgd=tu.SGD(0.5))
-    for method, steps in (("overlaps", pick(500_000, 100_000, 100)), ("weights", pick(50_000, 20_000, 20))):
+    for method, steps in (
+        ("overlaps", pick(500_000, 100_000, 100)),
+        ("weights", pick(50_000, 20_000, 20)),
+    ):
 
         def run(problem, method=method, steps=steps):
-            return tu.simulate(problem, START, dim=1000, times=[0, steps / 1000], runs=1, workers=1, method=method)
+            return tu.simulate(
+                problem,
+                START,
+                dim=1000,
+                times=[0, steps / 1000],
+                runs=1,
+                workers=1,
+                method=method,
+            )
 
         squared = committee(3, 3)
         run(squared)
-        for name, problem in (("logistic loss and labels", logistic), ("two tasks", tasks)):
+        for name, problem in (
+            ("logistic loss and labels", logistic),
+            ("two tasks", tasks),
+        ):
             run(problem)
-            ours, theirs, _ = in_turns(lambda: run(problem), lambda: run(squared), pick(4, 3, 1))
+            ours, theirs, _ = in_turns(
+                lambda: run(problem), lambda: run(squared), pick(4, 3, 1)
+            )
             share = ours / theirs
-            aim = {"target": "<= 1.5x squared loss", "met": bool(share <= 1.5), "rate": share, "unit": "x squared loss"}
-            record(f"{method}, {name}, K=M=3, N=1000, {steps:.0e} steps (baseline: squared loss)", ours, theirs, **aim)
+            aim = {
+                "target": "<= 1.5x squared loss",
+                "met": bool(share <= 1.5),
+                "rate": share,
+                "unit": "x squared loss",
+            }
+            record(
+                f"{method}, {name}, K=M=3, N=1000, {steps:.0e} steps (baseline: squared loss)",
+                ours,
+                theirs,
+                **aim,
+            )
 
 
 def weights():
     """SGD on actual weights, N=1000, K=M=3."""
     problem, dim, steps = committee(3, 3), 1000, pick(100_000, 20_000, 100)
-    run = lambda: tu.simulate(problem, START, dim=dim, times=[0, steps / dim], runs=1, workers=1, method="weights")  # noqa: E731
+
+    def run():
+        return tu.simulate(
+            problem,
+            START,
+            dim=dim,
+            times=[0, steps / dim],
+            runs=1,
+            workers=1,
+            method="weights",
+        )
+
     run()
     ours, draw, _ = in_turns(run, lambda: _draw(dim, steps), pick(4, 3, 1))
     part = max(1, steps // 10)
     name, share = f"weights, N=1000, K=M=3, {steps:.0e} steps", ours / draw
-    aim = {"target": "<= 2x drawing", "met": share <= 2, "rate": share, "unit": "x drawing"}
-    record(f"{name} (baseline: drawing the inputs)", ours, draw, reason="" if share <= 2 else PROFILE, **aim)
+    aim = {
+        "target": "<= 2x drawing",
+        "met": share <= 2,
+        "rate": share,
+        "unit": "x drawing",
+    }
+    record(
+        f"{name} (baseline: drawing the inputs)",
+        ours,
+        draw,
+        reason="" if share <= 2 else PROFILE,
+        **aim,
+    )
     loop, _ = best_of(lambda: _numpy_loop(dim, part), 1)
     record(f"{name} (baseline: NumPy loop)", ours, loop * steps / part)
     if find_spec("torch") is None:
-        record(f"{name} (baseline: PyTorch loop)", ours, note="torch is not installed here")
+        record(
+            f"{name} (baseline: PyTorch loop)", ours, note="torch is not installed here"
+        )
         return
     loop, _ = best_of(lambda: _torch_loop(dim, part), 1)
     record(f"{name} (baseline: PyTorch loop)", ours, loop * steps / part)
@@ -95,7 +165,10 @@ def _torch_loop(dim, steps, lr=0.5):
     import torch
 
     torch.manual_seed(0)
-    W, W_teacher = torch.randn(3, dim, dtype=torch.float64), torch.randn(3, dim, dtype=torch.float64)
+    W, W_teacher = (
+        torch.randn(3, dim, dtype=torch.float64),
+        torch.randn(3, dim, dtype=torch.float64),
+    )
     W.requires_grad_()
     optimizer = torch.optim.SGD([W], lr=lr)
     for _ in range(steps):

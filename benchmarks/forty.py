@@ -136,7 +136,9 @@ def erf_committee() -> Arrays:
 @forty
 def erf_committee_with_noise_batch_and_decay() -> Arrays:
     optimizer = learner(1.0, batch=4, weight_decay=0.02)
-    wide = problem(tu.Network(3, "erf"), tu.Network(2, "erf"), optimizer=optimizer, noise=0.2)
+    wide = problem(
+        tu.Network(3, "erf"), tu.Network(2, "erf"), optimizer=optimizer, noise=0.2
+    )
     return solved(wide, times=tu.log_times(0.1, 100.0, 21))
 
 
@@ -259,7 +261,9 @@ def mixtures_of_two_gaussians() -> Arrays:
 @forty
 def hidden_manifold() -> Arrays:
     inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
-    return solved(committee(2, inputs=inputs)) | numbers(eigenvalues=inputs.eigenvalues, unseen=inputs.unseen_share)
+    return solved(committee(2, inputs=inputs)) | numbers(
+        eigenvalues=inputs.eigenvalues, unseen=inputs.unseen_share
+    )
 
 
 @forty
@@ -267,7 +271,9 @@ def measured_data() -> Arrays:
     data = tu.from_data(tu.digits(), levels=8)
     task = problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=data.inputs)
     arrays = solved(task, tu.random_start(task, dim=61, seed=1))
-    runs = tu.simulate(task, times=(0.0, 1.0, 2.0), runs=2, seed=1, inputs=tu.digits(), workers=1)
+    runs = tu.simulate(
+        task, times=(0.0, 1.0, 2.0), runs=2, seed=1, inputs=tu.digits(), workers=1
+    )
     spectrum = numbers(eigenvalues=data.inputs.eigenvalues)
     return arrays | named("runs", curves(runs)) | spectrum
 
@@ -287,7 +293,9 @@ def logistic_loss_with_flipped_signs() -> Arrays:
 
 @forty
 def hinge_absolute_and_custom_loss() -> Arrays:
-    log_cosh = tu.losses.Function(lambda output, label: jnp.log(jnp.cosh(label - output)))
+    log_cosh = tu.losses.Function(
+        lambda output, label: jnp.log(jnp.cosh(label - output))
+    )
     unit = tu.Network(1, "erf")
     absolute = problem(unit, unit, loss="absolute", optimizer=learner(0.2))
     custom = problem(unit, unit, loss=log_cosh, noise=0.3)
@@ -541,7 +549,9 @@ def fixed_points_rates_and_landscape() -> Arrays:
 @forty
 def curves_plateaus_escapes_and_exponents() -> Arrays:
     task = committee(2, optimizer=learner(1.5))
-    start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    start = tu.Start(
+        R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000
+    )
     theory = tu.solve(task, start, tu.linear_times(150.0, 301))
     found = tu.analysis.plateaus(theory)
     specialized = tu.analysis.specialization(theory)
@@ -573,12 +583,16 @@ def continual_learning_and_protocols() -> Arrays:
     lost = tu.analysis.forgetting(theory)
     reuse = tu.analysis.node_reuse(theory)
     moved = tu.analysis.transfer(task, task_start(), times, target=0.05)
-    against = tu.analysis.interference(task, task_start(), times, similarity=[0.2, 0.4, 0.6, 0.8])
+    against = tu.analysis.interference(
+        task, task_start(), times, similarity=[0.2, 0.4, 0.6, 0.8]
+    )
     unit = tu.Network(1, "linear")
     noisy = problem(unit, unit, noise=0.5)
     zero = tu.Start([[0.0]], [[0.0]])
     greedy = tu.schedules.greedy(noisy, zero, t_max=10.0)
-    optimal = tu.schedules.optimize(noisy, zero, 10.0, {"lr": (0.0, 1.0)}, segments=4, starts=1)
+    optimal = tu.schedules.optimize(
+        noisy, zero, 10.0, {"lr": (0.0, 1.0)}, segments=4, starts=1
+    )
     return numbers(
         amount=lost.amount,
         shares=reuse.shares,
@@ -654,7 +668,9 @@ def relative_difference(before: np.ndarray, after: np.ndarray) -> float:
     same_form = before.shape == after.shape and before.dtype == after.dtype
     if same_form and before.tobytes() == after.tobytes():
         return 0.0
-    if before.shape != after.shape or {before.dtype.kind, after.dtype.kind} - set("iufbc"):
+    if before.shape != after.shape or {before.dtype.kind, after.dtype.kind} - set(
+        "iufbc"
+    ):
         return np.inf
     if before.size == 0:
         return np.inf
@@ -710,16 +726,24 @@ def compare(first: Path, second: Path, rtol: float) -> bool:
 
 def compile_quickly() -> None:
     """Compile without LLVM's optimizations: most of the time is compilation."""
-    flags = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    flags = (
+        "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    )
     os.environ.setdefault("XLA_FLAGS", flags)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.forty", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.forty", description=__doc__
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    saving = commands.add_parser("save", help="compute the problems and store the arrays")
+    saving = commands.add_parser(
+        "save", help="compute the problems and store the arrays"
+    )
     saving.add_argument("file", type=Path)
-    saving.add_argument("--only", nargs="+", default=[], metavar="NAME", choices=PROBLEMS)
+    saving.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", choices=PROBLEMS
+    )
     comparing = commands.add_parser("compare", help="compare two files")
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)

@@ -20,7 +20,11 @@ def with_units():
         start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
         R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
         tu.solve(problem, start, times)
-        pair = in_turns(lambda: tu.solve(problem, start, times), lambda: baseline.solve(R, Q, T, 0.5, times), pick(3, 2, 1))
+        pair = in_turns(
+            lambda: tu.solve(problem, start, times),
+            lambda: baseline.solve(R, Q, T, 0.5, times),
+            pick(3, 2, 1),
+        )
         ours.append(pair[0])
         theirs.append(pair[1])
     words = ("units K = M", "seconds per solve")
@@ -39,25 +43,53 @@ def with_levels():
         lam, p = np.asarray(inputs.eigenvalues), np.asarray(inputs.fractions)
         R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
         tu.solve(problem, start, times, rtol=1e-6)
-        theirs.append(best_of(lambda: baseline.solve(R, Q, T, 0.02, times, lam, p, method="DOP853"), 1)[0])
-        ours.append(best_of(lambda: tu.solve(problem, start, times, rtol=1e-6), pick(3, 2, 1))[0])
+        theirs.append(
+            best_of(
+                lambda: baseline.solve(R, Q, T, 0.02, times, lam, p, method="DOP853"), 1
+            )[0]
+        )
+        ours.append(
+            best_of(lambda: tu.solve(problem, start, times, rtol=1e-6), pick(3, 2, 1))[
+                0
+            ]
+        )
     curve("levels", OURS, levels, ours, "levels L", "seconds per solve")
     curve("levels", "NumPy + DOP853", levels, theirs, "levels L", "seconds per solve")
 
 
 def with_dimensions():
     """One step of SGD at N."""
-    dims, words = pick((100, 1000, 10_000, 100_000), (100, 1000), (100,)), ("dimensions N", "seconds per step")
+    dims, words = (
+        pick((100, 1000, 10_000, 100_000), (100, 1000), (100,)),
+        ("dimensions N", "seconds per step"),
+    )
     problem = committee(3, 3)
     for method, steps in (("overlaps", 100_000), ("weights", 2000)):
         steps, taken = steps if pick(1, 1, 0) else 50, []
         for dim in dims:
-            run = lambda: tu.simulate(problem, START, dim=dim, times=[0, steps / dim], runs=1, workers=1, method=method)  # noqa: E731
+
+            def run():
+                return tu.simulate(
+                    problem,
+                    START,
+                    dim=dim,
+                    times=[0, steps / dim],
+                    runs=1,
+                    workers=1,
+                    method=method,
+                )
+
             run()
             taken.append(best_of(run, 2)[0] / steps)
         curve("dimensions", f"{OURS}, {method}", dims, taken, *words)
     steps = pick(500, 300, 10)
-    curve("dimensions", "NumPy loop", dims, [best_of(lambda: _numpy_loop(dim, steps), 1)[0] / steps for dim in dims], *words)
+    curve(
+        "dimensions",
+        "NumPy loop",
+        dims,
+        [best_of(lambda: _numpy_loop(dim, steps), 1)[0] / steps for dim in dims],
+        *words,
+    )
 
 
 def with_problems():
@@ -68,12 +100,28 @@ def with_problems():
         pick(512, 64, 8),
     )
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
-    rates, sizes, speed = np.geomspace(0.05, 1.5, count), pick((1, 4, 16, 64, 256), (4, 16), (4,)), []
+    rates, sizes, speed = (
+        np.geomspace(0.05, 1.5, count),
+        pick((1, 4, 16, 64, 256), (4, 16), (4,)),
+        [],
+    )
     for size in sizes:
-        solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times, rtol=1e-6, chunk=size)  # noqa: E731
+
+        def solve():
+            return tu.solve_batch(
+                problem, {"lr": rates}, start, times, rtol=1e-6, chunk=size
+            )
+
         solve()
         speed.append(count * cores() / best_of(solve, pick(2, 1, 1))[0])
-    curve("problems", OURS, sizes, speed, "problems that step together", "problems per second")
+    curve(
+        "problems",
+        OURS,
+        sizes,
+        speed,
+        "problems that step together",
+        "problems per second",
+    )
 
 
 ALL = (with_units, with_levels, with_dimensions, with_problems)

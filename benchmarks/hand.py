@@ -17,7 +17,9 @@ from benchmarks.core import committee
 from benchmarks.measure import pick, record
 
 A, B, C = (np.ascontiguousarray(x) for x in (DOP853.A, DOP853.B, DOP853.C))
-E3, E5, A_EXTRA, D = (np.ascontiguousarray(x) for x in (DOP853.E3, DOP853.E5, DOP853.A_EXTRA, DOP853.D))
+E3, E5, A_EXTRA, D = (
+    np.ascontiguousarray(x) for x in (DOP853.E3, DOP853.E5, DOP853.A_EXTRA, DOP853.D)
+)
 STAGES, EXTRA = 12, 3
 ACCURACY, LONGEST = 1e-7, 1.5  # of the curve; times the time of the opponent
 TOLERANCES = 10.0 ** -np.arange(4.0, 11.0, 0.5)
@@ -47,7 +49,12 @@ def drift(y, K, M, eta, w, C, slopes, moved, roots, out):
         d = 1.0 + C[i, i]
         bend = 0.0
         for a in range(n):
-            slopes[a] = 2.0 / math.pi * w[a] / math.sqrt(d * (1.0 + C[a, a]) - C[i, a] * C[i, a])
+            slopes[a] = (
+                2.0
+                / math.pi
+                * w[a]
+                / math.sqrt(d * (1.0 + C[a, a]) - C[i, a] * C[i, a])
+            )
             bend -= slopes[a] * C[i, a] / d
         slopes[i] += bend
         for b in range(n):
@@ -66,7 +73,9 @@ def drift(y, K, M, eta, w, C, slopes, moved, roots, out):
             L4 = di * dj - c * c
             for a in range(n):
                 x, z = C[i, a], C[j, a]
-                roots[a] = 1.0 / math.sqrt(L4 * (1.0 + C[a, a]) - z * z * di - x * x * dj + 2.0 * c * x * z)
+                roots[a] = 1.0 / math.sqrt(
+                    L4 * (1.0 + C[a, a]) - z * z * di - x * x * dj + 2.0 * c * x * z
+                )
             G = 0.0
             for a in range(n):
                 for b in range(a, n):
@@ -74,7 +83,11 @@ def drift(y, K, M, eta, w, C, slopes, moved, roots, out):
                     L0 += c * (C[i, a] * C[j, b] + C[j, a] * C[i, b])
                     angle = w[a] * w[b] * math.asin(L0 * roots[a] * roots[b])
                     G += angle if a == b else 2.0 * angle
-            out[at] = moved[i, j] + moved[j, i] + eta * eta * 4.0 / math.pi**2 * G / math.sqrt(L4)
+            out[at] = (
+                moved[i, j]
+                + moved[j, i]
+                + eta * eta * 4.0 / math.pi**2 * G / math.sqrt(L4)
+            )
             at += 1
 
 
@@ -85,7 +98,11 @@ def error(y, K, M, w, C):
     fields(y, K, M, C)
     for a in range(n):
         for b in range(a, n):
-            angle = w[a] * w[b] * math.asin(C[a, b] / math.sqrt((1.0 + C[a, a]) * (1.0 + C[b, b])))
+            angle = (
+                w[a]
+                * w[b]
+                * math.asin(C[a, b] / math.sqrt((1.0 + C[a, a]) * (1.0 + C[b, b])))
+            )
             total += angle if a == b else 2.0 * angle
     return total / math.pi
 
@@ -167,7 +184,9 @@ def solve(start, times, rtol, eta=0.5, atol=1e-12):
     """The curve e_g from a start, for isotropic inputs and unit readouts."""
     R, Q, T = (np.array(x, float) for x in (start.R, start.Q, start.T))
     y = np.concatenate([R.ravel(), Q[np.triu_indices(len(Q))]])
-    return integrate(y, *R.shape, T, eta, np.asarray(times), rtol, atol, A, B, E3, E5, A_EXTRA, D)
+    return integrate(
+        y, *R.shape, T, eta, np.asarray(times), rtol, atol, A, B, E3, E5, A_EXTRA, D
+    )
 
 
 def processor_seconds(function, repeats):
@@ -193,20 +212,36 @@ def loosest(curve, exact):
 def single_solves():
     """One warm solve to alpha = 300 with 101 records against hand-written machine code."""
     times, repeats = tu.linear_times(pick(300, 300, 5), 101), pick(30, 10, 1)
-    for K, M in pick([(1, 1), (2, 2), (3, 3), (6, 6), (8, 4)], [(2, 2), (3, 3)], [(2, 2)]):
+    for K, M in pick(
+        [(1, 1), (2, 2), (3, 3), (6, 6), (8, 4)], [(2, 2), (3, 3)], [(2, 2)]
+    ):
         problem = committee(K, M)
         start = tu.random_start(problem, dim=1000, scale=0.5, seed=1)
         exact = tu.solve(problem, start, times, rtol=1e-12, atol=1e-14).error
         ours = lambda rtol: tu.solve(problem, start, times, rtol=rtol)  # noqa: E731
         (our_rtol, gap), (their_rtol, their_gap) = (
-            loosest(curve, exact) for curve in (lambda rtol: ours(rtol).error, lambda rtol: solve(start, times, rtol)[0])
+            loosest(curve, exact)
+            for curve in (
+                lambda rtol: ours(rtol).error,
+                lambda rtol: solve(start, times, rtol)[0],
+            )
         )
         pairs = [(our_rtol, their_rtol), (1e-6, 1e-6)]
         spent = [
-            [min(x) for x in zip(*(_both(ours, start, times, pair) for _ in range(repeats)), strict=True)] for pair in pairs
+            [
+                min(x)
+                for x in zip(
+                    *(_both(ours, start, times, pair) for _ in range(repeats)),
+                    strict=True,
+                )
+            ]
+            for pair in pairs
         ]
         (mine, theirs), (same_mine, same_theirs) = spent
-        same = [np.abs(e - exact).max() for e in (ours(1e-6).error, solve(start, times, 1e-6)[0])]
+        same = [
+            np.abs(e - exact).max()
+            for e in (ours(1e-6).error, solve(start, times, 1e-6)[0])
+        ]
         ratio = mine / theirs
         record(
             f"hand-written code, erf K={K} M={M}, alpha={times[-1]:g}",
@@ -218,7 +253,9 @@ def single_solves():
             unit="times its time",
             target=f"<= {LONGEST} at error {ACCURACY:g}",
             met=bool(ratio <= LONGEST and gap <= ACCURACY),
-            reason="" if ratio <= LONGEST else "checks and results in Python take one to two ms whatever the size",
+            reason=""
+            if ratio <= LONGEST
+            else "checks and results in Python take one to two ms whatever the size",
         )
 
 

@@ -27,7 +27,9 @@ def pick(full, quick, tiny):
 def now() -> float:
     if OPTIONS["clock"] == "wall":
         return time.perf_counter()
-    return time.process_time() + sum(os.times()[2:4])  # those of children are counted in hundredths only
+    return time.process_time() + sum(
+        os.times()[2:4]
+    )  # those of children are counted in hundredths only
 
 
 def cores() -> int:
@@ -51,23 +53,64 @@ def in_turns(ours, theirs, repeats):
     return min(p[1] for p in pairs), min(p[0] for p in pairs), pairs[-1][2]
 
 
-def record(name, ours, theirs=None, accuracy=None, note="", *, rate=None, unit="s", target="", met=None, reason=""):
+def record(
+    name,
+    ours,
+    theirs=None,
+    accuracy=None,
+    note="",
+    *,
+    rate=None,
+    unit="s",
+    target="",
+    met=None,
+    reason="",
+):
     """One row. rate: the number that the target speaks of, in `unit`, where that is not the time."""
-    row = {"name": name, "seconds": ours, "baseline_seconds": theirs, "ratio": theirs and theirs / ours, "error": accuracy}
+    row = {
+        "name": name,
+        "seconds": ours,
+        "baseline_seconds": theirs,
+        "ratio": theirs and theirs / ours,
+        "error": accuracy,
+    }
     value = ours if rate is None else rate
     verdict = None if met is None else "met" if met else "missed"
-    ROWS.append(row | {"note": note, "value": value, "unit": unit, "target": target, "verdict": verdict, "reason": reason})
+    ROWS.append(
+        row
+        | {
+            "note": note,
+            "value": value,
+            "unit": unit,
+            "target": target,
+            "verdict": verdict,
+            "reason": reason,
+        }
+    )
 
 
 def curve(panel, label, x, y, xlabel, ylabel):
     """Cost growth: one curve of one panel of the figure."""
-    GROWTH.append({"panel": panel, "label": label, "x": list(x), "y": list(y), "xlabel": xlabel, "ylabel": ylabel})
+    GROWTH.append(
+        {
+            "panel": panel,
+            "label": label,
+            "x": list(x),
+            "y": list(y),
+            "xlabel": xlabel,
+            "ylabel": ylabel,
+        }
+    )
 
 
 def about() -> dict:
     """Device, versions, load, and how it was measured."""
     names = ("tutelage", "jax", "jaxlib", "diffrax", "numpy", "scipy", "numba", "torch")
-    found = {name: version(name) for name in names if find_spec(name) is not None and _known(name)}
+    found = {
+        name: version(name)
+        for name in names
+        if find_spec(name) is not None and _known(name)
+    }
     device = jax.devices()[0]
     return found | {
         "python": platform.python_version(),
@@ -89,7 +132,16 @@ def _known(name: str) -> bool:
 
 def _processor() -> str:
     try:
-        out = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            ["lscpu"], capture_output=True, text=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in out.splitlines() if line.startswith("Model name")), "")
+    return next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in out.splitlines()
+            if line.startswith("Model name")
+        ),
+        "",
+    )

@@ -29,7 +29,10 @@ def main() -> None:
 
 def data() -> dict[str, dict]:
     """What `python -m benchmarks --out docs/data/benchmarks-<section>.json` wrote."""
-    return {name: json.loads((DATA / f"benchmarks-{name}.json").read_text()) for name in SECTIONS}
+    return {
+        name: json.loads((DATA / f"benchmarks-{name}.json").read_text())
+        for name in SECTIONS
+    }
 
 
 def page(found: dict[str, dict]) -> str:
@@ -44,7 +47,14 @@ def page(found: dict[str, dict]) -> str:
         "",
     ]
     for name, title in SECTIONS.items():
-        parts += [f"## {title}", "", words(found[name]["about"]), "", HEAD + rows(found[name]), ""]
+        parts += [
+            f"## {title}",
+            "",
+            words(found[name]["about"]),
+            "",
+            HEAD + rows(found[name]),
+            "",
+        ]
     return "\n".join(
         [
             *parts,
@@ -61,7 +71,10 @@ def page(found: dict[str, dict]) -> str:
 
 
 def rows(data: dict) -> str:
-    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in cells(row)) + " |" for row in data["rows"])
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "/") for cell in cells(row)) + " |"
+        for row in data["rows"]
+    )
 
 
 def words(about: dict) -> str:
@@ -71,9 +84,13 @@ def words(about: dict) -> str:
         "cpu": "The machine was busy: times are processor seconds of all threads, divided by the cores in rates.",
     }[about["clock"]]
     versions = ", ".join(
-        f"{name} {about[name]}" for name in ("tutelage", "jax", "diffrax", "numpy", "scipy", "numba") if name in about
+        f"{name} {about[name]}"
+        for name in ("tutelage", "jax", "diffrax", "numpy", "scipy", "numba")
+        if name in about
     )
-    device = about["device"] if about["device"] != "cpu" else about["processor"] or "CPU"
+    device = (
+        about["device"] if about["device"] != "cpu" else about["processor"] or "CPU"
+    )
     return f"{device}, {about['cores']} cores, load {about['load']:.1f}; Python {about['python']}, {versions}. {clock}"
 
 
@@ -87,7 +104,13 @@ def draw(growth: list[dict]) -> Figure:
             for one in (g for g in growth if g["panel"] == panel):
                 axis.loglog(one["x"], one["y"], "o-", label=one["label"])
                 axis.set(xlabel=one["xlabel"], ylabel=one["ylabel"])
-            axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize="small")
+            axis.legend(
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1.0),
+                ncols=3,
+                frameon=False,
+                fontsize="small",
+            )
         for axis in axes[len(panels) :]:
             axis.remove()
     return figure

@@ -43,22 +43,34 @@ work = lambda: tu.solve(problem, start, [0.0, 1e6], rtol=1e-6, max_steps={steps}
 def alone(code: str, repeats: int) -> dict:
     """Run in a process of its own."""
     command = [sys.executable, "-c", HEAD + code + TAIL, OPTIONS["clock"], str(repeats)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def many_levels():
     """A power law with 1024 levels to alpha = 10^4, and how the time grows with alpha."""
     levels, ends = pick(1024, 1024, 8), pick((1e3, 1e4, 1e5), (1e3, 1e4), (1.0, 10.0))
-    rows = {end: alone(LEVELS.format(levels=levels, end=end), pick(3, 2, 1)) for end in ends}
+    rows = {
+        end: alone(LEVELS.format(levels=levels, end=end), pick(3, 2, 1)) for end in ends
+    }
     growth = rows[ends[1]]["seconds"] / rows[ends[0]]["seconds"]
     for end, row in rows.items():
         note = f"first {row['first']:.1f} s, {row['steps']} steps, {row['solver']}, peak {row['peak']:.2f} GiB"
         aim = {}
         if end == ends[1]:
-            aim = {"target": "< 10 s, slower than linear in alpha", "met": row["seconds"] < 10 and growth < 10}
+            aim = {
+                "target": "< 10 s, slower than linear in alpha",
+                "met": row["seconds"] < 10 and growth < 10,
+            }
             note += f"; {growth:.2f} times the time of a tenth of alpha"
-        record(f"L={levels}, beta=1, K=M=2, eta=.1, alpha={end:g}, rtol 1e-6", row["seconds"], note=note, **aim)
+        record(
+            f"L={levels}, beta=1, K=M=2, eta=.1, alpha={end:g}, rtol 1e-6",
+            row["seconds"],
+            note=note,
+            **aim,
+        )
 
 
 def many_units():

@@ -23,11 +23,18 @@ def compute(task: Task) -> Chunk:
 
 
 def tasks(chunks: int) -> list[Task]:
-    return [Task(i, tuple(range(i * POINTS, (i + 1) * POINTS)), {}) for i in range(chunks)]
+    return [
+        Task(i, tuple(range(i * POINTS, (i + 1) * POINTS)), {}) for i in range(chunks)
+    ]
 
 
 def store_of(folder: str, chunks: int) -> Store:
-    return Store.create(Path(folder) / "sweep", {"synthetic": chunks}, chunks=chunks, points=chunks * POINTS)
+    return Store.create(
+        Path(folder) / "sweep",
+        {"synthetic": chunks},
+        chunks=chunks,
+        points=chunks * POINTS,
+    )
 
 
 def million_points() -> None:
@@ -36,15 +43,31 @@ def million_points() -> None:
         work, store = tasks(CHUNKS), store_of(folder, CHUNKS)
         run(store, compute, work[1:], serial, Progress())
         some = sorted((store.folder / "chunks").iterdir())[:OPENED]
-        opening, _ = best_of(lambda: [xr.open_dataset(path).close() for path in some], 1)
+        opening, _ = best_of(
+            lambda: [xr.open_dataset(path).close() for path in some], 1
+        )
         opening *= CHUNKS / OPENED
         name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
-        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1)
-        record(f"{name}: resumed, all hashes checked", resumed, opening, note=f"{report.computed} chunk computed")
+        resumed, report = best_of(
+            lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1
+        )
+        record(
+            f"{name}: resumed, all hashes checked",
+            resumed,
+            opening,
+            note=f"{report.computed} chunk computed",
+        )
         listed, status = best_of(lambda: Store(store.folder).status(), 3)
         record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
-        again, report = best_of(lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1)
-        record(f"{name}: nothing left to do, all hashes checked", again, opening, note=f"{report.computed} chunks computed")
+        again, report = best_of(
+            lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1
+        )
+        record(
+            f"{name}: nothing left to do, all hashes checked",
+            again,
+            opening,
+            note=f"{report.computed} chunks computed",
+        )
 
 
 def keeping() -> None:
@@ -54,7 +77,9 @@ def keeping() -> None:
         store, work = store_of(folder, chunks), tasks(chunks)
         begin = time.perf_counter()
         run(store, compute, work, serial, Progress())
-        record(f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks)
+        record(
+            f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks
+        )
 
 
 ALL = (million_points, keeping)

@@ -24,16 +24,27 @@ def phase_diagram() -> None:
     over = {name: values[::thinned] for name, values in arguments["over"].items()}
     executor = pick("processes", "processes", "serial")
     with tempfile.TemporaryDirectory() as folder:
-        options = arguments | {"over": over, "out": Path(folder) / "phase", "executor": executor}
+        options = arguments | {
+            "over": over,
+            "out": Path(folder) / "phase",
+            "executor": executor,
+        }
         seconds, swept = best_of(lambda: tu.sweep(problem, **options), 1)
     noise, lr = (axis.ravel() for axis in np.meshgrid(*over.values(), indexing="ij"))
-    chosen = np.unique(np.linspace(0, noise.size - 1, pick(200, 100, 2)).round().astype(int))
+    chosen = np.unique(
+        np.linspace(0, noise.size - 1, pick(200, 100, 2)).round().astype(int)
+    )
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
 
     def one(i: int) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tu.errors.TutelageWarning)
-            alone = tu.solve(problem.replace(noise=noise[i], lr=lr[i]), start, arguments["times"], rtol=arguments["rtol"])
+            alone = tu.solve(
+                problem.replace(noise=noise[i], lr=lr[i]),
+                start,
+                arguments["times"],
+                rtol=arguments["rtol"],
+            )
         return float(alone.error[-1])
 
     one(0)
@@ -41,7 +52,13 @@ def phase_diagram() -> None:
     loop *= noise.size / chosen.size
     gap = np.abs(swept["final_error"].values.ravel()[chosen] - errors).max()
     note = f"{noise.size / seconds * cores():.0f} points/s; baseline a loop over solve, {chosen.size} points extrapolated"
-    record(f"phase diagram, {noise.size} points, K=M=2, alpha=1000", seconds / cores(), loop, gap, note)
+    record(
+        f"phase diagram, {noise.size} points, K=M=2, alpha=1000",
+        seconds / cores(),
+        loop,
+        gap,
+        note,
+    )
 
 
 ALL = (phase_diagram,)

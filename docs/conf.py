@@ -32,7 +32,9 @@ exclude_patterns = ["_site"]
 # Markdown: $x$ and $$x$$ are mathematics; every heading can be linked to.
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-highlight_language = "none"  # an indented block is an equation or a shell command, not Python
+highlight_language = (
+    "none"  # an indented block is an equation or a shell command, not Python
+)
 suppress_warnings = ["misc.highlighting_failure"]
 
 # Public names must resolve; those of other libraries have no inventory here, since the build needs no network.
@@ -47,9 +49,16 @@ add_module_names = False
 toc_object_entries = False
 
 # Nothing is fetched from elsewhere: MathJax is copied from a package, and the fonts of the theme are those of the system.
-_MATHJAX = Path(str(find_spec("sphinx-mathjax-offline").submodule_search_locations[0])) / "static" / "mathjax"
+_MATHJAX = (
+    Path(str(find_spec("sphinx-mathjax-offline").submodule_search_locations[0]))
+    / "static"
+    / "mathjax"
+)
 mathjax_path = "mathjax/tex-chtml.js"
-mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"displayAlign": "left", "displayIndent": "2em"}}
+mathjax3_config = {
+    "options": {"enableMenu": False},
+    "chtml": {"displayAlign": "left", "displayIndent": "2em"},
+}
 html_theme = "furo"
 html_title = f"tutelage {release}"
 html_static_path = ["_static"]
@@ -59,8 +68,14 @@ html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#0072B2", "color-brand-content": "#0072B2"},
-    "dark_css_variables": {"color-brand-primary": "#56B4E9", "color-brand-content": "#56B4E9"},
+    "light_css_variables": {
+        "color-brand-primary": "#0072B2",
+        "color-brand-content": "#0072B2",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#56B4E9",
+        "color-brand-content": "#56B4E9",
+    },
 }
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div:not(.output) > div.highlight > pre"
@@ -74,7 +89,10 @@ def copy_mathjax(app, error):
         target = Path(app.outdir) / "_static" / "mathjax"
         target.mkdir(parents=True, exist_ok=True)
         copy_asset(_MATHJAX / "tex-chtml.js", target)
-        copy_asset(_MATHJAX / "output" / "chtml" / "fonts", target / "output" / "chtml" / "fonts")
+        copy_asset(
+            _MATHJAX / "output" / "chtml" / "fonts",
+            target / "output" / "chtml" / "fonts",
+        )
 
 
 def setup(app):

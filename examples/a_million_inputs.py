@@ -19,7 +19,9 @@ TIMES = tu.linear_times(2, 21)
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the largest distance to the theory, in predicted standard deviations, and the steps per second."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0), noise=0.1)
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0), noise=0.1
+    )
     start = tu.Start(R=[[0.4, 0.1], [0.05, 0.3]], Q=[[0.4, 0.1], [0.1, 0.3]])
     theory = tu.solve(problem, start, TIMES)
     bars = tu.analysis.fluctuations(problem, start, times=TIMES, dim=DIM)
@@ -28,21 +30,44 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     run = tu.simulate(problem, start, dim=DIM, times=TIMES, runs=1, seed=1)
     speed = 2 * DIM / (time.perf_counter() - begin)
     z = (run.error[0, 1:] - theory.error[1:]) / bars.sd("error")[1:]
-    print(f"{2 * DIM} steps at {speed:.2g} steps per second; e_g = {run.error[0, -1]:.6f}, theory {theory.error[-1]:.6f}")
-    print(f"predicted scatter {bars.sd('error')[-1]:.1e}; the network is at most {np.abs(z).max():.1f} of it away")
+    print(
+        f"{2 * DIM} steps at {speed:.2g} steps per second; e_g = {run.error[0, -1]:.6f}, theory {theory.error[-1]:.6f}"
+    )
+    print(
+        f"predicted scatter {bars.sd('error')[-1]:.1e}; the network is at most {np.abs(z).max():.1f} of it away"
+    )
     draw(theory, run, bars.sd("error"), Path(folder))
     error, sd = float(run.error[0, -1]), float(bars.sd("error")[-1])
-    return {"z": float(np.abs(z).max()), "sd": sd, "speed": speed, "error": error, "theory": float(theory.error[-1])}
+    return {
+        "z": float(np.abs(z).max()),
+        "sd": sd,
+        "speed": speed,
+        "error": error,
+        "theory": float(theory.error[-1]),
+    }
 
 
-def draw(theory: tu.Trajectory, run: tu.Trajectory, sd: np.ndarray, folder: Path) -> None:
+def draw(
+    theory: tu.Trajectory, run: tu.Trajectory, sd: np.ndarray, folder: Path
+) -> None:
     """The distance to the theory, which is invisible on the curve itself."""
     folder.mkdir(parents=True, exist_ok=True)
     with tu.plot.style():
         figure = Figure(figsize=(6.5, 3.5), layout="constrained")
         axes = figure.subplots()
-        axes.fill_between(TIMES, -2e6 * sd, 2e6 * sd, alpha=0.3, label="two standard deviations, theory")
-        axes.plot(TIMES, 1e6 * (run.error[0] - theory.error), "o-", label="one network of a million inputs")
+        axes.fill_between(
+            TIMES,
+            -2e6 * sd,
+            2e6 * sd,
+            alpha=0.3,
+            label="two standard deviations, theory",
+        )
+        axes.plot(
+            TIMES,
+            1e6 * (run.error[0] - theory.error),
+            "o-",
+            label="one network of a million inputs",
+        )
         axes.set(
             xlabel=r"time $\alpha$ = steps / $N$",
             ylabel=r"$10^6\,\times$ distance of $\epsilon_g$ to theory",

@@ -12,14 +12,22 @@ from matplotlib.figure import Figure
 
 import tutelage as tu
 
-START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+START = tu.Start(
+    R=[[0.05, 0.02], [-0.01, 0.03]],
+    Q=[[0.3, 0.02], [0.02, 0.2]],
+    readout=[[0.3, 0.1], [0.2, -0.1]],
+)
 TIMES = tu.linear_times(60, 13)
 
 
 def two_tasks(schedule: object, similarity: float = 0.5) -> tu.Problem:
     """Task 2 follows task 1 at time 30."""
-    tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity)
-    return tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    tasks = tu.Tasks(
+        [tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity
+    )
+    return tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+    )
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
@@ -31,14 +39,27 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     for name, fraction in (("without", 0.0), ("with", best.fraction)):
         problem = two_tasks(tu.Replay(fraction, after=30.0))
         theory = tu.analysis.forgetting(tu.solve(problem, START, TIMES))
-        runs = tu.analysis.forgetting(tu.simulate(problem, START, dim=500, times=TIMES, runs=10, seed=0))
-        answer |= {name: theory.amount[0], f"networks_{name}": runs.amount[0], f"error_{name}": runs.standard_error[0]}
-        print(f"forgetting {name} replay: {theory.amount[0]:.4f}, ten networks: {runs.amount[0]:.4f}")
+        runs = tu.analysis.forgetting(
+            tu.simulate(problem, START, dim=500, times=TIMES, runs=10, seed=0)
+        )
+        answer |= {
+            name: theory.amount[0],
+            f"networks_{name}": runs.amount[0],
+            f"error_{name}": runs.standard_error[0],
+        }
+        print(
+            f"forgetting {name} replay: {theory.amount[0]:.4f}, ten networks: {runs.amount[0]:.4f}"
+        )
     draw(found.similarity, found.forgetting[:, 0], answer, Path(folder))
     return answer
 
 
-def draw(similarity: np.ndarray, forgetting: np.ndarray, answer: dict[str, float], folder: Path) -> None:
+def draw(
+    similarity: np.ndarray,
+    forgetting: np.ndarray,
+    answer: dict[str, float],
+    folder: Path,
+) -> None:
     """Forgetting against similarity, and the networks."""
     folder.mkdir(parents=True, exist_ok=True)
     with tu.plot.style():
@@ -46,8 +67,17 @@ def draw(similarity: np.ndarray, forgetting: np.ndarray, answer: dict[str, float
         axes = figure.subplots()
         axes.plot(similarity, forgetting, label="theory")
         for name, mark in (("without", "o"), ("with", "s")):
-            axes.plot([0.5], [answer[f"networks_{name}"]], mark, label=f"networks, $N = 500$, {name} replay")
-        axes.set(xlabel="similarity $V$ of the tasks", ylabel="forgetting of task 1", title="Which tasks interfere most?")
+            axes.plot(
+                [0.5],
+                [answer[f"networks_{name}"]],
+                mark,
+                label=f"networks, $N = 500$, {name} replay",
+            )
+        axes.set(
+            xlabel="similarity $V$ of the tasks",
+            ylabel="forgetting of task 1",
+            title="Which tasks interfere most?",
+        )
         figure.legend(loc="outside right upper")
     tu.plot.save_figure(figure, folder / "forget_and_replay.png")
 

@@ -20,23 +20,41 @@ def main(folder: str | Path = "output/examples") -> dict[int, tuple[float, float
     """Print and return, for each number of students, the error at the end and the formula's floor."""
     curves, answer = {}, {}
     for students in (2, 3, 4):
-        problem = tu.Problem(tu.Network(students, "erf"), tu.Network(TEACHERS, "erf"), sgd=tu.SGD(lr=ETA), noise=SIGMA)
+        problem = tu.Problem(
+            tu.Network(students, "erf"),
+            tu.Network(TEACHERS, "erf"),
+            sgd=tu.SGD(lr=ETA),
+            noise=SIGMA,
+        )
         theory = tu.solve(problem, tu.asymmetric_start(problem), TIMES)
-        floor = SIGMA**2 * ETA / (2 * np.pi) * (students - TEACHERS + TEACHERS / np.sqrt(3))
-        curves[students], answer[students] = theory, (float(theory.error[-1]), float(floor))
-        print(f"{students} students: e_g = {theory.error[-1]:.3e} at alpha = {TIMES[-1]:.0f}; formula {floor:.3e}")
+        floor = (
+            SIGMA**2 * ETA / (2 * np.pi) * (students - TEACHERS + TEACHERS / np.sqrt(3))
+        )
+        curves[students], answer[students] = (
+            theory,
+            (float(theory.error[-1]), float(floor)),
+        )
+        print(
+            f"{students} students: e_g = {theory.error[-1]:.3e} at alpha = {TIMES[-1]:.0f}; formula {floor:.3e}"
+        )
     draw(curves, answer, Path(folder))
     return answer
 
 
-def draw(curves: dict[int, tu.Trajectory], answer: dict[int, tuple[float, float]], folder: Path) -> None:
+def draw(
+    curves: dict[int, tu.Trajectory],
+    answer: dict[int, tuple[float, float]],
+    folder: Path,
+) -> None:
     """Learning curves above their floors."""
     folder.mkdir(parents=True, exist_ok=True)
     with tu.plot.style():
         figure = Figure(figsize=(6.5, 3.5), layout="constrained")
         axes = figure.subplots()
         for students, curve in curves.items():
-            (line,) = axes.loglog(curve.times, curve.error, label=f"{students} students")
+            (line,) = axes.loglog(
+                curve.times, curve.error, label=f"{students} students"
+            )
             axes.axhline(answer[students][1], color=line.get_color(), linestyle=":")
         axes.set(
             xlabel=r"time $\alpha$ = steps / $N$",

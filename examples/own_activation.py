@@ -28,9 +28,18 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     runs = tu.simulate(problem, start, dim=300, times=times, runs=20, seed=0)
     gap = runs.error.mean(axis=0) - theory.error
     z = gap[1:] / (runs.error.std(axis=0, ddof=1)[1:] / np.sqrt(20))
-    C = np.array([[0.6, 0.5], [0.5, 1.0]])  # covariance of a student's and a teacher's field
-    usual, finer = (float(tu.moments.I2(bump, C, tu.Quadrature(nodes=nodes))) for nodes in (64, 400))
-    answer = {"average": usual, "finer": finer, "z": float(np.abs(z).max()), "error": float(theory.error[-1])}
+    C = np.array(
+        [[0.6, 0.5], [0.5, 1.0]]
+    )  # covariance of a student's and a teacher's field
+    usual, finer = (
+        float(tu.moments.I2(bump, C, tu.Quadrature(nodes=nodes))) for nodes in (64, 400)
+    )
+    answer = {
+        "average": usual,
+        "finer": finer,
+        "z": float(np.abs(z).max()),
+        "error": float(theory.error[-1]),
+    }
     print(f"E[g(a) g(b)] = {usual:.10f}, with a finer rule {finer:.10f}")
     print(
         f"e_g at alpha = 10: {theory.error[-1]:.5f}, networks {runs.error[:, -1].mean():.5f}; largest |z| {answer['z']:.1f}"
@@ -47,9 +56,16 @@ def draw(theory: tu.Trajectory, runs: tu.Trajectory, folder: Path) -> None:
         axes = figure.subplots()
         axes.plot(theory.times, runs.error.T, color="gray", linewidth=0.5, alpha=0.5)
         axes.plot(theory.times, theory.error, label="theory")
-        axes.plot(theory.times, runs.error.mean(axis=0), "o", label="mean of 20 networks,\n$N = 300$")
+        axes.plot(
+            theory.times,
+            runs.error.mean(axis=0),
+            "o",
+            label="mean of 20 networks,\n$N = 300$",
+        )
         axes.set(
-            xlabel=r"time $\alpha$ = steps / $N$", ylabel=r"error $\epsilon_g$", title="Units that compute $z/(1 + z^2)$"
+            xlabel=r"time $\alpha$ = steps / $N$",
+            ylabel=r"error $\epsilon_g$",
+            title="Units that compute $z/(1 + z^2)$",
         )
         figure.legend(loc="outside right upper")
     tu.plot.save_figure(figure, folder / "own_activation.png")

@@ -19,18 +19,30 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     start = tu.Start(R=[[0.6, 0.2], [0.2, 0.5]], Q=[[0.5, 0.1], [0.1, 0.5]])
     rates, noises = np.geomspace(0.1, 3.2, 16), np.linspace(0.0, 0.4, 9)
-    found = tu.sweep(problem, over={"lr": rates, "noise": noises}, start=start, times=[0.0, 300.0], executor="serial")
+    found = tu.sweep(
+        problem,
+        over={"lr": rates, "noise": noises},
+        start=start,
+        times=[0.0, 300.0],
+        executor="serial",
+    )
     error = found["final_error"].transpose("lr", "noise").values
     good = error < LEVEL
     lost = float(rates[np.argmax(~good[:, 0])])
     critical = float(tu.analysis.critical_learning_rate(problem))
-    floor = float(tu.analysis.noise_floor(problem.replace(lr=rates[8], noise=noises[1])).error)
+    floor = float(
+        tu.analysis.noise_floor(problem.replace(lr=rates[8], noise=noises[1])).error
+    )
     print(found)
-    print(f"e_g < {LEVEL} on {good.mean():.0%} of the plane; without noise lost at {lost:.2f}, critical rate {critical:.2f}")
+    print(
+        f"e_g < {LEVEL} on {good.mean():.0%} of the plane; without noise lost at {lost:.2f}, critical rate {critical:.2f}"
+    )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["critical_learning_rate", "noise_floor"]
-    tu.plot.save_figure(found.plot(boundary=lines, level=LEVEL), folder / "phase_diagram.png")
+    tu.plot.save_figure(
+        found.plot(boundary=lines, level=LEVEL), folder / "phase_diagram.png"
+    )
     return {
         "share": float(good.mean()),
         "lost": lost,

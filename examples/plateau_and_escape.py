@@ -23,20 +23,31 @@ def start(asymmetry: float) -> tu.Start:
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the plateau's height, the predicted and the solved escape times for two asymmetries."""
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    theory, later = (tu.solve(problem, start(asymmetry), TIMES) for asymmetry in (1e-3, 1e-4))
+    theory, later = (
+        tu.solve(problem, start(asymmetry), TIMES) for asymmetry in (1e-3, 1e-4)
+    )
     plateau = tu.analysis.plateaus(theory)[0]
     escape = tu.analysis.escape_time(problem, start(1e-3))
     height = escape.plateau.error
-    solved = [float(curve.times[np.argmax(curve.error < height / 2)]) for curve in (theory, later)]
-    print(f"plateau at {plateau.height:.6f} (fixed point {height:.6f}), from {plateau.start:.0f} to {plateau.end:.0f}")
+    solved = [
+        float(curve.times[np.argmax(curve.error < height / 2)])
+        for curve in (theory, later)
+    ]
+    print(
+        f"plateau at {plateau.height:.6f} (fixed point {height:.6f}), from {plateau.start:.0f} to {plateau.end:.0f}"
+    )
     print(
         f"escape predicted at {escape.time:.1f}, solved {solved[0]:.1f}; a tenth of the asymmetry: predicted "
         f"{escape.scaled(0.1):.1f}, solved {solved[1]:.1f}"
     )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tu.plot.save_figure(tu.analysis.plateaus(theory).plot(), folder / "plateau_and_escape.png")
-    tu.page.trajectory_page(theory, title="A plateau and its escape").save(folder / "plateau_and_escape.html")
+    tu.plot.save_figure(
+        tu.analysis.plateaus(theory).plot(), folder / "plateau_and_escape.png"
+    )
+    tu.page.trajectory_page(theory, title="A plateau and its escape").save(
+        folder / "plateau_and_escape.html"
+    )
     return {
         "height": plateau.height,
         "fixed_point": float(height),

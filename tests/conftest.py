@@ -22,7 +22,9 @@ if os.environ.get("COMPILE") != "fully":
     compile_quickly()
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 gc.set_threshold(50_000, 20, 20)
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; tests of Ctrl-C would wait in vain
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell's background job; tests of Ctrl-C would wait in vain
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MAPS = 45_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
@@ -43,7 +45,10 @@ def few_programs():
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()) or item.path.parent.name in ("explorer", "page"):
+        if "browser" in getattr(item, "fixturenames", ()) or item.path.parent.name in (
+            "explorer",
+            "page",
+        ):
             item.add_marker("pages")
 
 
@@ -65,6 +70,8 @@ def browser():
         missing = f"no browser: none of {', '.join(BROWSERS)} is installed"
         pytest.fail(missing) if os.environ.get("CI") == "true" else pytest.skip(missing)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"]
+        )
         yield chromium
         chromium.close()

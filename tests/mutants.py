@@ -166,7 +166,9 @@ def mutated(source: str, mutant: Mutant) -> str:
     changed = changed_node(target)
     assert changed is not None
     for field in ("op", "ops", "value"):
-        if hasattr(changed, field) and not isinstance(getattr(changed, field), ast.expr):
+        if hasattr(changed, field) and not isinstance(
+            getattr(changed, field), ast.expr
+        ):
             setattr(target, field, getattr(changed, field))
     return ast.unparse(tree)
 
@@ -214,7 +216,9 @@ def run_tests(file: str) -> bool:
 def results(mutants: list[Mutant]) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant, and whether the tests noticed it."""
     shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree(PACKAGE, COPY / "tutelage", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        PACKAGE, COPY / "tutelage", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for file in sorted({mutant.file for mutant in mutants}):
         if not run_tests(file):
             sys.exit(f"the tests of {file} fail without a mutant")
@@ -228,11 +232,15 @@ def results(mutants: list[Mutant]) -> Iterator[tuple[Mutant, bool]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description=__doc__
+    )
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", nargs="+", default=list(TESTS), choices=TESTS)
-    parser.add_argument("--list", action="store_true", help="print the mutants, run none")
+    parser.add_argument(
+        "--list", action="store_true", help="print the mutants, run none"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     chosen = sample(options.files, options.count, options.seed)

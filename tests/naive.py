@@ -26,7 +26,13 @@ class Erf:
     @staticmethod
     def I3(C):
         L3 = (1 + C[0][0]) * (1 + C[2][2]) - C[0][2] ** 2
-        return 2 / pi / sqrt(L3) * (C[1][2] * (1 + C[0][0]) - C[0][1] * C[0][2]) / (1 + C[0][0])
+        return (
+            2
+            / pi
+            / sqrt(L3)
+            * (C[1][2] * (1 + C[0][0]) - C[0][1] * C[0][2])
+            / (1 + C[0][0])
+        )
 
     @staticmethod
     def I4(C):
@@ -59,7 +65,10 @@ class Wick:
         if not fields:
             return 1.0
         first, rest = fields[0], fields[1:]
-        return sum(C[first][other] * self.moment(C, rest[:k] + rest[k + 1 :]) for k, other in enumerate(rest))
+        return sum(
+            C[first][other] * self.moment(C, rest[:k] + rest[k + 1 :])
+            for k, other in enumerate(rest)
+        )
 
     def _mean(self, C, powers, factor):
         fields = tuple(a for a, p in enumerate(powers) for _ in range(p))
@@ -75,7 +84,9 @@ class Wick:
         return self._mean(C, (self.power - 1, 1, self.power), self.power)
 
     def I4(self, C):
-        return self._mean(C, (self.power - 1, self.power - 1, self.power, self.power), self.power**2)
+        return self._mean(
+            C, (self.power - 1, self.power - 1, self.power, self.power), self.power**2
+        )
 
 
 class Relu:
@@ -87,7 +98,11 @@ class Relu:
 
     def I2(self, C):
         r = self._r(C, 0, 1)
-        return sqrt(C[0][0] * C[1][1]) * (sqrt(1 - r * r) + r * (pi / 2 + asin(r))) / (2 * pi)
+        return (
+            sqrt(C[0][0] * C[1][1])
+            * (sqrt(1 - r * r) + r * (pi / 2 + asin(r)))
+            / (2 * pi)
+        )
 
     def J2(self, C):
         return 0.25 + asin(self._r(C, 0, 1)) / (2 * pi)
@@ -99,7 +114,12 @@ class Relu:
 
     def I4(self, C):
         C = np.asarray(C, float)
-        same = [(a, b) for a in range(4) for b in range(a + 1, 4) if self._r(C, a, b) > 1 - 1e-13]
+        same = [
+            (a, b)
+            for a in range(4)
+            for b in range(a + 1, 4)
+            if self._r(C, a, b) > 1 - 1e-13
+        ]
         if same:
             return self._coincident(C, same)
 
@@ -111,7 +131,9 @@ class Relu:
             total = 0.0
             for i, j in product((0, 1), (2, 3)):
                 k, l = 1 - i, 5 - j
-                total += C[i, j] / sqrt(2 * pi * D[i, i]) * self._on_plane(D, i, (k, j), l)
+                total += (
+                    C[i, j] / sqrt(2 * pi * D[i, i]) * self._on_plane(D, i, (k, j), l)
+                )
             return total * 4 * (1 - u) ** 3
 
         start = self.J2(C[:2, :2]) * self.I2(C[2:, 2:])
@@ -127,7 +149,10 @@ class Relu:
             a, b = [x for x in range(3) if x != m]
             if S[m, m] <= 0:
                 continue
-            P = S[np.ix_([a, b], [a, b])] - np.outer(S[[a, b], m], S[[a, b], m]) / S[m, m]
+            P = (
+                S[np.ix_([a, b], [a, b])]
+                - np.outer(S[[a, b], m], S[[a, b], m]) / S[m, m]
+            )
             size = sqrt(max(P[0, 0], 0) * max(P[1, 1], 0))
             r = max(-1.0, min(1.0, P[0, 1] / size)) if size > 0 else 0.0
             total += S[2, m] / sqrt(2 * pi * S[m, m]) * (0.25 + asin(r) / (2 * pi))
@@ -137,17 +162,24 @@ class Relu:
         """Integrate out one field over a fine grid: given z_a, what is left is at most two-dimensional."""
         r = lambda a, b: self._r(C, a, b)  # noqa: E731
         s = np.sqrt(np.diag(C))
-        P3 = lambda a, b, c: 1 / 8 + (asin(r(a, b)) + asin(r(a, c)) + asin(r(b, c))) / (4 * pi)  # noqa: E731
+
+        def P3(a, b, c):
+            return 1 / 8 + (asin(r(a, b)) + asin(r(a, c)) + asin(r(b, c))) / (4 * pi)
+
         root = lambda x: sqrt(max(1 - x * x, 0.0))  # noqa: E731
         if (0, 1) in same or any(a in (0, 1) and b in (2, 3) for a, b in same):
             absorbed = next((a for a, b in same if a in (0, 1)), 0)
             a, b, c = 1 - absorbed, 2, 3
             if (0, 1) in same:
                 a = 0
-            tail = (root(r(b, c)) + r(a, b) * root(r(a, c)) + r(a, c) * root(r(a, b))) / (4 * pi)
+            tail = (
+                root(r(b, c)) + r(a, b) * root(r(a, c)) + r(a, c) * root(r(a, b))
+            ) / (4 * pi)
             return s[b] * s[c] * (r(b, c) * P3(a, b, c) + tail)
         a, b, c = 0, 1, 2
-        cross = (2 * r(a, c) * r(b, c) - r(a, b) * (r(a, c) ** 2 + r(b, c) ** 2)) / root(r(a, b))
+        cross = (
+            2 * r(a, c) * r(b, c) - r(a, b) * (r(a, c) ** 2 + r(b, c) ** 2)
+        ) / root(r(a, b))
         tail = (r(a, c) * root(r(a, c)) + r(b, c) * root(r(b, c)) + cross) / (4 * pi)
         return s[c] ** 2 * (P3(a, b, c) + tail)
 
@@ -164,7 +196,9 @@ class Grid:
     def _pair(self, C):
         along = sqrt(C[0][0])
         slope = C[0][1] / along
-        return along * self.x, slope * self.x + sqrt(max(C[1][1] - slope**2, 0.0)) * self.y
+        return along * self.x, slope * self.x + sqrt(
+            max(C[1][1] - slope**2, 0.0)
+        ) * self.y
 
     def I2(self, C):
         a, b = self._pair(C)
@@ -178,7 +212,9 @@ class Grid:
         """E[g'(a) b g(c)]: b is its regression on (a, c); what is left averages to zero."""
         pair = [[C[0][0], C[0][2]], [C[0][2], C[2][2]]]
         a, c = self._pair(pair)
-        on_a, on_c = np.linalg.lstsq(np.array(pair), np.array([C[0][1], C[1][2]]), rcond=None)[0]
+        on_a, on_c = np.linalg.lstsq(
+            np.array(pair), np.array([C[0][1], C[1][2]]), rcond=None
+        )[0]
         return float(np.sum(self.w * self.slope(a) * (on_a * a + on_c * c) * self.g(c)))
 
 
@@ -189,7 +225,9 @@ def averages(family, C, w, K):
     pull = np.zeros((K, n))
     for i, a in product(range(K), range(n)):
         pull[i, a] = sum(w[c] * family.I3(sub(i, a, c)) for c in range(n))
-    error = sum(w[a] * w[b] * family.I2(sub(a, b)) for a in range(n) for b in range(n)) / 2
+    error = (
+        sum(w[a] * w[b] * family.I2(sub(a, b)) for a in range(n) for b in range(n)) / 2
+    )
     return pull, error
 
 
@@ -199,16 +237,37 @@ def spread(family, C, w, K, sigma):
     G = np.zeros((K, K))
     for i, k in product(range(K), range(K)):
         G[i, k] = sigma**2 * family.J2(sub(i, k))
-        G[i, k] += sum(w[c] * w[d] * family.I4(sub(i, k, c, d)) for c in range(n) for d in range(n))
+        G[i, k] += sum(
+            w[c] * w[d] * family.I4(sub(i, k, c, d)) for c in range(n) for d in range(n)
+        )
     return G
 
 
-def solve(family, R, Q, T, v, v_teacher, lr, times, sigma=0.0, batch=1, decay=0.0, flow=False, readout_lr=0.0, rtol=1e-11):
+def solve(
+    family,
+    R,
+    Q,
+    T,
+    v,
+    v_teacher,
+    lr,
+    times,
+    sigma=0.0,
+    batch=1,
+    decay=0.0,
+    flow=False,
+    readout_lr=0.0,
+    rtol=1e-11,
+):
     """R, Q, v and e_g at the times, isotropic inputs, plain loops and DOP853."""
     K, M = R.shape
 
     def unpack(y):
-        return y[: K * M].reshape(K, M), y[K * M : K * M + K * K].reshape(K, K), y[K * M + K * K :]
+        return (
+            y[: K * M].reshape(K, M),
+            y[K * M : K * M + K * K].reshape(K, K),
+            y[K * M + K * K :],
+        )
 
     def joint(R, Q):
         return np.block([[Q, R], [R.T, T]]).tolist()
@@ -223,19 +282,29 @@ def solve(family, R, Q, T, v, v_teacher, lr, times, sigma=0.0, batch=1, decay=0.
             for m in range(M):
                 dR[i, m] = lr * v[i] * pull[i, K + m] - lr * decay * R[i, m]
             for k in range(K):
-                dQ[i, k] = lr * (v[i] * pull[i, k] + v[k] * pull[k, i]) - 2 * lr * decay * Q[i, k]
+                dQ[i, k] = (
+                    lr * (v[i] * pull[i, k] + v[k] * pull[k, i])
+                    - 2 * lr * decay * Q[i, k]
+                )
                 dQ[i, k] += lr**2 / batch * v[i] * v[k] * G[i, k]
         dv = np.zeros(K)
         if readout_lr:
             for i in range(K):
-                dv[i] = readout_lr * sum(w[c] * family.I2([[C[i][i], C[i][c]], [C[i][c], C[c][c]]]) for c in range(K + M))
+                dv[i] = readout_lr * sum(
+                    w[c] * family.I2([[C[i][i], C[i][c]], [C[i][c], C[c][c]]])
+                    for c in range(K + M)
+                )
         return np.concatenate([dR.ravel(), dQ.ravel(), dv])
 
     y0 = np.concatenate([R.ravel(), Q.ravel(), v])
-    out = solve_ivp(rhs, (0, times[-1]), y0, method="DOP853", t_eval=times, rtol=rtol, atol=1e-13)
+    out = solve_ivp(
+        rhs, (0, times[-1]), y0, method="DOP853", t_eval=times, rtol=rtol, atol=1e-13
+    )
     assert out.success
     states = [unpack(y) for y in out.y.T]
-    errors = [averages(family, joint(R, Q), [*(-v), *v_teacher], K)[1] for R, Q, v in states]
+    errors = [
+        averages(family, joint(R, Q), [*(-v), *v_teacher], K)[1] for R, Q, v in states
+    ]
     return [np.array(x) for x in zip(*states, strict=True)], np.array(errors)
 
 
@@ -244,7 +313,9 @@ def solve_on_grid(g, slope, R, Q, T, lr, times, sigma=0.0, nodes=36):
     K, M = R.shape
     x, w = np.polynomial.hermite_e.hermegauss(nodes)
     grid = np.stack(np.meshgrid(*[x] * (K + M), indexing="ij")).reshape(K + M, -1)
-    weight = np.stack(np.meshgrid(*[w] * (K + M), indexing="ij")).prod(axis=0).ravel() / (2 * pi) ** ((K + M) / 2)
+    weight = np.stack(np.meshgrid(*[w] * (K + M), indexing="ij")).prod(
+        axis=0
+    ).ravel() / (2 * pi) ** ((K + M) / 2)
 
     def fields(y):
         R, Q = y[: K * M].reshape(K, M), y[K * M :].reshape(K, K)
@@ -256,8 +327,12 @@ def solve_on_grid(g, slope, R, Q, T, lr, times, sigma=0.0, nodes=36):
         slopes = slope(z[:K])
         mean = lr * (slopes * delta0 * weight) @ z.T
         G = (slopes * (delta0**2 + sigma**2) * weight) @ slopes.T
-        return np.concatenate([mean[:, K:].ravel(), (mean[:, :K] + mean[:, :K].T + lr**2 * G).ravel()])
+        return np.concatenate(
+            [mean[:, K:].ravel(), (mean[:, :K] + mean[:, :K].T + lr**2 * G).ravel()]
+        )
 
     y0 = np.concatenate([R.ravel(), Q.ravel()])
-    out = solve_ivp(rhs, (0, times[-1]), y0, method="DOP853", t_eval=times, rtol=1e-8, atol=1e-10)
+    out = solve_ivp(
+        rhs, (0, times[-1]), y0, method="DOP853", t_eval=times, rtol=1e-8, atol=1e-10
+    )
     return out.y.T, np.array([np.sum(weight * fields(y)[1] ** 2) / 2 for y in out.y.T])

@@ -5,7 +5,18 @@ import numpy as np
 import tutelage as tu
 
 
-def pair(K, M, activation="erf", *, lr=0.5, teacher=None, noise=0.0, inputs=None, student=None, **sgd):
+def pair(
+    K,
+    M,
+    activation="erf",
+    *,
+    lr=0.5,
+    teacher=None,
+    noise=0.0,
+    inputs=None,
+    student=None,
+    **sgd,
+):
     """A problem with K students and M teachers."""
     return tu.Problem(
         tu.Network(K, activation, **(student or {})),
@@ -41,13 +52,20 @@ def sample_increments(system, t, state, key, count):
     from tutelage.problem.sample import normals_needed
 
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
-    values, vectors = jnp.linalg.eigh(weights * jax.vmap(joint_covariance)(state.r, state.q, system.t))
+    values, vectors = jnp.linalg.eigh(
+        weights * jax.vmap(joint_covariance)(state.r, state.q, system.t)
+    )
     roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
     key, other = jax.random.split(key)
-    parts = jnp.einsum("lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2])))
+    parts = jnp.einsum(
+        "lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2]))
+    )
     draws = jax.random.normal(other, (count, normals_needed(system.problem)))
     (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
-    moved, pairs = deltas[:, None, :, None] * parts[:, :, None, :], deltas[:, None, :, None] * deltas[:, None, None, :]
+    moved, pairs = (
+        deltas[:, None, :, None] * parts[:, :, None, :],
+        deltas[:, None, :, None] * deltas[:, None, None, :],
+    )
     return flat_shares(system, rates, state, moved, pairs, readouts, deltas)
 
 
@@ -59,7 +77,9 @@ def jacobian(system, t, state):
 
     from tutelage.dynamics.order_parameters import flatten, unflatten
 
-    drift = lambda x, system: flatten(system.drift(jnp.asarray(t, float), unflatten(x, state)))  # noqa: E731
+    def drift(x, system):
+        return flatten(system.drift(jnp.asarray(t, float), unflatten(x, state)))
+
     return eqx.filter_jit(jax.jacfwd(drift))(flatten(state), system)
 
 
@@ -69,6 +89,10 @@ def compilations():
 
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+        lambda event, _, **__: (
+            compiled.append(event)
+            if event.endswith("backend_compile_duration")
+            else None
+        )
     )
     return compiled

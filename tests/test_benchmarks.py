@@ -17,7 +17,13 @@ def tiny(monkeypatch):
         monkeypatch.setattr(measure, name, [])
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full if name in LONG else ()) for name in PARTS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name in LONG else ())
+        for name in PARTS
+    ],
+)
 def test_benchmarks_run(name, tiny):
     for part in importlib.import_module(f"benchmarks.{name}").ALL:
         part()

@@ -14,7 +14,9 @@ PROBLEM = tu.Problem(tu.Network(2), tu.Network(3), sgd=tu.SGD(0.5))
 
 @pytest.fixture(scope="module")
 def dataset():
-    theory = tu.solve(PROBLEM, tu.random_start(PROBLEM, dim=100), tu.linear_times(2.0, 5))
+    theory = tu.solve(
+        PROBLEM, tu.random_start(PROBLEM, dim=100), tu.linear_times(2.0, 5)
+    )
     return theory.to_dataset()
 
 
@@ -23,7 +25,9 @@ def attribute(name, value):
 
 
 def changed_problem(**parts):
-    return lambda data: data.assign_attrs(problem=json.dumps(json.loads(data.attrs["problem"]) | parts))
+    return lambda data: data.assign_attrs(
+        problem=json.dumps(json.loads(data.attrs["problem"]) | parts)
+    )
 
 
 CHANGES = {
@@ -46,13 +50,19 @@ CHANGES = {
     "a status code is unknown": lambda data: data.assign(status_code=17),
     "R is gone": lambda data: data.drop_vars("R"),
     "R has no time": lambda data: data.assign(R=data["R"].isel(time=0)),
-    "R is transposed": lambda data: data.assign(R=data["R"].transpose("student", "teacher", "time")),
+    "R is transposed": lambda data: data.assign(
+        R=data["R"].transpose("student", "teacher", "time")
+    ),
     "R is words": lambda data: data.assign(R=data["R"].astype(str)),
     "the error has no axis": lambda data: data.assign(error=1.0),
     "the error is words": lambda data: data.assign(error=data["error"].astype(str)),
-    "the times decrease": lambda data: data.assign_coords(time=data["time"].values[::-1]),
+    "the times decrease": lambda data: data.assign_coords(
+        time=data["time"].values[::-1]
+    ),
     "the start is not positive": lambda data: data.assign(start_Q=-data["start_Q"]),
-    "the start has another shape": lambda data: data.assign(start_R=data["start_R"].isel(teacher=0)),
+    "the start has another shape": lambda data: data.assign(
+        start_R=data["start_R"].isel(teacher=0)
+    ),
     "the start is words": lambda data: data.assign(start_R=data["start_R"].astype(str)),
     "the steps have the axis of time": lambda data: data.assign(steps=data["time"]),
 }
@@ -66,15 +76,21 @@ def test_a_changed_file_is_refused_in_one_message(change, dataset, tmp_path):
     require_refusal(caught.value)
 
 
-@pytest.mark.parametrize("extra", [{"history": "ncks"}, {"Conventions": 1.7}, {"note": np.arange(3)}])
+@pytest.mark.parametrize(
+    "extra", [{"history": "ncks"}, {"Conventions": 1.7}, {"note": np.arange(3)}]
+)
 def test_attributes_of_others_do_no_harm(extra, dataset, tmp_path):
-    dataset.assign_attrs(extra).assign(mine=("time", np.ones(5))).to_netcdf(tmp_path / "more.nc", engine="h5netcdf")
+    dataset.assign_attrs(extra).assign(mine=("time", np.ones(5))).to_netcdf(
+        tmp_path / "more.nc", engine="h5netcdf"
+    )
     loaded = tu.load(tmp_path / "more.nc")
     np.testing.assert_array_equal(loaded.error, dataset["error"])
     assert loaded.problem.teacher.hidden == 3
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf, about a file it could not open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # h5netcdf, about a file it could not open
 def test_bytes_changed_at_random_are_read_or_refused(dataset, tmp_path):
     """Any damage: the same numbers' shapes, or one message. (HDF5 has no checksum of the data.)"""
     data = np.frombuffer(dataset.to_netcdf(engine="h5netcdf"), dtype=np.uint8)

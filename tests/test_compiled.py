@@ -18,28 +18,49 @@ TIMES = np.linspace(0.0, 60.0, 31)
 
 def problem(K=2, M=2, *, student=None, teacher=None, noise=0.0, inputs=None, **sgd):
     inputs = tu.Isotropic() if inputs is None else inputs
-    networks = tu.Network(K, "erf", **(student or {})), tu.Network(M, **({"activation": "erf"} | (teacher or {})))
-    return tu.Problem(*networks, sgd=tu.SGD(**({"lr": 0.5} | sgd)), noise=noise, inputs=inputs)
+    networks = (
+        tu.Network(K, "erf", **(student or {})),
+        tu.Network(M, **({"activation": "erf"} | (teacher or {}))),
+    )
+    return tu.Problem(
+        *networks, sgd=tu.SGD(**({"lr": 0.5} | sgd)), noise=noise, inputs=inputs
+    )
 
 
 def by_kernel(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
     options = Options(flow, "explicit", True, max_steps=max_steps)
     moments = moments_for(one)
     assert program.has_machine_code(one, moments, options)
-    return program.run_committee(one, moments, initial_overlaps(one, start), times, tolerances(), options)
+    return program.run_committee(
+        one, moments, initial_overlaps(one, start), times, tolerances(), options
+    )
 
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
-    options, moments = Options(flow, "explicit", True, max_steps=max_steps), moments_for(one)
-    raw = program.integrate(as_arrays(one), moments, initial_overlaps(one, start), padded(times), tolerances(), options)
+    options, moments = (
+        Options(flow, "explicit", True, max_steps=max_steps),
+        moments_for(one),
+    )
+    raw = program.integrate(
+        as_arrays(one),
+        moments,
+        initial_overlaps(one, start),
+        padded(times),
+        tolerances(),
+        options,
+    )
     return first_times(raw, times.size)
 
 
 def gap(a, b):
     """The largest difference of two results, over all that is recorded."""
-    pairs = [(a.error, b.error), (a.loss, b.loss)] + [(a.variables[name], b.variables[name]) for name in b.variables]
+    pairs = [(a.error, b.error), (a.loss, b.loss)] + [
+        (a.variables[name], b.variables[name]) for name in b.variables
+    ]
     assert set(a.variables) == set(b.variables)
-    return max(float(np.nanmax(np.abs(np.asarray(x) - np.asarray(y)))) for x, y in pairs)
+    return max(
+        float(np.nanmax(np.abs(np.asarray(x) - np.asarray(y)))) for x, y in pairs
+    )
 
 
 GRAM = [[1.0, 0.3], [0.3, 2.0]]
@@ -47,12 +68,18 @@ PROBLEMS = {
     "one unit": problem(1, 1),
     "more students": problem(3, 2, noise=0.2, batch=3, lr=1.0),
     "fewer students": problem(2, 3, weight_decay=0.02, momentum=0.4),
-    "readouts trained": problem(2, 2, student={"readout": [0.5, 1.5], "train_readout": True}, readout_lr=0.2),
-    "teacher's gram and readout": problem(2, 2, teacher={"gram": GRAM, "readout": [1.0, -2.0]}),
+    "readouts trained": problem(
+        2, 2, student={"readout": [0.5, 1.5], "train_readout": True}, readout_lr=0.2
+    ),
+    "teacher's gram and readout": problem(
+        2, 2, teacher={"gram": GRAM, "readout": [1.0, -2.0]}
+    ),
     "sign as teacher": problem(2, 2, teacher={"activation": "sign"}),
     "unseen": problem(2, 2, teacher={"unseen": 0.2 * np.eye(2)}),
     "levels": problem(2, 2, inputs=tu.PowerLaw(0.7, 5), noise=0.1),
-    "levels that differ in size": problem(2, 1, inputs=tu.Spectrum([0.5, 3.0, 1.0], [0.5, 0.2, 0.3], normalize=False)),
+    "levels that differ in size": problem(
+        2, 1, inputs=tu.Spectrum([0.5, 3.0, 1.0], [0.5, 0.2, 0.3], normalize=False)
+    ),
 }
 
 
@@ -81,7 +108,10 @@ def test_gradient_flow_has_no_noise_term():
 def test_near_perfect_learning_the_error_keeps_its_digits(sign):
     """Down to 1e-12 and below, also where a student is the mirror image of a teacher and the readout makes up for it."""
     one = problem(2, 2, student={"readout": [1.0, sign]})
-    start = tu.Start(R=np.array([[0.99, 0.01], [0.0, sign]]), Q=np.array([[0.99, 0.0], [0.0, 1.01]]) + 0.02 * np.eye(2))
+    start = tu.Start(
+        R=np.array([[0.99, 0.01], [0.0, sign]]),
+        Q=np.array([[0.99, 0.0], [0.0, 1.01]]) + 0.02 * np.eye(2),
+    )
     times = np.linspace(0.0, 600.0, 16)
     kernel, jax_ = by_kernel(one, start, times), by_jax(one, start, times)
     assert kernel.error[-1] < 1e-11
@@ -97,7 +127,11 @@ def test_perfect_and_singular_starts_are_finite():
 
 
 def test_a_silent_teacher_unit_gives_no_warning():
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf", gram=[[1.0, 0.0], [0.0, 0.0]]), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"),
+        tu.Network(2, "erf", gram=[[1.0, 0.0], [0.0, 0.0]]),
+        sgd=tu.SGD(lr=0.5),
+    )
     start = tu.Start(R=[[0.2, 0.0], [0.1, 0.0]], Q=[[0.5, 0.1], [0.1, 0.5]])
     theory = tu.solve(problem, start, np.linspace(0, 20, 5))  # warnings are errors here
     assert np.all(np.isfinite(theory.error))
@@ -113,7 +147,9 @@ def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
     few = by_kernel(one, start, max_steps=5)
     assert few.status_code == Status.MAX_STEPS
     assert np.isnan(few.error[-1])
-    monkeypatch.setattr(program, "BOUND", 0.6)  # so that overlaps above 1.2 count as diverged
+    monkeypatch.setattr(
+        program, "BOUND", 0.6
+    )  # so that overlaps above 1.2 count as diverged
     cut = by_kernel(one, start)
     assert cut.status_code == Status.DIVERGED
     assert 0 < cut.end_time < TIMES[-1]
@@ -124,7 +160,11 @@ def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
 def test_random_problems():
     rng = np.random.default_rng(3)
     for seed in range(6):
-        K, M, trained = int(rng.integers(1, 4)), int(rng.integers(1, 4)), bool(rng.integers(2))
+        K, M, trained = (
+            int(rng.integers(1, 4)),
+            int(rng.integers(1, 4)),
+            bool(rng.integers(2)),
+        )
         one = problem(
             K,
             M,
@@ -132,12 +172,20 @@ def test_random_problems():
             teacher={"readout": rng.uniform(0.5, 1.5, M)},
             noise=float(rng.uniform(0, 0.5)),
             lr=float(rng.uniform(0.1, 1.5)),
-            inputs=tu.Spectrum(rng.uniform(0.3, 2.0, 2)) if seed % 2 else tu.Isotropic(),
+            inputs=tu.Spectrum(rng.uniform(0.3, 2.0, 2))
+            if seed % 2
+            else tu.Isotropic(),
         )
         start = tu.random_start(one, dim=200, scale=0.7, seed=seed)
         theory = tu.solve(one, start, TIMES)
-        again = jax.jit(lambda lr, one=one, start=start: tu.solve(one.replace(lr=lr), start, TIMES).error)(one.sgd.lr)
-        np.testing.assert_allclose(theory.error, again, rtol=1e-6, atol=1e-9, err_msg=str(seed))
+        again = jax.jit(
+            lambda lr, one=one, start=start: (
+                tu.solve(one.replace(lr=lr), start, TIMES).error
+            )
+        )(one.sgd.lr)
+        np.testing.assert_allclose(
+            theory.error, again, rtol=1e-6, atol=1e-9, err_msg=str(seed)
+        )
 
 
 @pytest.mark.parametrize(
@@ -151,20 +199,31 @@ def test_random_problems():
         tu.Problem(tu.Network(2, "relu"), tu.Network(2, "relu")),
         tu.Problem(tu.Network(2), tu.Network(2), loss="huber"),
         tu.Problem(tu.Network(2), tu.Network(2), rule=tu.rules.Dropout(0.8)),
-        tu.Problem(tu.Network(2), tu.Tasks([tu.Network(1), tu.Network(1)], schedule=tu.Switch(5.0))),
+        tu.Problem(
+            tu.Network(2),
+            tu.Tasks([tu.Network(1), tu.Network(1)], schedule=tu.Switch(5.0)),
+        ),
     ],
 )
 def test_other_problems_take_the_jax_program(one):
-    assert not program.has_machine_code(one, moments_for(one), Options(False, "explicit", True))
+    assert not program.has_machine_code(
+        one, moments_for(one), Options(False, "explicit", True)
+    )
 
 
 def test_traced_numbers_and_other_solvers_take_the_jax_program():
     one = problem()
-    assert not program.has_machine_code(one, moments_for(one), Options(False, "stiff", True))
+    assert not program.has_machine_code(
+        one, moments_for(one), Options(False, "stiff", True)
+    )
     seen = []
 
     def final(lr):
-        seen.append(program.has_machine_code(one.replace(lr=lr), moments_for(one), Options(False, "explicit", True)))
+        seen.append(
+            program.has_machine_code(
+                one.replace(lr=lr), moments_for(one), Options(False, "explicit", True)
+            )
+        )
         return lr
 
     jax.make_jaxpr(final)(0.5)

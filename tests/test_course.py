@@ -31,8 +31,15 @@ def test_outputs_are_replaced():
 
 
 def test_drawings_are_used_and_small():
-    used = {name for page in CHAPTERS for name in re.findall(r"\(figures/([\w-]+\.\w+)\)", page.read_text())}
-    present = {path.name: path.stat().st_size for path in (outputs.COURSE / "figures").iterdir()}
+    used = {
+        name
+        for page in CHAPTERS
+        for name in re.findall(r"\(figures/([\w-]+\.\w+)\)", page.read_text())
+    }
+    present = {
+        path.name: path.stat().st_size
+        for path in (outputs.COURSE / "figures").iterdir()
+    }
     assert used == set(present)
     assert max(present.values()) < 150_000
 
@@ -43,7 +50,10 @@ def test_drawings_are_used_and_small():
 @pytest.fixture(scope="module")
 def books(tmp_path_factory):
     """Name -> notebook, as written."""
-    return {path.stem: json.loads(path.read_text()) for path in notebooks.write(tmp_path_factory.mktemp("notebooks"))}
+    return {
+        path.stem: json.loads(path.read_text())
+        for path in notebooks.write(tmp_path_factory.mktemp("notebooks"))
+    }
 
 
 def test_every_chapter_and_example_is_a_notebook(books):
@@ -52,7 +62,11 @@ def test_every_chapter_and_example_is_a_notebook(books):
     for book in books.values():
         assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
         assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
-        assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in book["cells"] if "outputs" in cell)
+        assert all(
+            cell["outputs"] == [] and cell["execution_count"] is None
+            for cell in book["cells"]
+            if "outputs" in cell
+        )
 
 
 @every_chapter
@@ -60,12 +74,18 @@ def test_a_notebook_holds_its_page(page, books):
     cells = books[page.stem]["cells"]
     code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     assert code == [block.strip() for block in runner.blocks(page.read_text())]
-    text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    text = "\n".join(
+        cell["source"] for cell in cells if cell["cell_type"] == "markdown"
+    )
     assert not re.search(r"```text|\]\(figures/|\.md[)#]|details>", text)
-    assert {f"{name}.ipynb" for name in books} >= set(re.findall(r"\]\(([\w-]+\.ipynb)\)", text))
+    assert {f"{name}.ipynb" for name in books} >= set(
+        re.findall(r"\]\(([\w-]+\.ipynb)\)", text)
+    )
     attached = {name for cell in cells for name in cell.get("attachments", {})}
     assert attached == set(re.findall(r"attachment:([\w-]+\.svg)", text))
-    assert any(cell["metadata"] for cell in cells if cell["cell_type"] == "code"), "solutions are folded"
+    assert any(cell["metadata"] for cell in cells if cell["cell_type"] == "code"), (
+        "solutions are folded"
+    )
 
 
 def execute(book, folder):
@@ -75,8 +95,12 @@ def execute(book, folder):
     with run_kernel(cwd=str(folder)) as client:
         for cell in book["cells"]:
             if cell["cell_type"] == "code":
-                reply = client.execute_interactive(cell["source"], timeout=300, output_hook=lambda message: None)
-                assert reply["content"]["status"] == "ok", f"{cell['source']}\n{reply['content']}"
+                reply = client.execute_interactive(
+                    cell["source"], timeout=300, output_hook=lambda message: None
+                )
+                assert reply["content"]["status"] == "ok", (
+                    f"{cell['source']}\n{reply['content']}"
+                )
 
 
 @pytest.mark.pages
@@ -91,13 +115,17 @@ def test_a_cell_that_raises_is_noticed(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", [page.stem for page in CHAPTERS if page.stem != CHEAPEST])
+@pytest.mark.parametrize(
+    "name", [page.stem for page in CHAPTERS if page.stem != CHEAPEST]
+)
 def test_chapters_run_as_notebooks(name, books, tmp_path):
     execute(books[name], tmp_path)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", sorted(path.stem for path in notebooks.EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in notebooks.EXAMPLES.glob("*.py"))
+)
 def test_examples_run_as_notebooks(name, books, tmp_path):
     execute(books[f"example-{name}"], tmp_path)
     assert (tmp_path / f"{name}.png").is_file()

@@ -15,7 +15,11 @@ TIMES = np.linspace(0, 10, 21)
 
 def test_linear_regression_of_the_notes_equals_the_built_in():
     own = tu.solve(
-        tu.papers.notes.linear_regression(rho=1.0, noise_variance=0.1, lr=0.5, ridge=0.01), {"m": 0.0, "q": 0.1}, TIMES
+        tu.papers.notes.linear_regression(
+            rho=1.0, noise_variance=0.1, lr=0.5, ridge=0.01
+        ),
+        {"m": 0.0, "q": 0.1},
+        TIMES,
     )
     problem = pair(1, 1, "linear", lr=0.5, noise=np.sqrt(0.1), weight_decay=0.01)
     built_in = tu.solve(problem, tu.Start([[0.0]], [[0.1]]), TIMES)
@@ -29,10 +33,16 @@ def relu_system(T, lr, sigma):
 
     def kernel(a, b, c):
         angle = jnp.arccos(jnp.clip(c / jnp.sqrt(a * b), -1, 1))
-        return jnp.sqrt(a * b) * (jnp.sin(angle) + (jnp.pi - angle) * jnp.cos(angle)) / (2 * jnp.pi)
+        return (
+            jnp.sqrt(a * b)
+            * (jnp.sin(angle) + (jnp.pi - angle) * jnp.cos(angle))
+            / (2 * jnp.pi)
+        )
 
     def step_step(a, b, c):
-        return (jnp.pi - jnp.arccos(jnp.clip(c / jnp.sqrt(a * b), -1, 1))) / (2 * jnp.pi)
+        return (jnp.pi - jnp.arccos(jnp.clip(c / jnp.sqrt(a * b), -1, 1))) / (
+            2 * jnp.pi
+        )
 
     def corner(a, b, c):
         return jnp.sqrt(jnp.maximum(a * b - c**2, 0)) / (2 * jnp.pi * a)
@@ -42,7 +52,9 @@ def relu_system(T, lr, sigma):
         s = jnp.sqrt(jnp.diagonal(C))
         r = lambda i, j: jnp.clip(C[i, j] / (s[i] * s[j]), -1, 1)  # noqa: E731
         root = lambda x: jnp.sqrt(jnp.maximum(1 - x**2, 0))  # noqa: E731
-        orthant = 1 / 8 + (jnp.arcsin(r(a, b)) + jnp.arcsin(r(a, c)) + jnp.arcsin(r(b, c))) / (4 * jnp.pi)
+        orthant = 1 / 8 + (
+            jnp.arcsin(r(a, b)) + jnp.arcsin(r(a, c)) + jnp.arcsin(r(b, c))
+        ) / (4 * jnp.pi)
         return s[b] * s[c] * (
             r(b, c) * orthant + (root(r(b, c)) + r(a, b) * root(r(a, c)) + r(a, c) * root(r(a, b))) / (4 * jnp.pi)
         )  # fmt: skip
@@ -50,10 +62,17 @@ def relu_system(T, lr, sigma):
     def step_step_square(C):
         """E[theta_1 theta_2 (z_3+)^2]."""
         s = jnp.sqrt(jnp.diagonal(C))
-        x, y, z = C[0, 1] / (s[0] * s[1]), C[0, 2] / (s[0] * s[2]), C[1, 2] / (s[1] * s[2])
+        x, y, z = (
+            C[0, 1] / (s[0] * s[1]),
+            C[0, 2] / (s[0] * s[2]),
+            C[1, 2] / (s[1] * s[2]),
+        )
         orthant = 1 / 8 + (jnp.arcsin(x) + jnp.arcsin(y) + jnp.arcsin(z)) / (4 * jnp.pi)
         cross = (2 * y * z - x * (y**2 + z**2)) / jnp.sqrt(1 - x**2)
-        return s[2] ** 2 * (orthant + (y * jnp.sqrt(1 - y**2) + z * jnp.sqrt(1 - z**2) + cross) / (4 * jnp.pi))
+        return s[2] ** 2 * (
+            orthant
+            + (y * jnp.sqrt(1 - y**2) + z * jnp.sqrt(1 - z**2) + cross) / (4 * jnp.pi)
+        )
 
     def joint(Q, M):
         return jnp.block([[Q, M[:, None]], [M[None], jnp.full((1, 1), T)]])
@@ -99,15 +118,23 @@ def relu_system(T, lr, sigma):
 @pytest.mark.full  # formulas of ReLU are compared in test_solve_naive.py, equations by hand above
 def test_a_relu_network_written_by_hand_equals_the_built_in():
     R, Q, T = generic_overlaps(2, 1, seed=3)
-    own = tu.solve(relu_system(T[0, 0], 0.5, 0.1), {"Q": Q, "M": R[:, 0]}, TIMES, rtol=1e-10)
-    built_in = tu.solve(pair(2, 1, "relu", noise=0.1), tu.Start(R, Q, T), TIMES, rtol=1e-10)
+    own = tu.solve(
+        relu_system(T[0, 0], 0.5, 0.1), {"Q": Q, "M": R[:, 0]}, TIMES, rtol=1e-10
+    )
+    built_in = tu.solve(
+        pair(2, 1, "relu", noise=0.1), tu.Start(R, Q, T), TIMES, rtol=1e-10
+    )
     np.testing.assert_allclose(own["Q"], built_in.Q, atol=1e-8)
     np.testing.assert_allclose(own["M"], built_in.R[..., 0], atol=1e-8)
     np.testing.assert_allclose(own.error, built_in.error, atol=1e-8)
 
 
 def test_state_is_given_by_name_or_in_order_and_time_enters():
-    system = tu.Equations(("x", "y"), lambda t, s: {"x": s.y, "y": -s.x + 0 * t}, lambda s: s.x**2 + s.y**2)
+    system = tu.Equations(
+        ("x", "y"),
+        lambda t, s: {"x": s.y, "y": -s.x + 0 * t},
+        lambda s: s.x**2 + s.y**2,
+    )
     by_name = tu.solve(system, {"y": 0.0, "x": 1.0}, [0, np.pi])
     in_order = tu.solve(system, (1.0, 0.0), [0, np.pi])
     assert by_name["x"][-1] == pytest.approx(-1.0, abs=1e-7)
@@ -119,15 +146,29 @@ BAD = {
     "names is 'm'": lambda: tu.Equations("m", lambda t, s: s, lambda s: 0.0),
     "they must differ": lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: 0.0),
     "drift is 3": lambda: tu.Equations(("m",), 3, lambda s: 0.0),
-    "the equations need": lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}),
-    "no default initial condition": lambda: tu.solve(tu.papers.notes.linear_regression()),
-    "fail on their initial values": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (s.k,), lambda s: s.m), [0.0]),
-    "has shape": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (jnp.ones(2),), lambda s: s.m), [0.0]),
-    "one number": lambda: tu.solve(tu.Equations(("m",), lambda t, s: s, lambda s: s.m * jnp.ones(2)), [0.0]),
-    "custom equations have none": lambda: tu.solve(
-        tu.papers.notes.linear_regression(), {"m": 0.0, "q": 1.0}, quadrature=tu.Quadrature(nodes=32)
+    "the equations need": lambda: tu.solve(
+        tu.papers.notes.linear_regression(), {"m": 0.0}
     ),
-    "derivatives": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (s.m, s.m), lambda s: s.m), [0.0]),
+    "no default initial condition": lambda: tu.solve(
+        tu.papers.notes.linear_regression()
+    ),
+    "fail on their initial values": lambda: tu.solve(
+        tu.Equations(("m",), lambda t, s: (s.k,), lambda s: s.m), [0.0]
+    ),
+    "has shape": lambda: tu.solve(
+        tu.Equations(("m",), lambda t, s: (jnp.ones(2),), lambda s: s.m), [0.0]
+    ),
+    "one number": lambda: tu.solve(
+        tu.Equations(("m",), lambda t, s: s, lambda s: s.m * jnp.ones(2)), [0.0]
+    ),
+    "custom equations have none": lambda: tu.solve(
+        tu.papers.notes.linear_regression(),
+        {"m": 0.0, "q": 1.0},
+        quadrature=tu.Quadrature(nodes=32),
+    ),
+    "derivatives": lambda: tu.solve(
+        tu.Equations(("m",), lambda t, s: (s.m, s.m), lambda s: s.m), [0.0]
+    ),
 }
 
 
@@ -144,10 +185,16 @@ class Oscillator(ClosedSystem):
     kick: float = 0.0
 
     def drift(self, t, state):
-        return {"p": -(self.omega**2) * state["x"] + jnp.where(t >= 1.0, self.kick, 0.0), "x": state["p"]}
+        return {
+            "p": -(self.omega**2) * state["x"] + jnp.where(t >= 1.0, self.kick, 0.0),
+            "x": state["p"],
+        }
 
     def observe(self, state):
-        return {"x": state["x"], "energy": jnp.sum(state["p"] ** 2 + (self.omega * state["x"]) ** 2) / 2}
+        return {
+            "x": state["x"],
+            "energy": jnp.sum(state["p"] ** 2 + (self.omega * state["x"]) ** 2) / 2,
+        }
 
     def error(self, observed):
         return observed["energy"]
@@ -163,7 +210,9 @@ START = {"x": [1.0, 0.5], "p": [0.0, 0.0]}
 def test_a_closed_system_of_any_kind_is_solved():
     """Against the cosine; and its parameters can be differentiated."""
     theory = tu.solve(Oscillator(2.0), START, TIMES)
-    np.testing.assert_allclose(theory["x"], np.cos(2 * TIMES)[:, None] * [1.0, 0.5], atol=1e-7)
+    np.testing.assert_allclose(
+        theory["x"], np.cos(2 * TIMES)[:, None] * [1.0, 0.5], atol=1e-7
+    )
     np.testing.assert_allclose(theory.error, 2.5, atol=1e-6)
     assert (theory.kind, theory.problem, theory.finished) == ("equations", None, True)
     last = lambda omega: tu.solve(Oscillator(omega), START, [0.0, 1.0])["x"][-1, 0]  # noqa: E731
@@ -173,7 +222,9 @@ def test_a_closed_system_of_any_kind_is_solved():
 def test_a_closed_system_may_switch():
     after = TIMES[TIMES >= 1] - 1
     kicked = tu.solve(Oscillator(2.0, kick=3.0), START, TIMES)["x"][TIMES >= 1, 0]
-    np.testing.assert_allclose(kicked, np.cos(2 * (after + 1)) + 0.75 * (1 - np.cos(2 * after)), atol=1e-6)
+    np.testing.assert_allclose(
+        kicked, np.cos(2 * (after + 1)) + 0.75 * (1 - np.cos(2 * after)), atol=1e-6
+    )
 
 
 def test_a_closed_system_is_stored(tmp_path):
@@ -187,7 +238,9 @@ class Wrong(Oscillator):
 
     def drift(self, t, state):
         right = super().drift(t, state)
-        return {"structure": right["x"], "shape": right | {"x": right["x"][0]}}.get(self.what, right)
+        return {"structure": right["x"], "shape": right | {"x": right["x"][0]}}.get(
+            self.what, right
+        )
 
     def observe(self, state):
         return state["x"] if self.what == "observe" else super().observe(state)

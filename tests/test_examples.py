@@ -31,34 +31,49 @@ def run(name):
 def test_choose_a_learning_rate():
     answer = run("choose_a_learning_rate")
     assert answer["critical"] == pytest.approx(2.3068277, abs=1e-6)
-    assert answer["rate"] == pytest.approx(0.588, rel=0.05)  # what optimize finds as the best constant rate
+    assert answer["rate"] == pytest.approx(
+        0.588, rel=0.05
+    )  # what optimize finds as the best constant rate
     assert answer["error"] == pytest.approx(1.845e-3, rel=0.01)
     assert answer["networks"] == pytest.approx(answer["error"], rel=0.1)
-    assert "best constant rate" in (page.RESULTS / "choose_a_learning_rate.txt").read_text()
+    assert (
+        "best constant rate"
+        in (page.RESULTS / "choose_a_learning_rate.txt").read_text()
+    )
 
 
 def test_plateau_and_escape():
     answer = run("plateau_and_escape")
     assert answer["fixed_point"] == pytest.approx(0.01464485, rel=1e-6)
     assert answer["height"] == pytest.approx(answer["fixed_point"], rel=0.01)
-    assert answer["predicted"] == pytest.approx(answer["solved"], abs=1.5)  # recorded times are one apart
+    assert answer["predicted"] == pytest.approx(
+        answer["solved"], abs=1.5
+    )  # recorded times are one apart
     assert answer["predicted_later"] == pytest.approx(answer["solved_later"], abs=1.5)
-    assert answer["solved_later"] - answer["solved"] == pytest.approx(np.log(10) / 0.031618, rel=0.05)
+    assert answer["solved_later"] - answer["solved"] == pytest.approx(
+        np.log(10) / 0.031618, rel=0.05
+    )
     assert (page.RESULTS / "plateau_and_escape.html").stat().st_size < 3_000_000
 
 
 def test_theory_of_my_data():
     answer = run("theory_of_my_data")
-    assert answer["gap"] == pytest.approx(0.027, abs=0.005)  # digits toward other digits are skewed
+    assert answer["gap"] == pytest.approx(
+        0.027, abs=0.005
+    )  # digits toward other digits are skewed
     assert answer["not Gaussian"] == pytest.approx(answer["gap"], abs=0.01)
     assert abs(answer["covariances"]) < 0.01
-    assert sum(answer[name] for name in ("finite N", "covariances", "not Gaussian")) == pytest.approx(answer["gap"])
+    assert sum(
+        answer[name] for name in ("finite N", "covariances", "not Gaussian")
+    ) == pytest.approx(answer["gap"])
 
 
 def test_overparameterize_with_noise():
     answer = run("overparameterize_with_noise")
     for students, (error, formula) in answer.items():
-        assert error == pytest.approx(formula, rel=0.1), students  # the formula is of first order in eta
+        assert error == pytest.approx(formula, rel=0.1), (
+            students
+        )  # the formula is of first order in eta
     errors = [answer[students][0] for students in (2, 3, 4)]
     assert errors == sorted(errors)
 
@@ -72,9 +87,15 @@ def test_design_a_schedule():
 
 def test_own_activation():
     answer = run("own_activation")
-    a, b = np.random.default_rng(0).multivariate_normal([0, 0], [[0.6, 0.5], [0.5, 1.0]], 400_000).T
+    a, b = (
+        np.random.default_rng(0)
+        .multivariate_normal([0, 0], [[0.6, 0.5], [0.5, 1.0]], 400_000)
+        .T
+    )
     products = a / (1 + a**2) * b / (1 + b**2)
-    assert answer["average"] == pytest.approx(products.mean(), abs=5 * products.std() / np.sqrt(products.size))
+    assert answer["average"] == pytest.approx(
+        products.mean(), abs=5 * products.std() / np.sqrt(products.size)
+    )
     assert answer["average"] == pytest.approx(answer["finer"], rel=1e-7)
     assert answer["z"] < 4.5
 
@@ -82,16 +103,22 @@ def test_own_activation():
 def test_phase_diagram():
     answer = run("phase_diagram")
     assert answer["critical"] == pytest.approx(2.3068277, abs=1e-6)
-    assert answer["lost"] == pytest.approx(answer["critical"], rel=0.12)  # rates are 26% apart
+    assert answer["lost"] == pytest.approx(
+        answer["critical"], rel=0.12
+    )  # rates are 26% apart
     assert 0.5 < answer["share"] < 0.7
-    assert answer["error_at_low_noise"] == pytest.approx(answer["floor_at_low_noise"], rel=0.02)
+    assert answer["error_at_low_noise"] == pytest.approx(
+        answer["floor_at_low_noise"], rel=0.02
+    )
 
 
 def test_forget_and_replay():
     answer = run("forget_and_replay")
     assert 0.15 < answer["worst"] < 0.45
     for name in ("without", "with"):
-        assert answer[f"networks_{name}"] == pytest.approx(answer[name], abs=5 * answer[f"error_{name}"])
+        assert answer[f"networks_{name}"] == pytest.approx(
+            answer[name], abs=5 * answer[f"error_{name}"]
+        )
     assert answer["with"] < 0.2 * answer["without"]
 
 

@@ -38,8 +38,15 @@ def says(*rows):
 def in_module(code, module):
     """What the code defines, in the names of the module where it belongs."""
     names = dict(vars(module))
-    exec("from typing import ClassVar\nimport jax\nimport jax.numpy as jnp\n" + code, names)
-    return {name: value for name, value in names.items() if vars(module).get(name) is not value}
+    exec(
+        "from typing import ClassVar\nimport jax\nimport jax.numpy as jnp\n" + code,
+        names,
+    )
+    return {
+        name: value
+        for name, value in names.items()
+        if vars(module).get(name) is not value
+    }
 
 
 def curves(**parts):
@@ -60,7 +67,11 @@ def check_command(folder, problem, *flags):
         if given:
             assert main(["solve", *given, *common, "--out", f"{number}.nc"]) == 0
             found = tu.load(folder / f"{number}.nc")
-            expected = tu.solve(problem, tu.random_start(problem, dim=200, scale=0.1, seed=0), [0.0, 1.5, 3.0])
+            expected = tu.solve(
+                problem,
+                tu.random_start(problem, dim=200, scale=0.1, seed=0),
+                [0.0, 1.5, 3.0],
+            )
             np.testing.assert_allclose(found.error, expected.error, rtol=1e-6)
 
 
@@ -77,7 +88,11 @@ def folder(tmp_path, monkeypatch):
 def page():
     """What the blocks of the page define."""
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.DOTALL):
+    for block in re.findall(
+        r"```python\n(.*?)```",
+        (ROOT / "docs" / "extending.md").read_text(),
+        flags=re.DOTALL,
+    ):
         exec(block, names)
     return names
 
@@ -104,11 +119,17 @@ def test_a_closed_system(page, tmp_path):
     m, q = 1 - np.exp(-t), 1 - 2 * np.exp(-t) + 1.5 * np.exp(-2 * t)
     np.testing.assert_allclose(page["curve"].error, (1 - 2 * m + q) / 2, atol=1e-8)
     slow, system = page["slow"], page["system"]
-    np.testing.assert_allclose(slow["m"], 1 - np.exp(-np.outer(t, [1.0, 0.1])), atol=1e-8)
+    np.testing.assert_allclose(
+        slow["m"], 1 - np.exp(-np.outer(t, [1.0, 0.1])), atol=1e-8
+    )
     again = tu.load(slow.save(tmp_path / "slow.nc"))
     np.testing.assert_array_equal(again["m"], slow["m"])
     assert tu.plot.plot_trajectory(slow).axes
-    slope = jax.grad(lambda x: tu.solve(type(system)(jnp.array([x, 0.1])), {"m": np.zeros(2)}, times=[0.0, 1.0]).error[-1])
+    slope = jax.grad(
+        lambda x: tu.solve(
+            type(system)(jnp.array([x, 0.1])), {"m": np.zeros(2)}, times=[0.0, 1.0]
+        ).error[-1]
+    )
     assert float(slope(1.0)) == pytest.approx(-np.exp(-2.0) / 2, rel=1e-6)
     assert tu.compare(slow, runs_of(slow)).verdict.outcome == "agree"
 
@@ -118,7 +139,9 @@ def runs_of(theory):
     noise = np.random.default_rng(0).standard_normal((20, 1)) * [0.0, 1e-3, 1e-3]
     dataset = theory.to_dataset()
     runs = dataset.expand_dims(run=20).copy()
-    return tu.Trajectory.from_dataset(runs.assign(error=runs["error"] + noise, m=runs["m"] + noise[..., None]))
+    return tu.Trajectory.from_dataset(
+        runs.assign(error=runs["error"] + noise, m=runs["m"] + noise[..., None])
+    )
 
 
 # CONTRIBUTING.md
@@ -129,13 +152,17 @@ def swish(monkeypatch):
     """The line of the recipe, where the recipe puts it."""
     from tutelage.problem.activation import NAMED
 
-    (activation,) = eval(skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax})
+    (activation,) = eval(
+        skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax}
+    )
     monkeypatch.setitem(NAMED, activation.name, activation)
     return activation
 
 
 def test_an_activation_in_one_line(swish, folder):
-    problem = tu.Problem(tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5)
+    )
     assert problem.student.activation is swish
     assert tu.Problem.from_toml(problem.to_toml()).student.activation is swish
     start = tu.random_start(problem, dim=200, seed=1)
@@ -150,7 +177,12 @@ def test_an_activation_in_one_line(swish, folder):
 def test_the_kernel_of_an_activation_lives_where_the_text_says():
     from tutelage.simulation import numba_kernels, prepare
 
-    says("src/tutelage/simulation/numba_kernels.py", "activate", "ACTIVATIONS", "simulation/prepare.py")
+    says(
+        "src/tutelage/simulation/numba_kernels.py",
+        "activate",
+        "ACTIVATIONS",
+        "simulation/prepare.py",
+    )
     assert callable(numba_kernels.activate)
     assert prepare.ACTIVATIONS["tanh"] == numba_kernels.TANH
 
@@ -168,8 +200,14 @@ def test_a_family_of_averages(swish, monkeypatch):
     assert isinstance(family, names["SwishAverages"])
     assert family.K == 2
     custom = as_activation(lambda x: x / 2 + np.pi * x**2)
-    for other in (NAMED["erf"], custom, tu.Activation("swish", custom.function)):  # negative control: the name alone
-        assert not isinstance(matrices.averages_for(swish, other, 2, 3), names["SwishAverages"])
+    for other in (
+        NAMED["erf"],
+        custom,
+        tu.Activation("swish", custom.function),
+    ):  # negative control: the name alone
+        assert not isinstance(
+            matrices.averages_for(swish, other, 2, 3), names["SwishAverages"]
+        )
 
 
 LINEAR = ("-K", "1", "-M", "1", "--activation", "linear")
@@ -181,8 +219,13 @@ def test_a_loss(folder, monkeypatch):
     monkeypatch.setitem(tu.losses.NAMED, "cauchy", loss)
     theory = curves(loss="cauchy")
     assert theory.error[-1] < theory.error[0] / 2
-    x = np.random.default_rng(0).standard_normal((200_000, 2)) @ np.linalg.cholesky([[1.0, 0.3], [0.3, 0.5]]).T
-    assert float(theory.loss[0]) == pytest.approx(np.log1p((x[:, 0] - x[:, 1]) ** 2 / 2).mean(), rel=0.01)
+    x = (
+        np.random.default_rng(0).standard_normal((200_000, 2))
+        @ np.linalg.cholesky([[1.0, 0.3], [0.3, 0.5]]).T
+    )
+    assert float(theory.loss[0]) == pytest.approx(
+        np.log1p((x[:, 0] - x[:, 1]) ** 2 / 2).mean(), rel=0.01
+    )
     check_command(folder, theory.problem, *LINEAR, "--loss", "cauchy")
 
 
@@ -198,7 +241,9 @@ def test_labels(folder, monkeypatch):
     )
     outcomes, weights = labels(width=0.5).outcomes(jnp.asarray(0.3), None, 0.0)
     assert float(outcomes @ weights) == pytest.approx(float(values.mean()), abs=0.01)
-    check_command(folder, theory.problem, *LINEAR, "--loss", "logistic", "--labels", "probit")
+    check_command(
+        folder, theory.problem, *LINEAR, "--loss", "logistic", "--labels", "probit"
+    )
 
 
 def test_a_rule(folder, monkeypatch):
@@ -207,7 +252,11 @@ def test_a_rule(folder, monkeypatch):
     monkeypatch.setitem(tu.rules.NAMED, "lazy", rule)
     theory = curves(rule="lazy", labels="sign")
     always, perceptron = (
-        tu.solve(tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5), rule=each, labels="sign"), START, TIMES)
+        tu.solve(
+            tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5), rule=each, labels="sign"),
+            START,
+            TIMES,
+        )
         for each in (rule(keep=1.0), tu.rules.Perceptron())
     )
     np.testing.assert_allclose(always.error, perceptron.error, rtol=1e-9)
@@ -228,11 +277,21 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     exec(skeleton("Add an analysis"), names)
     half_time = names["half_time"]
     code = skeleton("Add a figure of a result")
-    tools = {name: getattr(plot, name) for name in plot.__all__ if re.search(rf"\b{name}\b", code)}
+    tools = {
+        name: getattr(plot, name)
+        for name in plot.__all__
+        if re.search(rf"\b{name}\b", code)
+    }
     exec("from __future__ import annotations\n" + code, tools)
-    theory = tu.solve(tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5)), START, tu.linear_times(4.0, 41))
+    theory = tu.solve(
+        tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5)), START, tu.linear_times(4.0, 41)
+    )
     found = half_time(theory)
-    assert theory.error[theory.times < found.time].min() > theory.error[0] / 2 >= theory.error[theory.times == found.time]
+    assert (
+        theory.error[theory.times < found.time].min()
+        > theory.error[0] / 2
+        >= theory.error[theory.times == found.time]
+    )
     assert str(found).startswith("half of the error is learned at alpha = ")
     with pytest.raises(tu.InputError, match="never falls to half"):
         half_time(tu.solve(theory.problem, START, [0.0, 0.01]))
@@ -247,7 +306,9 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     monkeypatch.setattr(analysis, "half_time", half_time, raising=False)
     monkeypatch.setattr(analysis, "__all__", [*analysis.__all__, "half_time"])
     tables = "[start]\nR = [[0.3]]\nQ = [[0.5]]\n[times]\nend = 4.0\npoints = 41\n[over]\nlr = [0.5, 0.25]\n"
-    (folder / "sweep.toml").write_text('measure = ["half_time.time"]\n' + theory.problem.to_toml() + tables)
+    (folder / "sweep.toml").write_text(
+        'measure = ["half_time.time"]\n' + theory.problem.to_toml() + tables
+    )
     assert main(["sweep", "sweep.toml", "--executor", "serial", "--out", "swept"]) == 0
     times = tu.open_sweep("swept")["half_time.time"].values
     assert times[0] == found.time < times[1]
@@ -263,7 +324,11 @@ def test_a_published_figure(monkeypatch, capsys):
     used = vars(module)
     used |= {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
     for source in (papers, bands, drawing, plot):
-        used |= {name: getattr(source, name) for name in dir(source) if re.search(rf"\b{name}\b", code)}
+        used |= {
+            name: getattr(source, name)
+            for name in dir(source)
+            if re.search(rf"\b{name}\b", code)
+        }
     exec("from __future__ import annotations\n" + code, used)
     (figure,) = used["FIGURES"]
     data = figure.compute(**figure.parameters(quick=True) | {"dim": 50, "runs": 4})

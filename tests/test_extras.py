@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("starlette", "uvicorn", "websockets", "distributed", "dask", "dask_jobqueue", "ipykernel", "ipywidgets")
+EXTRAS = (
+    "starlette",
+    "uvicorn",
+    "websockets",
+    "distributed",
+    "dask",
+    "dask_jobqueue",
+    "ipykernel",
+    "ipywidgets",
+)
 SWEEP = """
 measure = ["critical_learning_rate"]
 [student]
@@ -23,12 +32,20 @@ lr = [0.5, 1.0]
 def core_install(folder, program):
     """Run a program as if no extra were installed."""
     hide = f"import sys\nfor name in {EXTRAS}:\n    sys.modules[name] = None\n"
-    return subprocess.run([sys.executable, "-c", hide + program], cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", hide + program],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
 
 
 COMMANDS = {
     "explore": ["explore", "--no-browser"],
-    **{x: ["sweep", "sweep.toml", "--out", f"swept-{x}", "--executor", x] for x in ("dask", "slurm")},
+    **{
+        x: ["sweep", "sweep.toml", "--out", f"swept-{x}", "--executor", x]
+        for x in ("dask", "slurm")
+    },
 }
 ALL = """
 import json
@@ -75,7 +92,10 @@ def test_the_explorer_says_what_to_install(endings):
     code, out, error = endings[0]["explore"]
     assert (code, out) == (2, "")
     (line,) = error.strip().splitlines()
-    assert 'tutelage explore needs uvicorn, which is not installed; install it by: pip install "tutelage[explore]"' in line
+    assert (
+        'tutelage explore needs uvicorn, which is not installed; install it by: pip install "tutelage[explore]"'
+        in line
+    )
 
 
 @pytest.mark.parametrize("executor", ["dask", "slurm"])
@@ -83,16 +103,25 @@ def test_dask_executors_say_what_to_install(endings, executor):
     (code, out, error), folder = endings[0][executor], endings[1]
     assert (code, out) == (2, "")
     (line,) = error.strip().splitlines()
-    assert f'executor {executor!r} needs Dask; install it by: pip install "tutelage[cluster]"' in line
+    assert (
+        f'executor {executor!r} needs Dask; install it by: pip install "tutelage[cluster]"'
+        in line
+    )
     assert not (folder / f"swept-{executor}").exists()
 
 
 def test_the_messages_name_extras_that_exist():
     import tomllib
 
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert {"explore", "cluster", "notebook", "all"} <= set(extras)
-    assert {requirement.split(">")[0] for name in ("explore", "cluster") for requirement in extras[name]} == {
+    assert {
+        requirement.split(">")[0]
+        for name in ("explore", "cluster")
+        for requirement in extras[name]
+    } == {
         *("starlette", "uvicorn", "websockets"),
         *("distributed", "dask-jobqueue"),
     }

@@ -25,7 +25,12 @@ def settle(problem, start, times=LONG, **options):
 def plateau(K, activation="erf", lr=0.5, gradient_flow=False, times=LONG):
     """All units alike; without the eta^2 term nothing tells them apart, so they start as copies (Q = C)."""
     R, Q = symmetric_overlaps(K, 0.3, 0.3, 0.4, 0.4 if gradient_flow else 0.35)
-    return settle(pair(K, K, activation, lr=lr), tu.Start(R, Q), times, gradient_flow=gradient_flow)
+    return settle(
+        pair(K, K, activation, lr=lr),
+        tu.Start(R, Q),
+        times,
+        gradient_flow=gradient_flow,
+    )
 
 
 def unstable_rate(K, state, lr, gradient_flow):
@@ -41,7 +46,9 @@ def test_symmetric_plateau_of_gradient_flow(K):
     state = plateau(K, gradient_flow=True)
     np.testing.assert_allclose(state.Q[-1], 1 / (2 * K - 1), atol=1e-9)
     np.testing.assert_allclose(state.R[-1], 1 / sqrt(K * (2 * K - 1)), atol=1e-9)
-    np.testing.assert_allclose(state.error[-1], K / pi * (pi / 6 - K * asin(1 / (2 * K))), atol=1e-10)
+    np.testing.assert_allclose(
+        state.error[-1], K / pi * (pi / 6 - K * asin(1 / (2 * K))), atol=1e-10
+    )
     if K == 2:
         assert f"{state.error[-1]:.10f}" == "0.0116108403"
 
@@ -49,13 +56,18 @@ def test_symmetric_plateau_of_gradient_flow(K):
 @pytest.mark.parametrize("K", [2, 3])
 def test_escape_rate_of_gradient_flow(K):
     rate = unstable_rate(K, plateau(K, gradient_flow=True), 0.5, gradient_flow=True)
-    assert rate == pytest.approx(2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-7)
+    assert rate == pytest.approx(
+        2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-7
+    )
 
 
 def test_plateau_at_finite_learning_rate():
     state = plateau(2)
     R, Q = state.R[-1], state.Q[-1]
-    found = [f"{x:.6f}" for x in (R[0, 0], Q[0, 0], Q[0, 1], unstable_rate(2, state, 0.5, False))]
+    found = [
+        f"{x:.6f}"
+        for x in (R[0, 0], Q[0, 0], Q[0, 1], unstable_rate(2, state, 0.5, False))
+    ]
     assert found == ["0.414394", "0.367720", "0.325386", "0.031618"]
     assert f"{state.error[-1]:.8f}" == "0.01464485"
 
@@ -71,7 +83,9 @@ def test_escape_grows_at_the_unstable_rate_and_the_loss_at_twice_that():
     assert rate.size > 10
     drop = out.error[0] - out.error
     window = (drop > 1e-7) & (drop < 1e-5) & (times > 20)
-    assert np.polyfit(times[window], np.log(drop[window]), 1)[0] == pytest.approx(2 * 0.031618, rel=5e-3)
+    assert np.polyfit(times[window], np.log(drop[window]), 1)[0] == pytest.approx(
+        2 * 0.031618, rel=5e-3
+    )
 
 
 def eta_c(K):
@@ -97,7 +111,13 @@ def test_decay_rates_at_the_perfect_solution(K):
     system = OrderParameters(pair(K, K, lr=1.0), jnp.eye(K)[None], gradient_flow=True)
     overlaps, _ = initial_overlaps(pair(K, K), tu.Start(np.eye(K), np.eye(K)))
     rates = -np.linalg.eigvals(np.asarray(jacobian(system, 0.0, overlaps))).real
-    expected = np.linalg.eigvals(2 / pi * np.array([[1 / (3 * sqrt(3)), (K - 1) / 4], [1 / 4, 1 / sqrt(3) + (K - 2) / 2]]))
+    expected = np.linalg.eigvals(
+        2
+        / pi
+        * np.array(
+            [[1 / (3 * sqrt(3)), (K - 1) / 4], [1 / 4, 1 / sqrt(3) + (K - 2) / 2]]
+        )
+    )
     for mu in expected:
         assert np.min(np.abs(rates - mu)) < 1e-9
     extra = 2 / pi * (1 / sqrt(3) - 1 / 2)
@@ -118,28 +138,41 @@ def test_noise_floor_with_extra_units_for_small_rates(extra):
     sigma, eta, M = 1e-4, 0.01, 2
     R, Q = np.eye(M + extra, M), np.diag([1.0] * M + [0.0] * extra)
     out = settle(pair(M + extra, M, lr=eta, noise=sigma), tu.Start(R, Q))
-    assert out.error[-1] == pytest.approx(sigma**2 * eta / (2 * pi) * (extra + M / sqrt(3)), rel=0.02)
+    assert out.error[-1] == pytest.approx(
+        sigma**2 * eta / (2 * pi) * (extra + M / sqrt(3)), rel=0.02
+    )
 
 
 def test_noise_floor_with_both_layers_trained():
     sigma, eta = 1e-4, 0.01
     v = np.array([1.0, 0.7])
     problem = tu.Problem(
-        tu.Network(2, readout=v, train_readout=True), tu.Network(2, readout=v), sgd=tu.SGD(eta), noise=sigma
+        tu.Network(2, readout=v, train_readout=True),
+        tu.Network(2, readout=v),
+        sgd=tu.SGD(eta),
+        noise=sigma,
     )
     out = settle(problem, tu.Start(np.eye(2), np.eye(2)))
-    assert out.error[-1] == pytest.approx(sigma**2 * eta / (2 * pi * sqrt(3)) * np.sum(v**2), rel=0.02)
+    assert out.error[-1] == pytest.approx(
+        sigma**2 * eta / (2 * pi * sqrt(3)) * np.sum(v**2), rel=0.02
+    )
 
 
 def test_noise_floor_of_linear_networks():
     sigma, eta = 0.3, 0.2
     for K in (1, 2):
-        out = settle(pair(K, K, "linear", lr=eta, noise=sigma), tu.Start(np.eye(K), np.eye(K)))
-        assert out.error[-1] == pytest.approx(sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-7)
+        out = settle(
+            pair(K, K, "linear", lr=eta, noise=sigma), tu.Start(np.eye(K), np.eye(K))
+        )
+        assert out.error[-1] == pytest.approx(
+            sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-7
+        )
 
 
 def test_relu_plateau_of_gradient_flow():
-    state = plateau(2, "relu", gradient_flow=True, times=[0, 50])  # copies drift apart later, by rounding alone
+    state = plateau(
+        2, "relu", gradient_flow=True, times=[0, 50]
+    )  # copies drift apart later, by rounding alone
     assert f"{state.Q[-1, 0, 0]:.8f}" == f"{state.Q[-1, 0, 1]:.8f}" == "0.57064301"
     assert f"{state.R[-1, 0, 0]:.8f}" == "0.53415494"
     assert f"{state.error[-1]:.8f}" == "0.08851194"
@@ -147,20 +180,39 @@ def test_relu_plateau_of_gradient_flow():
 
 def quadratic(p, p_teacher, lr):
     """Readouts 1/p and 1/p*; a loss without the factor 1/2 at rate eta is ours at 2 eta."""
-    return pair(p, p_teacher, "quadratic", lr=2 * lr, student={"readout": 1 / p}, teacher={"readout": 1 / p_teacher})
+    return pair(
+        p,
+        p_teacher,
+        "quadratic",
+        lr=2 * lr,
+        student={"readout": 1 / p},
+        teacher={"readout": 1 / p_teacher},
+    )
 
 
 def test_quadratic_norms_settle_at_p_over_p_plus_two():
     p = 3
-    out = settle(quadratic(p, 2, 0.01), tu.Start(np.zeros((p, 2)), np.eye(p)), gradient_flow=True, times=[0, 3e3])
+    out = settle(
+        quadratic(p, 2, 0.01),
+        tu.Start(np.zeros((p, 2)), np.eye(p)),
+        gradient_flow=True,
+        times=[0, 3e3],
+    )
     np.testing.assert_allclose(out.Q[-1], p / (p + 2) * np.eye(p), atol=1e-9)
 
 
 def test_quadratic_overlaps_grow_with_the_teacher_and_decay_among_students():
     p, p_teacher, lr = 3, 2, 0.01
     problem = quadratic(p, p_teacher, lr)
-    overlaps, t = initial_overlaps(problem, tu.Start(np.zeros((p, p_teacher)), p / (p + 2) * np.eye(p)))
-    rates = np.linalg.eigvals(np.asarray(jacobian(OrderParameters(problem, t, True), 0.0, overlaps))).real / lr
+    overlaps, t = initial_overlaps(
+        problem, tu.Start(np.zeros((p, p_teacher)), p / (p + 2) * np.eye(p))
+    )
+    rates = (
+        np.linalg.eigvals(
+            np.asarray(jacobian(OrderParameters(problem, t, True), 0.0, overlaps))
+        ).real
+        / lr
+    )
     assert np.sum(np.abs(rates - 8 / (p * p_teacher)) < 1e-6) == p * p_teacher
     assert np.sum(np.abs(rates + 16 / (p * (p + 2))) < 1e-6) >= p * (p - 1) // 2
 
@@ -174,22 +226,33 @@ def test_quadratic_solution_is_predicted_by_the_start():
     out = tu.solve(quadratic(p, p_teacher, 0.01), tu.Start(rho, np.eye(p)), [0, 3e3])
     assert out.error[-1] < 1e-9
     np.testing.assert_allclose(out.R[-1], sqrt(p / p_teacher) * S, atol=1e-6)
-    tilted = tu.solve(quadratic(p, p_teacher, 0.01), tu.Start(rho, [[1.0, 0.4], [0.4, 0.7]]), [0, 3e3])
-    assert np.abs(tilted.R[-1] - sqrt(p / p_teacher) * S).max() > 1e-2  # Q(0) must commute with rho0 rho0^T
+    tilted = tu.solve(
+        quadratic(p, p_teacher, 0.01), tu.Start(rho, [[1.0, 0.4], [0.4, 0.7]]), [0, 3e3]
+    )
+    assert (
+        np.abs(tilted.R[-1] - sqrt(p / p_teacher) * S).max() > 1e-2
+    )  # Q(0) must commute with rho0 rho0^T
 
 
 def test_linear_network_with_ridge_settles_at_its_closed_form():
     rho, kappa, eta, sigma = 1.3, 0.2, 0.7, 0.4
     problem = pair(1, 1, "linear", lr=eta, noise=sigma, weight_decay=kappa)
     out = tu.solve(problem, tu.Start([[0.1]], [[0.5]], [[rho]]), [0, 200])
-    V = 2 * (1 + kappa) / (2 * (1 + kappa) - eta) * (rho * kappa**2 / (1 + kappa) ** 2 + sigma**2)
+    V = (
+        2
+        * (1 + kappa)
+        / (2 * (1 + kappa) - eta)
+        * (rho * kappa**2 / (1 + kappa) ** 2 + sigma**2)
+    )
     assert out.error[-1] == pytest.approx((V - sigma**2) / 2, rel=1e-8)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_linear_network_diverges_at_two_batches(batch):
     start = tu.Start([[0.5]], [[0.5]])
-    stable = tu.solve(pair(1, 1, "linear", lr=1.95 * batch, batch=batch), start, [0, 20, 400])
+    stable = tu.solve(
+        pair(1, 1, "linear", lr=1.95 * batch, batch=batch), start, [0, 20, 400]
+    )
     assert stable.finished
     assert stable.error[-1] < stable.error[0]
     with pytest.warns(tu.errors.DivergenceWarning, match="diverged at alpha"):
@@ -200,4 +263,8 @@ def test_linear_network_on_a_power_law():
     problem = pair(1, 1, "linear", lr=0.5, inputs=tu.PowerLaw(1.0, 5))
     start = tu.Start(np.zeros((1, 1)), [[0.3]])
     out = tu.solve(problem, start, [0.5, 3, 20], rtol=1e-10)
-    assert [f"{e:.9g}" for e in out.error] == ["0.298910969", "0.0728311464", "0.00239263643"]
+    assert [f"{e:.9g}" for e in out.error] == [
+        "0.298910969",
+        "0.0728311464",
+        "0.00239263643",
+    ]

@@ -57,7 +57,9 @@ def problem():
 
 @pytest.fixture(scope="module")
 def theory(problem):
-    return tu.solve(problem, tu.asymmetric_start(problem, dim=1000), times=tu.linear_times(100, 41))
+    return tu.solve(
+        problem, tu.asymmetric_start(problem, dim=1000), times=tu.linear_times(100, 41)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,9 @@ def test_problem_and_start(problem, theory):
     start = parsed(theory.start)
     assert "0.275" in start.text
     assert "N = 1000" in start.text
-    assert "(20, 20)" in parsed(tu.Start(np.zeros((20, 20)), np.eye(20))).text  # too many numbers to show
+    assert (
+        "(20, 20)" in parsed(tu.Start(np.zeros((20, 20)), np.eye(20))).text
+    )  # too many numbers to show
     awkward = problem.replace(noise=lambda u: u)  # its name has angle brackets
     assert "<lambda>" in parsed(awkward).text or "function" in parsed(awkward).text
 
@@ -101,11 +105,16 @@ def test_trajectory_tells_its_validity_once_it_is_computed(problem, theory, runs
 def test_trajectories_of_tasks_and_of_equations():
     tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(2.0))
     problem = tu.Problem(tu.Network(1, "erf"), tasks, sgd=tu.SGD(lr=0.5))
-    tags = parsed(tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(4, 9)))
+    tags = parsed(
+        tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(4, 9))
+    )
     assert tags.seen.count("polyline") == 2
     assert "2 tasks" in tags.text
     system = tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x**2)
-    assert "x (11,)" in parsed(tu.solve(system, {"x": 1.0}, times=tu.linear_times(1.0, 11))).text
+    assert (
+        "x (11,)"
+        in parsed(tu.solve(system, {"x": 1.0}, times=tu.linear_times(1.0, 11))).text
+    )
 
 
 def test_comparison_has_verdict_and_table(comparison):
@@ -116,7 +125,12 @@ def test_comparison_has_verdict_and_table(comparison):
 
 
 def test_sweep(problem, tmp_path):
-    found = tu.sweep(problem, {"lr": [0.2, 0.4]}, start=tu.asymmetric_start(problem), times=tu.linear_times(5, 6))
+    found = tu.sweep(
+        problem,
+        {"lr": [0.2, 0.4]},
+        start=tu.asymmetric_start(problem),
+        times=tu.linear_times(5, 6),
+    )
     text = parsed(found).text
     assert "2 points: lr (2)" in text
     axes = PlainFigure().subplots()
@@ -170,7 +184,13 @@ def test_long_texts_are_cut(monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.1 + 0.2, "0.3"), (None, "None"), (np.arange(3), "0, 1, 2"), (np.linspace(0, 1, 9), "(9,), 0 to 1"), ((), "")],
+    [
+        (0.1 + 0.2, "0.3"),
+        (None, "None"),
+        (np.arange(3), "0, 1, 2"),
+        (np.linspace(0, 1, 9), "(9,), 0 to 1"),
+        ((), ""),
+    ],
 )
 def test_a_value_in_one_line(value, text):
     assert in_one_line(value) == text
@@ -185,7 +205,12 @@ def test_a_small_curve_is_logarithmic_where_needed():
 
 
 def test_plot_draws_into_given_axes(theory, runs, comparison):
-    for value, drawn in ((theory, 1), (runs, 5), (comparison, 5), (tu.analysis.early_stopping(theory), 1)):
+    for value, drawn in (
+        (theory, 1),
+        (runs, 5),
+        (comparison, 5),
+        (tu.analysis.early_stopping(theory), 1),
+    ):
         axes = PlainFigure().subplots()
         assert value.plot(ax=axes, title="mine") is axes
         assert len(axes.lines) >= drawn

@@ -156,7 +156,9 @@ def test_an_incomplete_how_to_page_is_found():
 
 def test_a_test_that_does_not_exist_is_found():
     assert pages.missing_tests("see `tests/test_lint.py`") == []
-    assert pages.missing_tests("see\n`tests/test_nothing.py`") == [(2, "tests/test_nothing.py")]
+    assert pages.missing_tests("see\n`tests/test_nothing.py`") == [
+        (2, "tests/test_nothing.py")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ TIMES = tu.linear_times(20, 5)
 
 def test_each_member_is_its_own_solve():
     rates, noises = np.linspace(0.1, 1.0, 7), np.linspace(0.0, 0.3, 7)
-    many = tu.solve_batch(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3)  # the last chunk is padded
+    many = tu.solve_batch(
+        PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3
+    )  # the last chunk is padded
     assert many.error.shape == (7, 5)
     assert many.Q.shape == (7, 5, 2, 2)
     for i in (0, 3, 6):
@@ -22,7 +24,9 @@ def test_each_member_is_its_own_solve():
         np.testing.assert_allclose(many.error[i], one.error, rtol=1e-6)
         np.testing.assert_allclose(many.Q[i], one.Q, atol=1e-7)
         np.testing.assert_allclose(many.loss[i], one.loss, rtol=1e-6)
-    alone = tu.solve_batch(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1)
+    alone = tu.solve_batch(
+        PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1
+    )
     np.testing.assert_array_equal(many.error, alone.error)  # threads change no digit
     data = many.to_dataset()
     np.testing.assert_allclose(data["sgd.lr"], rates)
@@ -30,18 +34,28 @@ def test_each_member_is_its_own_solve():
 
 
 def test_every_member_may_have_its_own_start():
-    starts = [tu.Start(R=[[0.3, 0.1], [0.05, r]], Q=0.5 * np.eye(2)) for r in (0.2, 0.3, 0.4)]
+    starts = [
+        tu.Start(R=[[0.3, 0.1], [0.05, r]], Q=0.5 * np.eye(2)) for r in (0.2, 0.3, 0.4)
+    ]
     many = tu.solve_batch(PROBLEM, {"lr": [0.5] * 3}, starts, TIMES, chunk=3)
     np.testing.assert_allclose(many.R[:, 0, 1, 1], [0.2, 0.3, 0.4])
-    np.testing.assert_allclose(many.error[2], tu.solve(PROBLEM, starts[2], TIMES).error, rtol=1e-6)
+    np.testing.assert_allclose(
+        many.error[2], tu.solve(PROBLEM, starts[2], TIMES).error, rtol=1e-6
+    )
     assert np.unique(many.error[:, -1]).size == 3
 
 
 def test_a_member_that_diverges_says_so_and_leaves_the_others_alone():
     problem = pair(2, 2, "quadratic")
-    with pytest.warns(tu.errors.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"):
+    with pytest.warns(
+        tu.errors.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"
+    ):
         many = tu.solve_batch(problem, {"lr": [0.01, 0.02, 3.0]}, START, TIMES, chunk=3)
-    assert many.status_code.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED]
+    assert many.status_code.tolist() == [
+        tu.errors.Status.FINISHED,
+        tu.errors.Status.FINISHED,
+        tu.errors.Status.DIVERGED,
+    ]
     assert np.isfinite(many.error[:2]).all()
     assert np.isnan(many.error[2, -1])
 
@@ -68,14 +82,19 @@ REFUSED = {
 def test_impossible_wishes_are_refused(name):
     arguments, message = REFUSED[name]
     with pytest.raises(tu.InputError, match=message):
-        tu.solve_batch(**({"problem": PROBLEM, "start": START, "times": TIMES} | arguments))
+        tu.solve_batch(
+            **({"problem": PROBLEM, "start": START, "times": TIMES} | arguments)
+        )
 
 
 def test_batches_of_several_sizes():
     problem = pair(2, 2, lr=0.5, noise=0.3)
     start = tu.asymmetric_start(problem)
     many = tu.solve_batch(problem, {"batch": [1, 2, 4]}, start, [0.0, 5.0])
-    alone = [tu.solve(problem.replace(batch=batch), start, [0.0, 5.0]).error[-1] for batch in (1, 2, 4)]
+    alone = [
+        tu.solve(problem.replace(batch=batch), start, [0.0, 5.0]).error[-1]
+        for batch in (1, 2, 4)
+    ]
     np.testing.assert_allclose(many.error[:, -1], alone, rtol=1e-8)
 
 
@@ -84,7 +103,10 @@ def test_batches_of_several_sizes():
     [
         ({"batch": [1, 2.5]}, r"batch is 2\.5; it must be a whole number"),
         ({"batch": [0, 1]}, "batch is 0; it must be a whole number, 1 or more"),
-        ({"spherical": [True, False]}, "over has 'spherical', which changes shapes, functions or flags"),
+        (
+            {"spherical": [True, False]},
+            "over has 'spherical', which changes shapes, functions or flags",
+        ),
         ({"trainable": [[0], [1]]}, "over has 'trainable'"),
         ({"normalize": [True]}, "over has 'normalize'"),
     ],
@@ -108,11 +130,17 @@ def line_to_signs(rate, end, R, Q):
 def test_members_with_a_loss_of_one_s_own():
     """Twice the loss is twice the rate."""
     line = tu.Network(1, "linear")
-    problem = tu.Problem(line, line, loss=lambda output, label: (label - output) ** 2, labels="sign")
+    problem = tu.Problem(
+        line, line, loss=lambda output, label: (label - output) ** 2, labels="sign"
+    )
     start, rates = tu.Start(R=[[0.2]], Q=[[0.3]]), [0.1, 0.4]
     many = tu.solve_batch(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
-    for lr, R, Q, error in zip(rates, many.R[:, :, 0, 0], many.Q[:, :, 0, 0], many.error, strict=True):
-        right, wrong = (line_to_signs(2 * rate, 0.2, 0.2, 0.3) for rate in (lr, 1.01 * lr))
+    for lr, R, Q, error in zip(
+        rates, many.R[:, :, 0, 0], many.Q[:, :, 0, 0], many.error, strict=True
+    ):
+        right, wrong = (
+            line_to_signs(2 * rate, 0.2, 0.2, 0.3) for rate in (lr, 1.01 * lr)
+        )
         np.testing.assert_allclose([R[-1], Q[-1]], right, rtol=1e-4)
         np.testing.assert_allclose(error, np.arccos(R / np.sqrt(Q)) / np.pi, rtol=1e-3)
         assert np.max(np.abs(wrong / right - 1)) > 1e-3  # the test has power
@@ -121,9 +149,17 @@ def test_members_with_a_loss_of_one_s_own():
 
 
 STEPS = tu.schedules.Piecewise([5.0, 10.0], [0.5, 0.4, 0.3])
-TASKS = tu.Tasks([tu.Network(1)] * 2, tu.Interleave(tu.schedules.Piecewise([5.0], [0.5, 0.5])), similarity=0.5)
+TASKS = tu.Tasks(
+    [tu.Network(1)] * 2,
+    tu.Interleave(tu.schedules.Piecewise([5.0], [0.5, 0.5])),
+    similarity=0.5,
+)
 BETWEEN = {  # the first, the last, and the smallest and largest numbers of all members are allowed
-    "order": (PROBLEM.replace(lr=STEPS), {"lr.switches": [[1, 2], [2.5, 1.5], [3, 4]]}, "must increase"),
+    "order": (
+        PROBLEM.replace(lr=STEPS),
+        {"lr.switches": [[1, 2], [2.5, 1.5], [3, 4]]},
+        "must increase",
+    ),
     "range": (
         tu.Problem(tu.Network(2), TASKS, sgd=tu.SGD(0.5)),
         {"schedule.shares.values": [[0.5, 0.5], [1.5, 0.5], [0.5, 0.5]]},

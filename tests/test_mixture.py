@@ -23,8 +23,15 @@ XOR_START = tu.Start(
     ],
     readout=[0.5, 0.4, -0.5, -0.4],
 )
-SPECTRA = [tu.Spectrum([2.5, 0.25], [1 / 3, 2 / 3]), tu.Spectrum([0.4, 1.3], [1 / 3, 2 / 3])]
-S, GRAM, P = np.array([[1.0, 0.3], [-0.6, 0.5]]), np.array([[4.0, 0.5], [0.5, 2.0]]), [0.3, 0.7]
+SPECTRA = [
+    tu.Spectrum([2.5, 0.25], [1 / 3, 2 / 3]),
+    tu.Spectrum([0.4, 1.3], [1 / 3, 2 / 3]),
+]
+S, GRAM, P = (
+    np.array([[1.0, 0.3], [-0.6, 0.5]]),
+    np.array([[4.0, 0.5], [0.5, 2.0]]),
+    [0.3, 0.7],
+)
 BY_LEVEL = tu.Start(  # levels that differ: class means of fields are not weighted by eigenvalues
     R=[[[0.9, 0.3], [-0.4, 0.5]], [[0.1, 0.0], [0.0, 0.1]]],
     Q=[[[0.7, 0.1], [0.1, 0.6]], [[0.4, 0.1], [0.1, 0.3]]],
@@ -47,31 +54,52 @@ def labeled(**changes):
 def taught(activation="erf"):
     """The same inputs, labeled by a teacher."""
     teacher = tu.Network(1, activation)
-    return tu.Problem(tu.Network(2, "erf"), teacher, tu.Mixture(S, GRAM, P, SPECTRA), tu.SGD(lr=1.0), 0.1)
+    return tu.Problem(
+        tu.Network(2, "erf"),
+        teacher,
+        tu.Mixture(S, GRAM, P, SPECTRA),
+        tu.SGD(lr=1.0),
+        0.1,
+    )
 
 
 def test_exclusive_or_has_the_known_digits():
     student = tu.Network(4, "quadratic", train_readout=True)
     problem = tu.Problem(student, inputs=tu.Mixture.xor(2.0), sgd=tu.SGD(lr=0.1))
     theory = tu.solve(problem, XOR_START, [0.0, 5.0, 10.0, 20.0])
-    np.testing.assert_allclose(theory.error[1:], [0.424265357, 0.343177533, 0.306108464], rtol=0, atol=2e-9)
+    np.testing.assert_allclose(
+        theory.error[1:], [0.424265357, 0.343177533, 0.306108464], rtol=0, atol=2e-9
+    )
     np.testing.assert_allclose(theory.loss, theory.error)
 
 
 def test_one_unit_obeys_its_drift_by_quadrature():
     """Logistic regression on two Gaussians of norm 2: the first change of R and Q, by quadrature over one field."""
-    problem = tu.Problem(tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic", sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(1, "linear"),
+        inputs=tu.Mixture.two_gaussians(2.0),
+        loss="logistic",
+        sgd=tu.SGD(lr=0.5),
+    )
     R, Q, h = 0.3, 0.5, 1e-4
     z, w = np.polynomial.hermite_e.hermegauss(80)
     w = w / w.sum()
-    delta = expit(-(R + np.sqrt(Q) * z))  # of the class with label 1; the other is its mirror image
+    delta = expit(
+        -(R + np.sqrt(Q) * z)
+    )  # of the class with label 1; the other is its mirror image
     d, A, G = w @ delta, w @ (delta * z) / np.sqrt(Q), w @ delta**2
     theory = tu.solve(problem, tu.Start(R=[[R]], Q=[[Q]]), [0.0, h])
     slopes = (theory.R[1, 0, 0] - R) / h, (theory.Q[1, 0, 0] - Q) / h
     right = 0.5 * (d * 4.0 + A * R), 2 * 0.5 * (d * R + A * Q) + 0.25 * G
     np.testing.assert_allclose(slopes, right, rtol=1e-3)
-    assert abs(slopes[0] - 0.5 * (d + A * R)) > 0.1  # a mean of norm one would give another
-    np.testing.assert_allclose(theory.error, norm.cdf(-theory.R[:, 0, 0] / np.sqrt(theory.Q[:, 0, 0])), rtol=1e-9)
+    assert (
+        abs(slopes[0] - 0.5 * (d + A * R)) > 0.1
+    )  # a mean of norm one would give another
+    np.testing.assert_allclose(
+        theory.error,
+        norm.cdf(-theory.R[:, 0, 0] / np.sqrt(theory.Q[:, 0, 0])),
+        rtol=1e-9,
+    )
 
 
 def plain_sgd(problem, start, dim, end, runs, seed):
@@ -91,19 +119,29 @@ def plain_sgd(problem, start, dim, end, runs, seed):
     v = np.ones((runs, K))
     units = problem.label_fields
     means = S @ teachers[units:] / np.sqrt(dim)
-    g, slope = (lambda x: erf(x / np.sqrt(2))), (lambda x: np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2))
+    g, slope = (
+        (lambda x: erf(x / np.sqrt(2))),
+        (lambda x: np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2)),
+    )
     for _ in range(round(end * dim)):
         c = (rng.random(runs) > P[0]).astype(int)
         x = means[c] + np.sqrt(lam[c]) * rng.standard_normal((runs, dim))
         fields = np.einsum("skn,sn->sk", W, x) / np.sqrt(dim)
         output = np.sum(v * g(fields), axis=1)
         if units:
-            y = g(x @ teachers[:units].T / np.sqrt(dim))[:, 0] + 0.1 * rng.standard_normal(runs)
+            y = g(x @ teachers[:units].T / np.sqrt(dim))[
+                :, 0
+            ] + 0.1 * rng.standard_normal(runs)
             push = y - output
         else:
             y = np.array([1.0, -1.0])[c]
             push = y * expit(-y * output)
-        W += lr / np.sqrt(dim) * (push[:, None] * v * slope(fields))[:, :, None] * x[:, None]
+        W += (
+            lr
+            / np.sqrt(dim)
+            * (push[:, None] * v * slope(fields))[:, :, None]
+            * x[:, None]
+        )
         if problem.student.train_readout:
             v += lr / dim * push[:, None] * g(fields)
     weights = np.asarray(problem.inputs.eigenvalues)
@@ -119,38 +157,60 @@ def worst_gap(values, theory):
     return np.max(np.abs(values.mean(axis=0) - theory) / se)
 
 
-@pytest.mark.parametrize(("make", "start"), [(labeled, BY_LEVEL), (taught, WITH_TEACHER)])
+@pytest.mark.parametrize(
+    ("make", "start"), [(labeled, BY_LEVEL), (taught, WITH_TEACHER)]
+)
 def test_theory_follows_plain_sgd(make, start):
     """Class-dependent spectra, means that a teacher shares: 60 networks of 300 inputs, written in plain NumPy."""
     problem = make()
     R, Q, v = plain_sgd(problem, start, dim=300, end=3.0, runs=60, seed=5)
     theory = tu.solve(problem, start, [0.0, 3.0], rtol=1e-4)
-    gaps = [worst_gap(R, theory.R[-1]), worst_gap(Q[:, [0, 0, 1], [0, 1, 1]], theory.Q[-1][[0, 0, 1], [0, 1, 1]])]
+    gaps = [
+        worst_gap(R, theory.R[-1]),
+        worst_gap(Q[:, [0, 0, 1], [0, 1, 1]], theory.Q[-1][[0, 0, 1], [0, 1, 1]]),
+    ]
     if problem.student.train_readout:
         gaps.append(worst_gap(v, theory.readout[-1]))
     assert max(gaps) < 4.0, gaps
-    exchanged = problem.replace(inputs=tu.Mixture(S, GRAM, P, SPECTRA[::-1], labels=problem.inputs.labels))
+    exchanged = problem.replace(
+        inputs=tu.Mixture(S, GRAM, P, SPECTRA[::-1], labels=problem.inputs.labels)
+    )
     wrong = tu.solve(exchanged, start, [0.0, 3.0], rtol=1e-4)
-    assert max(worst_gap(R, wrong.R[-1]), worst_gap(Q, wrong.Q[-1])) > 5.0  # the test has power
+    assert (
+        max(worst_gap(R, wrong.R[-1]), worst_gap(Q, wrong.Q[-1])) > 5.0
+    )  # the test has power
 
 
 def long(*case):
     return pytest.param(*case, marks=pytest.mark.full)
 
 
-@pytest.mark.parametrize(("make", "batch"), [(taught, 1), long(labeled, 3), long(labeled, 1), long(taught, 3)])
+@pytest.mark.parametrize(
+    ("make", "batch"),
+    [(taught, 1), long(labeled, 3), long(labeled, 1), long(taught, 3)],
+)
 def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
-    if make is taught:  # the law of the states is tested; the error at each of them takes most of the time
+    if (
+        make is taught
+    ):  # the law of the states is tested; the error at each of them takes most of the time
         skipped = lambda problem, r, *rest: 2 * (np.zeros((*r.shape[:-3], 2)),)  # noqa: E731
         monkeypatch.setattr(recorded_error, "errors_at_records", skipped)
-    problem, start = make().replace(batch=batch), TWO if make is labeled else WITH_TEACHER
+    problem, start = (
+        make().replace(batch=batch),
+        TWO if make is labeled else WITH_TEACHER,
+    )
     asked = {"dim": 24, "times": [0.0, 0.5, 2.0], "runs": 150}
     chain = tu.simulate(problem, start, method="overlaps", seed=1, **asked)
     weights = tu.simulate(problem, start, method="weights", seed=2, **asked)
     assert laws.probability(chain, weights) > laws.LEVEL
     np.testing.assert_allclose(chain.error[:, 0], weights.error[:, 0], rtol=1e-9)
     if batch == 1:
-        assert laws.probability(tu.simulate(problem, start, together=True, seed=3, **asked), weights) > laws.LEVEL
+        assert (
+            laws.probability(
+                tu.simulate(problem, start, together=True, seed=3, **asked), weights
+            )
+            > laws.LEVEL
+        )
 
 
 @pytest.mark.full
@@ -158,10 +218,18 @@ def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
 def test_overlap_chain_and_weights_follow_one_law_in_many_runs(make):
     problem, start = make(), TWO if make is labeled else WITH_TEACHER
     asked = {"dim": 24, "times": [0.0, 0.5, 2.0], "runs": 3000}
-    chain, weights = (tu.simulate(problem, start, method=m, seed=s, **asked) for m, s in (("overlaps", 1), ("weights", 2)))
+    chain, weights = (
+        tu.simulate(problem, start, method=m, seed=s, **asked)
+        for m, s in (("overlaps", 1), ("weights", 2))
+    )
     assert laws.probability(chain, weights) > laws.LEVEL
     other = problem.replace(lr=1.1)
-    assert laws.probability(chain, tu.simulate(other, start, method="weights", seed=3, **asked)) < laws.LEVEL
+    assert (
+        laws.probability(
+            chain, tu.simulate(other, start, method="weights", seed=3, **asked)
+        )
+        < laws.LEVEL
+    )
 
 
 def test_compare_accepts_a_right_mixture_and_refuses_a_wrong_rate():
@@ -191,8 +259,15 @@ def test_errors_of_classes_average_to_the_error():
 def test_softmax_learns_the_corners_of_a_simplex():
     """Cross-entropy on three classes; the sampled error stays above the best possible one and the units' sum is conserved."""
     student = tu.Network(3, "linear", outputs=3)
-    problem = tu.Problem(student, inputs=tu.Mixture.simplex(3, 2.0), loss="cross_entropy", sgd=tu.SGD(lr=0.5))
-    theory = tu.solve(problem, tu.Start(R=np.zeros((3, 3)), Q=0.1 * np.eye(3)), [0.0, 2.0, 10.0])
+    problem = tu.Problem(
+        student,
+        inputs=tu.Mixture.simplex(3, 2.0),
+        loss="cross_entropy",
+        sgd=tu.SGD(lr=0.5),
+    )
+    theory = tu.solve(
+        problem, tu.Start(R=np.zeros((3, 3)), Q=0.1 * np.eye(3)), [0.0, 2.0, 10.0]
+    )
     rng = np.random.default_rng(0)
     means = np.linalg.cholesky(problem.inputs.mean_overlaps() + 1e-9 * np.eye(3))
     x = means[0] + rng.standard_normal((200_000, 3))
@@ -202,16 +277,31 @@ def test_softmax_learns_the_corners_of_a_simplex():
     np.testing.assert_allclose(theory.R[-1].sum(axis=0), 0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["forward", pytest.param("reverse", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "mode", ["forward", pytest.param("reverse", marks=pytest.mark.full)]
+)
 def test_derivatives_are_those_of_differences(mode):
-    problem = tu.Problem(tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic")
+    problem = tu.Problem(
+        tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic"
+    )
     start = tu.Start(R=[[0.1]], Q=[[0.5]])
 
     def final(lr, norm):
-        gram = norm**2 * np.ones((1, 1)) if isinstance(norm, float) else (norm**2).reshape(1, 1)
-        return tu.solve(problem.replace(**{"lr": lr, "inputs.gram": gram}), start, [0.0, 1.0], gradient=mode).error[-1]
+        gram = (
+            norm**2 * np.ones((1, 1))
+            if isinstance(norm, float)
+            else (norm**2).reshape(1, 1)
+        )
+        return tu.solve(
+            problem.replace(**{"lr": lr, "inputs.gram": gram}),
+            start,
+            [0.0, 1.0],
+            gradient=mode,
+        ).error[-1]
 
-    found = {"forward": jax.jacfwd, "reverse": jax.grad}[mode](final, argnums=(0, 1))(0.5, 2.0)
+    found = {"forward": jax.jacfwd, "reverse": jax.grad}[mode](final, argnums=(0, 1))(
+        0.5, 2.0
+    )
     h = 1e-4
     by_rate = (final(0.5 + h, 2.0) - final(0.5 - h, 2.0)) / (2 * h)
     by_norm = (final(0.5, 2.0 + h) - final(0.5, 2.0 - h)) / (2 * h)
@@ -226,7 +316,9 @@ def test_files_hold_a_mixture(tmp_path):
         loaded = tu.load(theory.save(tmp_path / "theory.nc"))
         np.testing.assert_array_equal(loaded.error, theory.error)
         np.testing.assert_allclose(loaded.class_errors, theory.class_errors)
-        np.testing.assert_allclose(tu.solve(again, start, [0.0, 0.1]).error, theory.error, rtol=1e-12)
+        np.testing.assert_allclose(
+            tu.solve(again, start, [0.0, 0.1]).error, theory.error, rtol=1e-12
+        )
 
 
 def test_labels_follow_the_loss_and_a_name_replaces_any_part():
@@ -249,19 +341,45 @@ def test_means_given_as_vectors_have_their_overlaps_on_every_level():
     ("make", "mentions"),
     [
         (lambda: tu.Mixture([1.0, 2.0], [[1.0]]), ("coefficients", "(2,)")),
-        (lambda: tu.Mixture([[1.0], [-1.0]], [[1.0, 0.0], [0.0, 1.0]]), ("gram", "(1, 1)")),
+        (
+            lambda: tu.Mixture([[1.0], [-1.0]], [[1.0, 0.0], [0.0, 1.0]]),
+            ("gram", "(1, 1)"),
+        ),
         (lambda: tu.Mixture([[1.0], [-1.0]], [[-1.0]]), ("gram", "eigenvalue")),
-        (lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], weights=[0.5, 0.6]), ("weights", "sum 1")),
-        (lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], labels=[1, 1, -1]), ("labels", "(3,)")),
+        (
+            lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], weights=[0.5, 0.6]),
+            ("weights", "sum 1"),
+        ),
+        (
+            lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], labels=[1, 1, -1]),
+            ("labels", "(3,)"),
+        ),
         (lambda: tu.Mixture([[1.0], [-1.0]], [[np.nan]]), ("gram", "nan")),
-        (lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], inputs=[tu.Isotropic()] * 3), ("3 laws", "2 classes")),
-        (lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], inputs=[tu.Isotropic(), SPECTRA[0]]), ("fractions",)),
+        (
+            lambda: tu.Mixture([[1.0], [-1.0]], [[1.0]], inputs=[tu.Isotropic()] * 3),
+            ("3 laws", "2 classes"),
+        ),
+        (
+            lambda: tu.Mixture(
+                [[1.0], [-1.0]], [[1.0]], inputs=[tu.Isotropic(), SPECTRA[0]]
+            ),
+            ("fractions",),
+        ),
         (lambda: tu.Mixture.from_means(3 * np.ones((2, 1000))), ("norm", "sqrt(N)")),
         (lambda: tu.Mixture([[1.0]], [[1e4]]), ("norm 100", "sqrt(N)")),
         (lambda: tu.Problem(tu.Network(1)), ("teacher",)),
-        (lambda: tu.Problem(tu.Network(1), inputs=tu.Mixture([[1.0]], [[1.0]])), ("labels",)),
-        (lambda: tu.Problem(tu.Network(1), tu.Network(1), inputs=tu.Mixture.xor()), ("teacher", "labels")),
-        (lambda: labeled().replace(**{"inputs.labels": [1, 2]}), ("labels", "-1 and 1")),
+        (
+            lambda: tu.Problem(tu.Network(1), inputs=tu.Mixture([[1.0]], [[1.0]])),
+            ("labels",),
+        ),
+        (
+            lambda: tu.Problem(tu.Network(1), tu.Network(1), inputs=tu.Mixture.xor()),
+            ("teacher", "labels"),
+        ),
+        (
+            lambda: labeled().replace(**{"inputs.labels": [1, 2]}),
+            ("labels", "-1 and 1"),
+        ),
         (
             lambda: tu.Problem(
                 tu.Network(3, "linear", outputs=3),
@@ -270,12 +388,30 @@ def test_means_given_as_vectors_have_their_overlaps_on_every_level():
             ),
             ("labels", "from 0 to 2"),
         ),
-        (lambda: tu.Problem(tu.Network(1), tu.Tasks([tu.Network(1)]), tu.Mixture([[1.0]], [[1.0]])), ("Tasks",)),
+        (
+            lambda: tu.Problem(
+                tu.Network(1), tu.Tasks([tu.Network(1)]), tu.Mixture([[1.0]], [[1.0]])
+            ),
+            ("Tasks",),
+        ),
         (lambda: tu.analysis.fixed_point(labeled(), TWO), ("mixture",)),
         (lambda: tu.generalization_error(labeled(), TWO.R, TWO.Q), ("mixture",)),
-        (lambda: tu.analysis.drift_matrices(labeled(), TWO.R, TWO.Q, np.eye(2)), ("mixture",)),
-        (lambda: tu.simulate(labeled(), TWO, inputs=np.ones((50, 60)), times=[0.0, 0.1]), ("mixture",)),
-        (lambda: tu.solve(labeled(), tu.Start(R=TWO.R, Q=TWO.Q, T=np.eye(2)), [0.0, 1.0]), ("T", "gram")),
+        (
+            lambda: tu.analysis.drift_matrices(labeled(), TWO.R, TWO.Q, np.eye(2)),
+            ("mixture",),
+        ),
+        (
+            lambda: tu.simulate(
+                labeled(), TWO, inputs=np.ones((50, 60)), times=[0.0, 0.1]
+            ),
+            ("mixture",),
+        ),
+        (
+            lambda: tu.solve(
+                labeled(), tu.Start(R=TWO.R, Q=TWO.Q, T=np.eye(2)), [0.0, 1.0]
+            ),
+            ("T", "gram"),
+        ),
     ],
 )
 def test_bad_input_gets_one_message(make, mentions):
@@ -289,9 +425,13 @@ def test_a_norm_of_thirty_is_the_largest_mean():
 
 
 def test_batches_and_sweeps_solve_mixtures_as_solve_does():
-    problem = tu.Problem(tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic")
+    problem = tu.Problem(
+        tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic"
+    )
     start, rates, times = tu.Start(R=[[0.1]], Q=[[0.5]]), [0.2, 0.5], [0.0, 1.0]
-    single = [float(tu.solve(problem.replace(lr=lr), start, times).error[-1]) for lr in rates]
+    single = [
+        float(tu.solve(problem.replace(lr=lr), start, times).error[-1]) for lr in rates
+    ]
     batch = tu.solve_batch(problem, {"lr": np.array(rates)}, start, times)
     np.testing.assert_allclose(batch.error[:, -1], single, rtol=1e-6)
     swept = tu.sweep(problem, {"lr": rates}, start=start, times=times)
@@ -305,7 +445,9 @@ def test_noise_of_each_class_has_its_own_spectrum(method):
     inputs = tu.Mixture([[1.0], [-1.0]], [[0.01]], inputs=spectra, labels=[3.0, 0.0])
     problem = tu.Problem(tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.3))
     start = tu.Start(R=[[0.0]], Q=[[1e-6]])
-    runs = tu.simulate(problem, start, dim=200, times=[0.0, 0.2], runs=10, seed=1, method=method)
+    runs = tu.simulate(
+        problem, start, dim=200, times=[0.0, 0.2], runs=10, seed=1, method=method
+    )
     theory = tu.solve(problem, start, [0.0, 0.2])
     assert theory.q[-1, 0, 0, 0] > 10 * theory.q[-1, 1, 0, 0]
     np.testing.assert_allclose(runs.q[:, -1].mean(axis=0), theory.q[-1], rtol=0.25)

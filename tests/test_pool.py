@@ -34,7 +34,14 @@ def all_results(items, workers=2):
 
 def test_losses_and_errors_are_given_with_their_items():
     found = all_results(["pid", "kill", "raise", "deadly", "leave", "pid"])
-    assert sorted(item for item, _ in found) == ["deadly", "kill", "leave", "pid", "pid", "raise"]
+    assert sorted(item for item, _ in found) == [
+        "deadly",
+        "kill",
+        "leave",
+        "pid",
+        "pid",
+        "raise",
+    ]
     by_item = dict(found)
     for item, how in {
         "kill": "was killed by SIGKILL",

@@ -9,8 +9,19 @@ import pytest
 import tutelage as tu
 from tutelage.errors import ValidityWarning
 
-PLATEAU = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), labels=tu.labels.Sign(flip=0.1), sgd=tu.SGD(lr=0.5))
-EASY = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+PLATEAU = tu.Problem(
+    tu.Network(3, "erf"),
+    tu.Network(3, "erf"),
+    labels=tu.labels.Sign(flip=0.1),
+    sgd=tu.SGD(lr=0.5),
+)
+EASY = tu.Problem(
+    tu.Network(2, "erf"),
+    tu.Network(2, "erf"),
+    loss="logistic",
+    labels="sign",
+    sgd=tu.SGD(1.0),
+)
 BEGIN = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 
 
@@ -41,7 +52,9 @@ def test_points_that_are_given_are_kept(easy):
     assert fixed.validity.sampling_error > easy.accuracy  # estimated when asked
     quick = tu.solve(EASY, BEGIN, [0.0, 1.0, 2.0], accuracy=None)
     np.testing.assert_array_equal(quick.error, fixed.error)
-    inside = jax.jit(lambda lr: tu.solve(EASY.replace(lr=lr), BEGIN, [0.0, 1.0, 2.0]).error)(1.0)
+    inside = jax.jit(
+        lambda lr: tu.solve(EASY.replace(lr=lr), BEGIN, [0.0, 1.0, 2.0]).error
+    )(1.0)
     np.testing.assert_allclose(inside, fixed.error, rtol=1e-6)  # there: 2^14 points
     with pytest.raises(tu.InputError, match="accuracy"):
         tu.solve(EASY, BEGIN, [0.0, 1.0], accuracy=-1.0)
@@ -76,8 +89,13 @@ def test_a_plateau_amplifies_what_points_miss_and_the_solve_says_so():
 
 
 def test_a_short_solve_warns_where_its_points_are_too_few(monkeypatch):
-    monkeypatch.setattr("tutelage.accuracy.POOR", 1e-4)  # a plateau takes long; see the test above
-    with pytest.warns(ValidityWarning, match=r"uncertain by up to .*%.*Use moments=Sampled\(\d+\), or simulate"):
+    monkeypatch.setattr(
+        "tutelage.accuracy.POOR", 1e-4
+    )  # a plateau takes long; see the test above
+    with pytest.warns(
+        ValidityWarning,
+        match=r"uncertain by up to .*%.*Use moments=Sampled\(\d+\), or simulate",
+    ):
         tu.solve(EASY, BEGIN, [0.0, 1.0])
 
 
@@ -86,7 +104,9 @@ def random_case(kind, seed):
     rng = np.random.default_rng([seed, len(kind)])
     units = 3 if kind == "squared, 3 units" else 2
     loss = "logistic" if kind == "logistic" else "squared"
-    labels = "sign" if kind == "logistic" else tu.labels.Sign(flip=rng.uniform(0.02, 0.2))
+    labels = (
+        "sign" if kind == "logistic" else tu.labels.Sign(flip=rng.uniform(0.02, 0.2))
+    )
     readout = rng.uniform(0.5, 1.5, units)
     problem = tu.Problem(
         tu.Network(units, "erf"),
@@ -97,7 +117,9 @@ def random_case(kind, seed):
     )
     vectors = rng.normal(size=(2 * units, 4 * units)) / np.sqrt(4 * units)
     gram = vectors @ vectors.T
-    start = tu.Start(R=gram[:units, units:], Q=gram[:units, :units], T=gram[units:, units:])
+    start = tu.Start(
+        R=gram[:units, units:], Q=gram[:units, :units], T=gram[units:, units:]
+    )
     return problem, start, tu.linear_times(rng.uniform(2.0, 15.0), 16)
 
 
@@ -107,11 +129,15 @@ def coverage(kind, count):
     for seed in range(count):
         problem, start, times = random_case(kind, seed)
         theory = tu.solve(problem, start, times, moments=tu.Sampled(2**14, seed=seed))
-        other = tu.solve(problem, start, times, moments=tu.Sampled(2**17, seed=1000 + seed))
+        other = tu.solve(
+            problem, start, times, moments=tu.Sampled(2**17, seed=1000 + seed)
+        )
         off = np.abs(theory.error - other.error)
         size = np.maximum(theory.error, 0.01 * theory.error.max())
         stated = theory.validity.sampling_error
-        rows.append((np.max(off / size), stated, bool(np.all(off <= theory.sampling_error))))
+        rows.append(
+            (np.max(off / size), stated, bool(np.all(off <= theory.sampling_error)))
+        )
     return rows
 
 
@@ -121,6 +147,9 @@ def test_the_stated_error_covers_the_true_one_and_is_not_huge(kind):
     true, stated, covered = map(np.array, zip(*coverage(kind, 12), strict=True))
     shares = true / stated
     words = f"{kind}: {covered.sum()} of {covered.size} covered, median true/stated {np.median(shares):.2f}"
-    print(words, f"from {shares.min():.2f} to {shares.max():.2f}, stated {stated.min():.1e} to {stated.max():.1e}")
+    print(
+        words,
+        f"from {shares.min():.2f} to {shares.max():.2f}, stated {stated.min():.1e} to {stated.max():.1e}",
+    )
     assert np.mean(covered) >= 0.9, words
     assert 0.1 < np.median(shares) < 1.0, words

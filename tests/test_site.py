@@ -12,11 +12,21 @@ import pytest
 from tutelage.papers import replicas
 
 SITE = Path(__file__).parent.parent / "output" / "docs"
-LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("object", "data")}
+LOADED = {
+    ("script", "src"),
+    ("link", "href"),
+    ("img", "src"),
+    ("iframe", "src"),
+    ("source", "src"),
+    ("object", "data"),
+}
 
 pytestmark = [
     pytest.mark.site,
-    pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="no site in output/docs: run make docs"),
+    pytest.mark.skipif(
+        not (SITE / "index.html").is_file(),
+        reason="no site in output/docs: run make docs",
+    ),
 ]
 
 
@@ -28,11 +38,17 @@ class Resources(HTMLParser):
         self.found = []
 
     def handle_starttag(self, tag, attributes):
-        self.found += [value for name, value in attributes if (tag, name) in LOADED and value]
+        self.found += [
+            value for name, value in attributes if (tag, name) in LOADED and value
+        ]
 
 
 def pages():
-    return [page for page in sorted(SITE.rglob("*.html")) if "_outputs" not in page.parts and "_downloads" not in page.parts]
+    return [
+        page
+        for page in sorted(SITE.rglob("*.html"))
+        if "_outputs" not in page.parts and "_downloads" not in page.parts
+    ]
 
 
 def outside(text):
@@ -42,10 +58,23 @@ def outside(text):
 
 
 def test_nothing_is_loaded_from_elsewhere():
-    assert {str(page.relative_to(SITE)): found for page in pages() if (found := outside(page.read_text()))} == {}
-    styles = [path for path in SITE.rglob("*.css") if re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text())]
+    assert {
+        str(page.relative_to(SITE)): found
+        for page in pages()
+        if (found := outside(page.read_text()))
+    } == {}
+    styles = [
+        path
+        for path in SITE.rglob("*.css")
+        if re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text())
+    ]
     assert styles == []
-    assert outside('<script src="https://cdn.example/x.js"></script><link href="//fonts.example/a.css">') != []
+    assert (
+        outside(
+            '<script src="https://cdn.example/x.js"></script><link href="//fonts.example/a.css">'
+        )
+        != []
+    )
 
 
 def test_what_is_loaded_is_there():
@@ -53,8 +82,16 @@ def test_what_is_loaded_is_there():
     for page in pages():
         reader = Resources()
         reader.feed(page.read_text())
-        local = [address.split("?")[0].split("#")[0] for address in reader.found if not address.startswith("data:")]
-        missing += [(page.name, address) for address in local if address and not (page.parent / address).exists()]
+        local = [
+            address.split("?")[0].split("#")[0]
+            for address in reader.found
+            if not address.startswith("data:")
+        ]
+        missing += [
+            (page.name, address)
+            for address in local
+            if address and not (page.parent / address).exists()
+        ]
     assert missing == []
 
 
@@ -62,7 +99,10 @@ def test_blocks_show_what_they_print_and_draw():
     page = (SITE / "how-to" / "escape-times.html").read_text()
     assert 'class="output' in page
     assert re.search(r'<img class="output" src="\.\./_outputs/\w+/1-0\.png"', page)
-    assert '<iframe class="output"' in (SITE / "how-to" / "slider-for-time.html").read_text()
+    assert (
+        '<iframe class="output"'
+        in (SITE / "how-to" / "slider-for-time.html").read_text()
+    )
 
 
 def test_every_figure_is_in_the_gallery():
@@ -94,7 +134,12 @@ def visit(browser, address):
     def at(where, **options):
         page = browser.new_page(**options)
         page.on(
-            "request", lambda r: None if r.url.startswith((address, "file:", "data:", "blob:")) else complaints.append(r.url)
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith((address, "file:", "data:", "blob:"))
+                else complaints.append(r.url)
+            ),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(where if ":" in where else f"{address}/{where}")
@@ -110,7 +155,10 @@ def visit(browser, address):
 def test_search_finds_without_a_network(visit):
     page = visit("search.html?q=critical_learning_rate")
     page.wait_for_selector("#search-results li a")
-    assert "learning" in " ".join(page.locator("#search-results li a").all_inner_texts()).lower()
+    assert (
+        "learning"
+        in " ".join(page.locator("#search-results li a").all_inner_texts()).lower()
+    )
 
 
 def test_search_from_a_disk(visit):
@@ -136,5 +184,7 @@ def test_pages_fit_a_phone(visit, scheme):
     ):
         page = visit(where, viewport={"width": 390, "height": 844}, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, where
-        light = page.evaluate("getComputedStyle(document.body).backgroundColor") in ("rgb(255, 255, 255)",)
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor") in (
+            "rgb(255, 255, 255)",
+        )
         assert light == (scheme == "light")

@@ -24,10 +24,17 @@ def test_splitting_a_level_changes_nothing():
     lam, p = np.array([2.5, 1.0, 0.3]), np.array([0.2, 0.3, 0.5])
     whole = tu.Spectrum(lam, p)
     split = tu.Spectrum([2.5, 1.0, 1.0, 0.3], [0.2, 0.15, 0.15, 0.5])
-    R, Q, T = (np.stack([generic_overlaps(2, 2, seed)[i] for seed in range(3)]) for i in range(3))
+    R, Q, T = (
+        np.stack([generic_overlaps(2, 2, seed)[i] for seed in range(3)])
+        for i in range(3)
+    )
     doubled = [x[[0, 1, 1, 2]] for x in (R, Q, T)]
-    one = tu.solve(pair(2, 2, inputs=whole, noise=0.1), tu.Start(R, Q, T), TIMES, rtol=1e-12)
-    two = tu.solve(pair(2, 2, inputs=split, noise=0.1), tu.Start(*doubled), TIMES, rtol=1e-12)
+    one = tu.solve(
+        pair(2, 2, inputs=whole, noise=0.1), tu.Start(R, Q, T), TIMES, rtol=1e-12
+    )
+    two = tu.solve(
+        pair(2, 2, inputs=split, noise=0.1), tu.Start(*doubled), TIMES, rtol=1e-12
+    )
     np.testing.assert_allclose(one.R, two.R, atol=1e-10)
     np.testing.assert_allclose(one.Q, two.Q, atol=1e-10)
     np.testing.assert_allclose(one.error, two.error, atol=1e-10)
@@ -36,7 +43,12 @@ def test_splitting_a_level_changes_nothing():
 def test_equal_levels_are_isotropic():
     R, Q, T = generic_overlaps(2, 2)
     one = tu.solve(pair(2, 2), tu.Start(R, Q, T), TIMES, rtol=1e-12)
-    many = tu.solve(pair(2, 2, inputs=tu.Spectrum([1.0, 1.0, 1.0])), tu.Start(R, Q, T), TIMES, rtol=1e-12)
+    many = tu.solve(
+        pair(2, 2, inputs=tu.Spectrum([1.0, 1.0, 1.0])),
+        tu.Start(R, Q, T),
+        TIMES,
+        rtol=1e-12,
+    )
     np.testing.assert_allclose(one.error, many.error, atol=1e-10)
 
 
@@ -53,11 +65,23 @@ def matrices(R, Q, T, sigma):
                 A[k, a] -= slope
             else:
                 B[k, a - K] = slope
-            bend = -2 / np.pi * C[k, a] / ((1 + C[k, k]) * np.sqrt((1 + C[k, k]) * (1 + C[a, a]) - C[k, a] ** 2))
+            bend = (
+                -2
+                / np.pi
+                * C[k, a]
+                / (
+                    (1 + C[k, k])
+                    * np.sqrt((1 + C[k, k]) * (1 + C[a, a]) - C[k, a] ** 2)
+                )
+            )
             A[k, k] += w[a] * bend
         for j in range(K):
             G[k, j] = sigma**2 * Erf.J2(C[np.ix_([k, j], [k, j])])
-            G[k, j] += sum(w[a] * w[b] * Erf.I4(C[np.ix_([k, j, a, b], [k, j, a, b])]) for a in range(n) for b in range(n))
+            G[k, j] += sum(
+                w[a] * w[b] * Erf.I4(C[np.ix_([k, j, a, b], [k, j, a, b])])
+                for a in range(n)
+                for b in range(n)
+            )
     return A, B, G
 
 
@@ -66,7 +90,10 @@ def test_blocks_equal_the_moment_hierarchy():
     L, K, M, eta, sigma = 3, 2, 2, 0.4, 0.2
     inputs = tu.PowerLaw(0.7, L)
     lam, p = np.asarray(inputs.eigenvalues), np.asarray(inputs.fractions)
-    blocks = [np.stack([generic_overlaps(K, M, seed)[i] for seed in range(L)]) for i in range(3)]
+    blocks = [
+        np.stack([generic_overlaps(K, M, seed)[i] for seed in range(L)])
+        for i in range(3)
+    ]
     powers = p * lam ** np.arange(L)[:, None]  # (moment, level)
     r, q, t = (np.einsum("jl,lab->jab", powers, x) for x in blocks)
     closing = -np.poly(lam)[:0:-1]  # lam^L = sum_j closing_j lam^j
@@ -80,34 +107,72 @@ def test_blocks_equal_the_moment_hierarchy():
         A, B, G = matrices(up(r)[0], up(q)[0], up(t)[0], sigma)
         dr = eta * (A @ up(r) + B @ up(t))
         fq = eta * (A @ up(q) + B @ np.swapaxes(up(r), 1, 2))
-        return np.concatenate([dr.ravel(), (fq + np.swapaxes(fq, 1, 2) + eta**2 * traces[:, None, None] * G).ravel()])
+        return np.concatenate(
+            [
+                dr.ravel(),
+                (
+                    fq + np.swapaxes(fq, 1, 2) + eta**2 * traces[:, None, None] * G
+                ).ravel(),
+            ]
+        )
 
     y0 = np.concatenate([r.ravel(), q.ravel()])
-    reference = solve_ivp(rhs, (0, 8), y0, method="DOP853", rtol=1e-11, atol=1e-13).y[:, -1]
+    reference = solve_ivp(rhs, (0, 8), y0, method="DOP853", rtol=1e-11, atol=1e-13).y[
+        :, -1
+    ]
     R = up(reference[: L * K * M].reshape(L, K, M))[0]
     Q = up(reference[L * K * M :].reshape(L, K, K))[0]
-    out = tu.solve(pair(K, M, lr=eta, noise=sigma, inputs=inputs), tu.Start(*blocks), [0, 8], rtol=1e-10)
+    out = tu.solve(
+        pair(K, M, lr=eta, noise=sigma, inputs=inputs),
+        tu.Start(*blocks),
+        [0, 8],
+        rtol=1e-10,
+    )
     np.testing.assert_allclose(out.R[-1], R, atol=1e-8)
     np.testing.assert_allclose(out.Q[-1], Q, atol=1e-8)
-    flow = tu.solve(pair(K, M, lr=eta, noise=sigma, inputs=inputs), tu.Start(*blocks), [0, 8], gradient_flow=True)
-    assert np.abs(flow.Q[-1] - Q).max() > 1e-3  # control: the hierarchy sees the eta^2 term
+    flow = tu.solve(
+        pair(K, M, lr=eta, noise=sigma, inputs=inputs),
+        tu.Start(*blocks),
+        [0, 8],
+        gradient_flow=True,
+    )
+    assert (
+        np.abs(flow.Q[-1] - Q).max() > 1e-3
+    )  # control: the hierarchy sees the eta^2 term
 
 
 def test_linear_network_on_random_blocks_equals_its_error_modes():
     """E_l = mean of (w - w*)^2 in level l obeys a linear system of its own."""
-    lam, p, eta, sigma, batch = np.array([3.0, 1.0, 0.2]), np.array([0.1, 0.5, 0.4]), 0.6, 0.3, 2
+    lam, p, eta, sigma, batch = (
+        np.array([3.0, 1.0, 0.2]),
+        np.array([0.1, 0.5, 0.4]),
+        0.6,
+        0.3,
+        2,
+    )
     inputs = tu.Spectrum(lam, p)
     lam = np.asarray(inputs.eigenvalues)
     rng = np.random.default_rng(0)
-    r, q, t = rng.normal(size=(3, 1, 1)) * 0.3, np.full((3, 1, 1), 1.5), np.full((3, 1, 1), 1.2)
+    r, q, t = (
+        rng.normal(size=(3, 1, 1)) * 0.3,
+        np.full((3, 1, 1), 1.5),
+        np.full((3, 1, 1), 1.2),
+    )
     matrix = np.diag(-2 * eta * lam) + eta**2 / batch * np.outer(lam, p * lam)
     force = eta**2 / batch * lam * sigma**2
     E = (q - 2 * r + t).ravel()
     values, vectors = np.linalg.eig(matrix)
     fixed = -np.linalg.solve(matrix, force)
     modes = np.linalg.solve(vectors, E - fixed)
-    expected = [(p * lam) @ (fixed + vectors @ (np.exp(values * time) * modes)) / 2 for time in TIMES]
-    out = tu.solve(pair(1, 1, "linear", lr=eta, noise=sigma, inputs=inputs, batch=batch), tu.Start(r, q, t), TIMES)
+    expected = [
+        (p * lam) @ (fixed + vectors @ (np.exp(values * time) * modes)) / 2
+        for time in TIMES
+    ]
+    out = tu.solve(
+        pair(1, 1, "linear", lr=eta, noise=sigma, inputs=inputs, batch=batch),
+        tu.Start(r, q, t),
+        TIMES,
+    )
     np.testing.assert_allclose(out.error, expected, rtol=1e-7)
 
 
@@ -127,5 +192,7 @@ def test_the_spectrum_of_real_images():
     fields = centered @ np.concatenate([W, W_teacher]).T / np.sqrt(61)
     with pytest.warns(tu.errors.ValidityWarning, match="eta lam_max / N"):
         out = tu.solve(problem, start, [0, 100])
-    np.testing.assert_allclose(out.Q[0], (fields.T @ fields / len(fields))[:2, :2], rtol=1e-10)
+    np.testing.assert_allclose(
+        out.Q[0], (fields.T @ fields / len(fields))[:2, :2], rtol=1e-10
+    )
     assert out.error[-1] < out.error[0]

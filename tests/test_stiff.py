@@ -17,7 +17,10 @@ from tutelage.integrate.diffrax_solvers import Levels, Rodas5P, resolvent
 from tutelage.integrate.program import choose
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
-BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))
+BLOCKS = tuple(
+    np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)])
+    for i in range(3)
+)
 START = tu.Start(*BLOCKS)
 RICH = pair(
     2, 2, lr=tu.schedules.Piecewise([3.7], [0.4, 0.15]), noise=0.3, inputs=WIDE, weight_decay=0.03, batch=2, readout_lr=0.2,
@@ -26,7 +29,10 @@ RICH = pair(
 PLAIN = pair(2, 2, lr=0.1, inputs=WIDE)
 RELU = pair(2, 2, "relu", lr=0.1, inputs=WIDE)
 BIASED = tu.Problem(
-    tu.Network(2, "tanh", bias=[0.1, -0.2], train_bias=True), tu.Network(2, "tanh"), inputs=WIDE, sgd=tu.SGD(0.2)
+    tu.Network(2, "tanh", bias=[0.1, -0.2], train_bias=True),
+    tu.Network(2, "tanh"),
+    inputs=WIDE,
+    sgd=tu.SGD(0.2),
 )
 
 
@@ -41,8 +47,13 @@ def solved_and_dense(problem, shifts, gradient_flow=False):
     x = unflatten(jnp.asarray(np.random.default_rng(0).standard_normal(len(J))), state)
     if not problem.student.train_readout:
         x = eqx.tree_at(lambda y: y.readout, x, jnp.zeros(2))
-    ours = jax.jit(lambda shift: flatten(resolvent(system, jnp.array(0.3), state, shift)(x)))
-    return [(ours(shift), np.linalg.solve(np.eye(len(J)) - shift * J, flatten(x))) for shift in shifts]
+    ours = jax.jit(
+        lambda shift: flatten(resolvent(system, jnp.array(0.3), state, shift)(x))
+    )
+    return [
+        (ours(shift), np.linalg.solve(np.eye(len(J)) - shift * J, flatten(x)))
+        for shift in shifts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +62,9 @@ def solved_and_dense(problem, shifts, gradient_flow=False):
         (RICH, False),
         pytest.param(BIASED, True, marks=pytest.mark.full),
         pytest.param(RELU, False, marks=pytest.mark.full),
-        pytest.param(pair(2, 2, "quadratic", lr=0.01, inputs=WIDE), False, marks=pytest.mark.full),
+        pytest.param(
+            pair(2, 2, "quadratic", lr=0.01, inputs=WIDE), False, marks=pytest.mark.full
+        ),
     ],
     ids=["rich", "biases", "relu", "quadratic"],
 )
@@ -87,16 +100,35 @@ def test_rodas5p_has_order_five_and_order_four_between():
 
     def f(t, y, args):
         a, b = y
-        return jnp.stack([-jnp.sin(t) - 2 * (a**2 - jnp.cos(t) ** 2) * b, jnp.exp(-t) - b + 3 * (a - jnp.cos(t))])
+        return jnp.stack(
+            [
+                -jnp.sin(t) - 2 * (a**2 - jnp.cos(t) ** 2) * b,
+                jnp.exp(-t) - b + 3 * (a - jnp.cos(t)),
+            ]
+        )
 
     def dense(t, y, shift):
-        return lambda b: jnp.linalg.solve(jnp.eye(2) - shift * jax.jacfwd(lambda y: f(t, y, None))(y), b)
+        return lambda b: jnp.linalg.solve(
+            jnp.eye(2) - shift * jax.jacfwd(lambda y: f(t, y, None))(y), b
+        )
 
     @jax.jit
     def at(dt):
         saveat = diffrax.SaveAt(ts=jnp.linspace(0.0, 2.0, 41), t1=True)
-        terms, start = diffrax.ODETerm(with_error(f)), (jnp.array([1.0, 0.0]), jnp.zeros(()))
-        return diffrax.diffeqsolve(terms, Rodas5P(dense, unguided), 0.0, 2.0, dt, start, saveat=saveat, max_steps=256).ys[0]
+        terms, start = (
+            diffrax.ODETerm(with_error(f)),
+            (jnp.array([1.0, 0.0]), jnp.zeros(())),
+        )
+        return diffrax.diffeqsolve(
+            terms,
+            Rodas5P(dense, unguided),
+            0.0,
+            2.0,
+            dt,
+            start,
+            saveat=saveat,
+            max_steps=256,
+        ).ys[0]
 
     times = np.append(np.linspace(0.0, 2.0, 41), 2.0)
     exact = np.stack([np.cos(times), times * np.exp(-times)], axis=1)
@@ -116,7 +148,9 @@ def at_fixed_steps(solver):
 
     @jax.jit
     def at(dt):
-        end = diffrax.diffeqsolve(terms, method, 0.0, 4.0, dt, (state, jnp.zeros(())), max_steps=1024).ys[0]
+        end = diffrax.diffeqsolve(
+            terms, method, 0.0, 4.0, dt, (state, jnp.zeros(())), max_steps=1024
+        ).ys[0]
         return jnp.concatenate([jnp.ravel(x[-1]) for x in (end.r, end.q)])
 
     return at
@@ -131,7 +165,9 @@ def test_the_order_holds_for_overlaps_and_needs_the_whole_jacobian():
     gaps = [np.abs(whole(4.0 / n) - best).max() for n in counts]
     assert observed_order(gaps, 4.0 / counts) > 4.5
     crude = [np.abs(part(4.0 / n) - best).max() for n in counts]
-    assert not (observed_order(crude, 4.0 / counts) > 3.0 and max(crude) < 100 * max(gaps))
+    assert not (
+        observed_order(crude, 4.0 / counts) > 3.0 and max(crude) < 100 * max(gaps)
+    )
 
 
 # Its answers
@@ -142,7 +178,9 @@ def agree(problem, times, start=START, **options):
     explicit = tu.solve(problem, start, times, solver="explicit", rtol=1e-11, **options)
     np.testing.assert_allclose(stiff.error, explicit.error, rtol=2e-7)
     for name in ("r", "q", "readout"):
-        np.testing.assert_allclose(stiff.variables[name], explicit.variables[name], atol=2e-8)
+        np.testing.assert_allclose(
+            stiff.variables[name], explicit.variables[name], atol=2e-8
+        )
     return stiff
 
 
@@ -157,7 +195,18 @@ def test_equals_explicit_with_jumps_decay_noise_frozen_levels_and_trained_readou
         (RELU, False),
         (BIASED, True),
         (pair(2, 2, "quadratic", lr=0.01, inputs=WIDE), False),
-        (pair(2, 2, "linear", lr=tu.schedules.PowerDecay(0.2), inputs=WIDE, noise=0.2, momentum=0.3), False),
+        (
+            pair(
+                2,
+                2,
+                "linear",
+                lr=tu.schedules.PowerDecay(0.2),
+                inputs=WIDE,
+                noise=0.2,
+                momentum=0.3,
+            ),
+            False,
+        ),
     ],
     ids=["relu", "biases", "quadratic", "linear"],
 )
@@ -171,10 +220,17 @@ def test_equals_scipy_on_the_equations_written_out():
 
     def rhs(time, y):
         r, q = y[:16].reshape(4, 2, 2), y[16:].reshape(4, 2, 2)
-        A, B, G = matrices(*(np.einsum("l,lab->ab", p * lam, x) for x in (r, q, t)), 0.0)
+        A, B, G = matrices(
+            *(np.einsum("l,lab->ab", p * lam, x) for x in (r, q, t)), 0.0
+        )
         dr, fq = A @ r + B @ t, A @ q + B @ np.swapaxes(r, 1, 2)
         scale = eta * lam[:, None, None]
-        return np.concatenate([(scale * dr).ravel(), (scale * (fq + np.swapaxes(fq, 1, 2) + eta * G)).ravel()])
+        return np.concatenate(
+            [
+                (scale * dr).ravel(),
+                (scale * (fq + np.swapaxes(fq, 1, 2) + eta * G)).ravel(),
+            ]
+        )
 
     y0 = np.concatenate([r.ravel(), q.ravel()])
     times = [0.0, 1.0, 5.0]
@@ -188,20 +244,30 @@ def test_equals_scipy_on_the_equations_written_out():
 def test_accurate_near_perfect_learning():
     """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one: rtol, or rounding."""
     problem = pair(2, 2, lr=1.0, inputs=tu.Spectrum([2.0, 1.2, 1.0, 0.8]))
-    start = tu.Start(*(np.stack([size * np.eye(2)] * 4) for size in (0.9, 0.85, 1.0)))  # of the shape of the others
+    start = tu.Start(
+        *(np.stack([size * np.eye(2)] * 4) for size in (0.9, 0.85, 1.0))
+    )  # of the shape of the others
     times = np.linspace(0.0, 240.0, 9)
     best = tu.solve(problem, start, times, rtol=1e-12, solver="explicit").error
     assert best[-1] < 1e-9
     for solver in ("stiff", "explicit"):
         error = tu.solve(problem, start, times, rtol=1e-7, solver=solver).error
-        np.testing.assert_allclose(error, best, rtol=2e-7, atol=3e-15)  # a few roundings of overlaps of order one
+        np.testing.assert_allclose(
+            error, best, rtol=2e-7, atol=3e-15
+        )  # a few roundings of overlaps of order one
 
 
 def test_the_number_of_steps_grows_slower_than_the_time():
     """Also past perfect learning, where only rounding moves."""
-    steps = [int(tu.solve(PLAIN, START, [0.0, end], solver="stiff", rtol=1e-6).steps) for end in (10.0, 100.0, 1e4, 1e6)]
+    steps = [
+        int(tu.solve(PLAIN, START, [0.0, end], solver="stiff", rtol=1e-6).steps)
+        for end in (10.0, 100.0, 1e4, 1e6)
+    ]
     assert steps[-1] < 5 * steps[0]
-    explicit = [int(tu.solve(PLAIN, START, [0.0, end], solver="explicit", rtol=1e-6).steps) for end in (10.0, 100.0)]
+    explicit = [
+        int(tu.solve(PLAIN, START, [0.0, end], solver="explicit", rtol=1e-6).steps)
+        for end in (10.0, 100.0)
+    ]
     assert explicit[1] > 5 * explicit[0]  # control
 
 
@@ -219,18 +285,24 @@ def test_a_divergence_is_seen():
 
 
 def late_error(lr, **options):
-    return tu.solve(PLAIN.replace(lr=lr), START, [0.0, 30.0], solver="stiff", rtol=1e-9, **options).error[-1]
+    return tu.solve(
+        PLAIN.replace(lr=lr), START, [0.0, 30.0], solver="stiff", rtol=1e-9, **options
+    ).error[-1]
 
 
 @pytest.mark.full
 def test_jvp_equals_finite_differences():
     _, slope = jax.jvp(lambda lr: late_error(lr, gradient="forward"), (0.1,), (1.0,))
-    assert slope == pytest.approx(float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4)
+    assert slope == pytest.approx(
+        float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4
+    )
 
 
 @pytest.mark.full
 def test_grad_equals_finite_differences():
-    assert jax.grad(late_error)(0.1) == pytest.approx(float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4)
+    assert jax.grad(late_error)(0.1) == pytest.approx(
+        float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4
+    )
 
 
 @pytest.mark.full
@@ -249,9 +321,17 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
     assert choose("auto", PLAIN, short) == "explicit"
     assert choose("auto", pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
     assert (
-        choose("auto", pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"
+        choose(
+            "auto", pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long
+        )
+        == "explicit"
     )  # the rate decays before
-    assert choose("auto", pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
+    assert (
+        choose(
+            "auto", pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long
+        )
+        == "explicit"
+    )
     assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
         ("gradient_flow", False),
         ("rtol", 1e-6),
@@ -269,9 +349,16 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
 )
 def test_other_structures_are_refused(sgd, words):
     with pytest.raises(tu.InputError, match=f"{words}.*Use solver='explicit'"):
-        tu.solve(pair(2, 2, lr=0.1, inputs=WIDE, **sgd), START, [0.0, 1.0], solver="stiff")
+        tu.solve(
+            pair(2, 2, lr=0.1, inputs=WIDE, **sgd), START, [0.0, 1.0], solver="stiff"
+        )
 
 
 def test_equations_of_ones_own_are_refused():
     with pytest.raises(tu.InputError, match="use solver='implicit'"):
-        tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0, "q": 1.0}, [0.0, 1.0], solver="stiff")
+        tu.solve(
+            tu.papers.notes.linear_regression(),
+            {"m": 0.0, "q": 1.0},
+            [0.0, 1.0],
+            solver="stiff",
+        )

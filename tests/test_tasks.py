@@ -16,12 +16,21 @@ from tutelage.moments.node_moments import NodeMoments
 
 ONE = tu.Network(1, "erf")
 STUDENT = tu.Network(2, "erf", train_readout=True)
-START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+START = tu.Start(
+    R=[[0.05, 0.02], [-0.01, 0.03]],
+    Q=[[0.3, 0.02], [0.02, 0.2]],
+    readout=[[0.3, 0.1], [0.2, -0.1]],
+)
 TIMES = [0.0, 30.0, 60.0, 63.0, 75.0, 120.0]
 
 
 def two_tasks(schedule=None, similarity=0.5, **options):
-    tasks = tu.Tasks([ONE, ONE], tu.Switch(60.0) if schedule is None else schedule, similarity=similarity, **options)
+    tasks = tu.Tasks(
+        [ONE, ONE],
+        tu.Switch(60.0) if schedule is None else schedule,
+        similarity=similarity,
+        **options,
+    )
     return tu.Problem(STUDENT, tasks, sgd=tu.SGD(lr=1.0))
 
 
@@ -42,13 +51,21 @@ def test_two_tasks_and_a_switch_to_the_printed_digits(theory):
     assert theory.tasks == 2
     np.testing.assert_array_equal(theory.loss, theory.error)
     assert theory.readout.shape == (6, 2, 2)
-    np.testing.assert_allclose(theory.readout[:3, 1], np.tile([0.2, -0.1], (3, 1)), rtol=1e-14)  # its task is not shown yet
-    np.testing.assert_allclose(theory.readout[3:, 0], np.tile(theory.readout[2, 0], (3, 1)), rtol=1e-14)
+    np.testing.assert_allclose(
+        theory.readout[:3, 1], np.tile([0.2, -0.1], (3, 1)), rtol=1e-14
+    )  # its task is not shown yet
+    np.testing.assert_allclose(
+        theory.readout[3:, 0], np.tile(theory.readout[2, 0], (3, 1)), rtol=1e-14
+    )
 
 
 def test_equal_tasks_to_the_printed_digits():
     """At V = 1 these overlaps belong to no vectors, which is refused; the equations have a solution all the same."""
-    solved = jax.jit(lambda V: tu.solve(two_tasks(similarity=V), START, TIMES, gradient="forward").error)
+    solved = jax.jit(
+        lambda V: (
+            tu.solve(two_tasks(similarity=V), START, TIMES, gradient="forward").error
+        )
+    )
     error = solved(1.0)
     np.testing.assert_allclose(error[-1], (0.00036099, 0.0001158), rtol=4e-5)
 
@@ -57,15 +74,28 @@ def test_equal_tasks_to_the_printed_digits():
 def batch():
     """Eight similarities, and another time of the switch."""
     V, switch = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.1], [[60.0]] * 8 + [[50.0]]
-    return tu.solve_batch(two_tasks(), {"similarity": V, "schedule.times": switch}, START, TIMES)
+    return tu.solve_batch(
+        two_tasks(), {"similarity": V, "schedule.times": switch}, START, TIMES
+    )
 
 
 def test_forgetting_against_similarity_in_one_batch(batch):
     forgotten = batch.error[:8, -1, 0] - batch.error[:8, 2, 0]
-    np.testing.assert_allclose(forgotten, [0.0416, 0.1072, 0.1535, 0.1645, 0.1630, 0.1549, 0.1094, 0.0392], atol=6e-5)
-    for member, one in ((3, two_tasks(similarity=0.3)), (8, two_tasks(tu.Switch(50.0), 0.1))):
-        np.testing.assert_allclose(batch.error[member], tu.solve(one, START, TIMES).error, rtol=1e-6)
-    assert np.max(np.abs(batch.error[8] / batch.error[1] - 1)) > 0.1  # the switch matters
+    np.testing.assert_allclose(
+        forgotten,
+        [0.0416, 0.1072, 0.1535, 0.1645, 0.1630, 0.1549, 0.1094, 0.0392],
+        atol=6e-5,
+    )
+    for member, one in (
+        (3, two_tasks(similarity=0.3)),
+        (8, two_tasks(tu.Switch(50.0), 0.1)),
+    ):
+        np.testing.assert_allclose(
+            batch.error[member], tu.solve(one, START, TIMES).error, rtol=1e-6
+        )
+    assert (
+        np.max(np.abs(batch.error[8] / batch.error[1] - 1)) > 0.1
+    )  # the switch matters
 
 
 def test_one_task_is_the_problem_of_its_teacher():
@@ -78,9 +108,15 @@ def test_one_task_is_the_problem_of_its_teacher():
     np.testing.assert_allclose(other.loss[:, 0], one.loss, rtol=1e-9)
     np.testing.assert_allclose(other.readout[:, 0], one.readout, rtol=1e-8)
     shared = tu.solve(
-        plain.replace(teacher=tu.Tasks([teacher, teacher], similarity=1.0, heads="shared")), doubled(start), [0.0, 10.0]
+        plain.replace(
+            teacher=tu.Tasks([teacher, teacher], similarity=1.0, heads="shared")
+        ),
+        doubled(start),
+        [0.0, 10.0],
     )
-    np.testing.assert_allclose(shared.error[:, 0], shared.error[:, 1], rtol=1e-7)  # the same task twice
+    np.testing.assert_allclose(
+        shared.error[:, 0], shared.error[:, 1], rtol=1e-7
+    )  # the same task twice
     np.testing.assert_allclose(shared.readout[-1], one.readout[-1], rtol=1e-6)
 
 
@@ -88,18 +124,26 @@ def doubled(start):
     return tu.Start(np.concatenate([start.R, start.R], axis=1), start.Q)
 
 
-@pytest.mark.parametrize("heads", ["separate", pytest.param("shared", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "heads", ["separate", pytest.param("shared", marks=pytest.mark.full)]
+)
 def test_general_averages_equal_closed_forms(heads):
     """The same loss as a function: each task is averaged over a grid of its three fields."""
     closed = tu.Problem(
         STUDENT,
-        tu.Tasks([ONE, tu.Network(1, "linear")], tu.Replay(0.3, 2.0), heads, similarity=0.5),
+        tu.Tasks(
+            [ONE, tu.Network(1, "linear")], tu.Replay(0.3, 2.0), heads, similarity=0.5
+        ),
         sgd=tu.SGD(0.5),
         noise=0.2,
     )
     general = closed.replace(loss=lambda output, label: (label - output) ** 2 / 2)
     assert all(isinstance(one, NodeMoments) for one in moments_for(general).each)
-    start = tu.Start(START.R, START.Q, readout=START.readout if heads == "separate" else START.readout[0])
+    start = tu.Start(
+        START.R,
+        START.Q,
+        readout=START.readout if heads == "separate" else START.readout[0],
+    )
 
     def everything(problem, time, fraction):
         mixed = problem.replace(**{"schedule.fraction": fraction})
@@ -108,10 +152,20 @@ def test_general_averages_equal_closed_forms(heads):
         seen = system.observe(state)
         return system.drift(time, state), system.error_and_loss(seen)
 
-    by_formulas, by_nodes = (jax.jit(partial(everything, problem)) for problem in (closed, general))
+    by_formulas, by_nodes = (
+        jax.jit(partial(everything, problem)) for problem in (closed, general)
+    )
     for time in (1.0, 3.0):
-        one, other, wrong = by_formulas(time, 0.3), by_nodes(time, 0.3), by_formulas(time, 0.31)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7), one, other)
+        one, other, wrong = (
+            by_formulas(time, 0.3),
+            by_nodes(time, 0.3),
+            by_formulas(time, 0.31),
+        )
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7),
+            one,
+            other,
+        )
     assert np.max(np.abs(wrong[0].r - one[0].r)) > 1e-4  # a negative control
 
 
@@ -128,7 +182,9 @@ def test_schedules_that_are_equal():
     expected = tu.solve(two_tasks(tu.Switch(10.0)), START, times).error
     jump = lambda t: jnp.where(t < 10.0, jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))  # noqa: E731
     for schedule in (tu.Replay(0.0, 10.0), jump):
-        np.testing.assert_allclose(tu.solve(two_tasks(schedule), START, times).error, expected, rtol=1e-5)
+        np.testing.assert_allclose(
+            tu.solve(two_tasks(schedule), START, times).error, expected, rtol=1e-5
+        )
 
 
 def test_freezing_and_restarts():
@@ -149,10 +205,16 @@ def test_freezing_and_restarts():
         return tu.solve(problem, start, times)
 
     for t, since in ((30.0, 30.0), (60.0, 0.0), (90.0, 30.0)):
-        assert float(tu.schedules.Restarted(decay, [60.0])(t)) == pytest.approx(float(decay(since)), rel=1e-14)
-        assert float(tu.schedules.Restarted(decay, [never])(t)) == pytest.approx(float(decay(t)), rel=1e-14)
+        assert float(tu.schedules.Restarted(decay, [60.0])(t)) == pytest.approx(
+            float(decay(since)), rel=1e-14
+        )
+        assert float(tu.schedules.Restarted(decay, [never])(t)) == pytest.approx(
+            float(decay(t)), rel=1e-14
+        )
     heads = decaying(START, [0.0, 60.0, 75.0, 90.0], restart=60.0, freeze=75.0)
-    np.testing.assert_allclose(heads.readout[3, 1], heads.readout[2, 1], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        heads.readout[3, 1], heads.readout[2, 1], rtol=0, atol=1e-14
+    )
     assert np.max(np.abs(heads.readout[2, 1] - heads.readout[1, 1])) > 0.1
     again, slow = decaying(START, times, restart=60.0), decaying(START, times)
     np.testing.assert_allclose(again.error[1], slow.error[1], rtol=1e-6)
@@ -160,7 +222,9 @@ def test_freezing_and_restarts():
     alone = decaying(second, [0.0, 30.0], switch=0.0)
     np.testing.assert_allclose(again.error[2], alone.error[1], rtol=1e-6)
     assert abs(again.error[2, 1] - slow.error[2, 1]) > 1e-3
-    assert np.max(np.abs(again.readout[2, 1] - heads.readout[3, 1])) > 1e-3  # a head that is not frozen moves on
+    assert (
+        np.max(np.abs(again.readout[2, 1] - heads.readout[3, 1])) > 1e-3
+    )  # a head that is not frozen moves on
 
 
 def test_a_drifting_teacher_has_the_exact_error(tmp_path):
@@ -169,9 +233,15 @@ def test_a_drifting_teacher_has_the_exact_error(tmp_path):
     problem = tu.Problem(tu.Network(1, "linear"), tasks, sgd=tu.SGD(0.3), noise=0.3)
     eta, omega, sigma = 0.3, 0.03, 0.3
     expected = (eta * sigma**2 + 2 * omega / (eta + omega)) / (2 * (2 - eta))
-    rates = tu.solve_batch(problem, {"drift.rate": [0.0, 0.03]}, tu.Start([[0.1]], [[0.5]]), [0.0, 300.0])
-    np.testing.assert_allclose(rates.error[:, -1, 0], [eta * sigma**2 / (2 * (2 - eta)), expected], rtol=1e-8)
-    runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=30, times=[0.0, 1.0], runs=2)
+    rates = tu.solve_batch(
+        problem, {"drift.rate": [0.0, 0.03]}, tu.Start([[0.1]], [[0.5]]), [0.0, 300.0]
+    )
+    np.testing.assert_allclose(
+        rates.error[:, -1, 0], [eta * sigma**2 / (2 * (2 - eta)), expected], rtol=1e-8
+    )
+    runs = tu.simulate(
+        problem, tu.Start([[0.1]], [[0.5]]), dim=30, times=[0.0, 1.0], runs=2
+    )
     again = tu.load(runs.save(tmp_path / "runs.nc"))
     assert runs["T"].shape == (2, 2, 1, 1)
     np.testing.assert_array_equal(again["T"], runs["T"])
@@ -195,7 +265,10 @@ def test_gradient_by_the_probabilities():
 
     def error(u):
         mixed = problem.replace(**{"schedule.shares": jnp.stack([u, 1 - u])})
-        return jnp.sum(tu.solve(mixed, START, [0.0, 5.0], gradient="forward").error[-1] * jnp.array([1.0, 2.0]))
+        return jnp.sum(
+            tu.solve(mixed, START, [0.0, 5.0], gradient="forward").error[-1]
+            * jnp.array([1.0, 2.0])
+        )
 
     slope = jax.jacfwd(error)(0.4)
     np.testing.assert_allclose(slope, (error(0.401) - error(0.399)) / 0.002, rtol=1e-4)
@@ -226,17 +299,26 @@ def test_one_task_of_a_trajectory():
     assert tu.analysis.plateaus(second) is not None
     with pytest.raises(tu.InputError, match="tasks 0 to 1"):
         theory.task(2)
-    at = tu.generalization_error(theory.problem, theory.R, theory.Q, theory.T, START.readout)
+    at = tu.generalization_error(
+        theory.problem, theory.R, theory.Q, theory.T, START.readout
+    )
     assert at.shape == (61, 2)
     np.testing.assert_allclose(at[0], theory.error[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("heads", ["separate", pytest.param("shared", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "heads", ["separate", pytest.param("shared", marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("name", ["task", "teacher_task"])
 def test_a_file_keeps_the_names_of_its_axes(name, heads, tmp_path):
     tasks = tu.Tasks([ONE, ONE], tu.Switch(0.5), heads, similarity=0.5)
     problem = tu.Problem(STUDENT, tasks, sgd=tu.SGD(lr=0.5))
-    theory = tu.solve(problem, tu.asymmetric_start(problem), [0.0, 1.0], observe={name: lambda R, Q, readout: Q[0, 0]})
+    theory = tu.solve(
+        problem,
+        tu.asymmetric_start(problem),
+        [0.0, 1.0],
+        observe={name: lambda R, Q, readout: Q[0, 0]},
+    )
     with pytest.raises(tu.InputError, match="keeps that name for itself"):
         theory.save(tmp_path / "theory.nc")
     assert not list(tmp_path.iterdir())

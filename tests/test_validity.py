@@ -14,7 +14,9 @@ TIMES = tu.linear_times(120, 61)
 
 def escape(asymmetry, lr=0.5, dim=None):
     R = 0.3 + asymmetry * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    return tu.solve(pair(2, 2, lr=lr), tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=dim), TIMES).validity
+    return tu.solve(
+        pair(2, 2, lr=lr), tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=dim), TIMES
+    ).validity
 
 
 def test_critical_rate_and_limit_of_the_committee_machine():
@@ -49,7 +51,12 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     from tutelage.dynamics import OrderParameters, initial_overlaps
     from tutelage.dynamics.linearized import flatten, unflatten
 
-    N, asymmetry, runs, end = 500, 0.02, 80, 30.0  # a spread known to 8%; the start is ten times the noise
+    N, asymmetry, runs, end = (
+        500,
+        0.02,
+        80,
+        30.0,
+    )  # a spread known to 8%; the start is ten times the noise
     R = 0.3 + asymmetry * np.array([[1.0, -1.0], [-1.0, 1.0]])
     problem, start = pair(2, 2), tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=N)
     state, t = initial_overlaps(problem, start)
@@ -58,10 +65,14 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
 
     def run(key):
         def advance(x, key):
-            jumps = sample_increments(system, jnp.zeros(()), unflatten(x, state), key, chunk)
+            jumps = sample_increments(
+                system, jnp.zeros(()), unflatten(x, state), key, chunk
+            )
             return x + jumps.sum(axis=0) / N, None
 
-        return jax.lax.scan(advance, flatten(state), jax.random.split(key, int(end * N / chunk)))[0]
+        return jax.lax.scan(
+            advance, flatten(state), jax.random.split(key, int(end * N / chunk))
+        )[0]
 
     ends = np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), runs)))
     spread = np.std(ends[:, 0] - ends[:, 1] - ends[:, 2] + ends[:, 3], ddof=1)
@@ -74,7 +85,9 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     rate = 0.0316
     total = signal / report.start_to_noise
     assert spread < total
-    assert spread / np.sqrt(1 - np.exp(-2 * rate * end)) == pytest.approx(total, rel=0.25)
+    assert spread / np.sqrt(1 - np.exp(-2 * rate * end)) == pytest.approx(
+        total, rel=0.25
+    )
 
 
 def test_a_broken_limit_is_a_warning_with_its_number():
@@ -88,18 +101,27 @@ def test_a_broken_limit_is_a_warning_with_its_number():
 def test_a_traced_solve_has_no_report():
     import jax
 
-    out = jax.vmap(lambda lr: tu.solve(pair(1, 1, "linear", lr=lr), tu.Start([[0.3]], [[1.0]]), [0, 1], gradient="forward"))(
-        np.ones(2)
-    )
+    out = jax.vmap(
+        lambda lr: tu.solve(
+            pair(1, 1, "linear", lr=lr),
+            tu.Start([[0.3]], [[1.0]]),
+            [0, 1],
+            gradient="forward",
+        )
+    )(np.ones(2))
     with pytest.raises(tu.InputError, match="no validity report"):
         _ = out.validity
 
 
-@pytest.mark.parametrize(("activation", "M", "most"), [("erf", 2, 0), ("quadratic", 3, 3)])
+@pytest.mark.parametrize(
+    ("activation", "M", "most"), [("erf", 2, 0), ("quadratic", 3, 3)]
+)
 def test_the_report_compiles_few_programs(activation, M, most):
     """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
     problem = pair(3, M, activation, lr=0.02)
-    theory = tu.solve(problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31))
+    theory = tu.solve(
+        problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31)
+    )
     compiled = compilations()
     assert theory.validity.averages == "closed form"
     assert len(compiled) <= most
@@ -117,7 +139,9 @@ def test_zero_weights_on_a_kink_are_a_warning():
     assert np.all(run.Q == 0)
 
 
-@pytest.mark.parametrize(("name", "size"), [("relu", 1e-6), ("quadratic", 0.0), ("linear", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "size"), [("relu", 1e-6), ("quadratic", 0.0), ("linear", 0.0)]
+)
 def test_weights_that_move_have_no_warning(name, size):
     """Small weights move; without a kink at zero, theory and SGD agree."""
     unit = tu.Network(1, name)

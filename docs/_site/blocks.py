@@ -25,9 +25,17 @@ def run_pages(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[st
 
     The outputs of an earlier build are kept where neither the blocks nor the library changed. A draft runs nothing.
     """
-    pages = {Path(env.doc2path(name)): name for name in sorted(env.found_docs)} | {ROOT / name: "" for name in BESIDE}
-    pages = {page: name for page, name in pages.items() if page.suffix == ".md" and blocks(page.read_text())}
-    waiting = [page for page in pages if not (_folder(app, page) / "outputs.json").is_file()]
+    pages = {Path(env.doc2path(name)): name for name in sorted(env.found_docs)} | {
+        ROOT / name: "" for name in BESIDE
+    }
+    pages = {
+        page: name
+        for page, name in pages.items()
+        if page.suffix == ".md" and blocks(page.read_text())
+    }
+    waiting = [
+        page for page in pages if not (_folder(app, page) / "outputs.json").is_file()
+    ]
     if not app.config.draft:
         _run([f"{page}={_folder(app, page)}" for page in waiting])
     return [pages[page] for page in waiting if pages[page]]
@@ -36,7 +44,11 @@ def run_pages(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[st
 def _run(tasks: list[str]) -> None:
     command = [sys.executable, str(Path(__file__).with_name("runner.py"))]
     parts = [tasks[i::PROCESSES] for i in range(PROCESSES)]
-    running = [subprocess.Popen([*command, *part], stderr=subprocess.PIPE, text=True) for part in parts if part]
+    running = [
+        subprocess.Popen([*command, *part], stderr=subprocess.PIPE, text=True)
+        for part in parts
+        if part
+    ]
     ends = [(process.communicate()[1], process.returncode) for process in running]
     failed = [text for text, code in ends if code]
     if failed:
@@ -50,7 +62,11 @@ def show_outputs(app: Sphinx, document: nodes.document) -> None:
     if stored.name != "outputs.json" or not stored.is_file():
         return
     outputs = {entry["code"].strip(): entry for entry in json.loads(stored.read_text())}
-    code = [node for node in document.findall(nodes.literal_block) if node.get("language") == "python"]
+    code = [
+        node
+        for node in document.findall(nodes.literal_block)
+        if node.get("language") == "python"
+    ]
     for block in code:
         entry = outputs.get(block.astext().strip())
         if entry is not None:
@@ -64,8 +80,12 @@ def _is_committed(node: nodes.Node) -> bool:
     """An output or a figure that is written in the page itself (outputs.py), for readers without a build."""
     if isinstance(node, nodes.literal_block):
         return node.get("language") == "text"
-    images = list(node.findall(nodes.image)) if isinstance(node, nodes.paragraph) else []
-    return bool(images) and all(re.search(r"figures/[\w-]+-\d+\.png$", image["uri"]) for image in images)
+    images = (
+        list(node.findall(nodes.image)) if isinstance(node, nodes.paragraph) else []
+    )
+    return bool(images) and all(
+        re.search(r"figures/[\w-]+-\d+\.png$", image["uri"]) for image in images
+    )
 
 
 def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node]:
@@ -73,7 +93,12 @@ def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node
     shown: list[nodes.Node] = []
     if entry["text"].strip():
         shown.append(
-            nodes.literal_block(entry["text"].rstrip(), entry["text"].rstrip(), language="none", classes=["output"])
+            nodes.literal_block(
+                entry["text"].rstrip(),
+                entry["text"].rstrip(),
+                language="none",
+                classes=["output"],
+            )
         )
     for image in entry["images"]:
         url = _publish(app, folder / image["file"])

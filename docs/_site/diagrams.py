@@ -26,7 +26,9 @@ def _panel(axes: Any, width: float, height: float) -> Any:
     return axes
 
 
-def _arrow(axes: Any, tail: Any, head: Any, color: str = INK, width: float = 2.0, **look: Any) -> None:
+def _arrow(
+    axes: Any, tail: Any, head: Any, color: str = INK, width: float = 2.0, **look: Any
+) -> None:
     style = {
         "arrowstyle": "-|>",
         "color": color,
@@ -45,16 +47,28 @@ def _network(axes: Any, left: float, color: str, words: dict[str, str]) -> None:
     output = (left + 1.1, 3.9)
     for unit in hidden:
         for point in inputs:
-            axes.plot(*zip(point, unit, strict=True), color=color, linewidth=0.8, alpha=0.7, zorder=1)
+            axes.plot(
+                *zip(point, unit, strict=True),
+                color=color,
+                linewidth=0.8,
+                alpha=0.7,
+                zorder=1,
+            )
         axes.plot(*zip(unit, output, strict=True), color=color, linewidth=1.6, zorder=1)
     for point in inputs:
         axes.add_patch(Circle(point, 0.13, facecolor="white", edgecolor=INK, zorder=2))
     for i, point in enumerate(hidden):
-        axes.add_patch(Circle(point, 0.36, facecolor="white", edgecolor=color, linewidth=2, zorder=2))
+        axes.add_patch(
+            Circle(
+                point, 0.36, facecolor="white", edgecolor=color, linewidth=2, zorder=2
+            )
+        )
         axes.text(*point, f"${words['field']}_{i + 1}$", ha="center", va="center")
     axes.add_patch(Circle(output, 0.34, facecolor=color, edgecolor=color, zorder=2))
     axes.text(*output, words["output"], ha="center", va="center", color="white")
-    axes.text(left + 1.1, 4.6, words["title"], ha="center", color=color, fontweight="bold")
+    axes.text(
+        left + 1.1, 4.6, words["title"], ha="center", color=color, fontweight="bold"
+    )
     axes.text(left - 0.25, 1.6, words["weights"], ha="right", va="center", color=color)
     axes.text(left + 2.0, 3.4, words["readout"], ha="left", va="center", color=color)
 
@@ -64,7 +78,13 @@ def teacher_and_student() -> Figure:
     figure = Figure(figsize=(8.6, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.45, 1])
     axes = _panel(left, 7.6, 5.1)
-    teacher = {"field": r"\rho", "output": "$y$", "title": "teacher (fixed)", "weights": "$w^*_m$", "readout": "$v^*_m$"}
+    teacher = {
+        "field": r"\rho",
+        "output": "$y$",
+        "title": "teacher (fixed)",
+        "weights": "$w^*_m$",
+        "readout": "$v^*_m$",
+    }
     student = {
         "field": r"\lambda",
         "output": r"$\hat y$",
@@ -78,7 +98,12 @@ def teacher_and_student() -> Figure:
     _arrow(axes, (2.35, 3.9), (3.25, 3.9), INK, 1.4)
     _arrow(axes, (5.35, 3.9), (4.45, 3.9), INK, 1.4)
     axes.text(
-        3.85, 3.9, r"$\Delta = y - \hat y$", ha="center", va="center", bbox={"facecolor": "white", "edgecolor": "none"}
+        3.85,
+        3.9,
+        r"$\Delta = y - \hat y$",
+        ha="center",
+        va="center",
+        bbox={"facecolor": "white", "edgecolor": "none"},
     )
 
     axes = _panel(right, 5.0, 5.1)
@@ -88,8 +113,14 @@ def teacher_and_student() -> Figure:
         (1.0, 0.6, THIRD, r"$R^\top$"),
         (2.7, 0.6, TEACHER, "$T_{mn}$"),
     ):
-        axes.add_patch(Rectangle((x, y), 1.6, 1.6, facecolor=color, alpha=0.18, edgecolor="none"))
-        axes.add_patch(Rectangle((x, y), 1.6, 1.6, facecolor="none", edgecolor=color, linewidth=1.6))
+        axes.add_patch(
+            Rectangle((x, y), 1.6, 1.6, facecolor=color, alpha=0.18, edgecolor="none")
+        )
+        axes.add_patch(
+            Rectangle(
+                (x, y), 1.6, 1.6, facecolor="none", edgecolor=color, linewidth=1.6
+            )
+        )
         axes.text(x + 0.8, y + 1.0, name, ha="center", va="center", fontsize=14)
     for x, y, formula in (
         (1.8, 2.8, r"$w_k \cdot w_j/N$"),
@@ -97,11 +128,15 @@ def teacher_and_student() -> Figure:
         (3.5, 1.1, r"$w^*_m \cdot w^*_n/N$"),
     ):
         axes.text(x, y, formula, ha="center", va="center", fontsize=8.5)
-    axes.text(0.8, 3.1, r"$\lambda$", ha="right", va="center", color=STUDENT, fontsize=13)
+    axes.text(
+        0.8, 3.1, r"$\lambda$", ha="right", va="center", color=STUDENT, fontsize=13
+    )
     axes.text(0.8, 1.4, r"$\rho$", ha="right", va="center", color=TEACHER, fontsize=13)
     axes.text(1.8, 4.05, r"$\lambda$", ha="center", color=STUDENT, fontsize=13)
     axes.text(3.5, 4.05, r"$\rho$", ha="center", color=TEACHER, fontsize=13)
-    axes.text(2.65, 4.6, "covariance of the fields, $C$", ha="center", fontweight="bold")
+    axes.text(
+        2.65, 4.6, "covariance of the fields, $C$", ha="center", fontweight="bold"
+    )
     return figure
 
 
@@ -120,21 +155,47 @@ def four_phases() -> Figure:
     curve.semilogy(theory.times, theory.error, color=INK)
     curve.set(xlabel=r"time $\alpha$", ylabel=r"error $\epsilon_g$", xlim=(0, 300))
     names = ("1 search", "2 symmetric plateau", "3 escape", "4 convergence")
-    for i, (name, time) in enumerate(zip(names, (0.0, 40.0, 120.0, 290.0), strict=True)):
+    for i, (name, time) in enumerate(
+        zip(names, (0.0, 40.0, 120.0, 290.0), strict=True)
+    ):
         at = int(np.argmin(np.abs(theory.times - time)))
-        curve.plot(theory.times[at], theory.error[at], "o", color=INK, clip_on=False, zorder=3)
-        curve.annotate(name[0], (theory.times[at], theory.error[at]), (5, 5), textcoords="offset points", fontweight="bold")
+        curve.plot(
+            theory.times[at], theory.error[at], "o", color=INK, clip_on=False, zorder=3
+        )
+        curve.annotate(
+            name[0],
+            (theory.times[at], theory.error[at]),
+            (5, 5),
+            textcoords="offset points",
+            fontweight="bold",
+        )
         axes = figure.add_subplot(grid[1, i])
-        axes.set(xlim=(-0.45, 1.25), ylim=(-0.45, 1.25), aspect="equal", xticks=[], yticks=[])
+        axes.set(
+            xlim=(-0.45, 1.25), ylim=(-0.45, 1.25), aspect="equal", xticks=[], yticks=[]
+        )
         axes.axis("off")
         axes.set_title(name, fontsize=10, loc="left")
         for m, head in enumerate(((1, 0), (0, 1))):
             _arrow(axes, (0, 0), head, TEACHER, 2.6)
-            axes.text(*(1.08 * np.array(head) + (0.02, 0.02)), f"$w^*_{m + 1}$", color=TEACHER, ha="center")
+            axes.text(
+                *(1.08 * np.array(head) + (0.02, 0.02)),
+                f"$w^*_{m + 1}$",
+                color=TEACHER,
+                ha="center",
+            )
         for k, color in enumerate((STUDENT, THIRD)):
             head = theory.R[at, k]
             outside = float(np.sqrt(max(theory.Q[at, k, k] - head @ head, 0)))
-            axes.add_patch(Circle(head, outside, facecolor=color, alpha=0.15, edgecolor="none", clip_on=False))
+            axes.add_patch(
+                Circle(
+                    head,
+                    outside,
+                    facecolor=color,
+                    alpha=0.15,
+                    edgecolor="none",
+                    clip_on=False,
+                )
+            )
             _arrow(axes, (0, 0), head, color, 2.0)
             place = (
                 np.array([0.62, -0.13] if k == 0 else [-0.13, 0.62])
@@ -152,15 +213,29 @@ def concentration() -> Figure:
     times = tu.linear_times(40, 81)
     theory = tu.solve(problem, start, times)
     figure = Figure(figsize=(8.6, 2.9), layout="constrained")
-    for axes, dim in zip(figure.subplots(1, 3, sharey=True), (50, 500, 5000), strict=True):
+    for axes, dim in zip(
+        figure.subplots(1, 3, sharey=True), (50, 500, 5000), strict=True
+    ):
         runs = tu.simulate(problem, start, dim=dim, times=times, runs=10, seed=1)
         axes.plot(times, np.asarray(runs.error).T, color=COLORS[5], linewidth=0.8)
         axes.plot(times, theory.error, color=INK, linewidth=1.8)
-        axes.set(title=f"$N = {dim}$", xlabel=r"time $\alpha$", yscale="log", ylim=(3e-3, 0.2))
+        axes.set(
+            title=f"$N = {dim}$",
+            xlabel=r"time $\alpha$",
+            yscale="log",
+            ylim=(3e-3, 0.2),
+        )
         if dim == 50:
             axes.set_ylabel(r"error $\epsilon_g$")
         spread = np.std(runs.error[:, 40]) / np.mean(runs.error[:, 40])
-        axes.text(0.95, 0.92, f"scatter {spread:.0%} at $\\alpha = 20$", ha="right", transform=axes.transAxes, fontsize=9)
+        axes.text(
+            0.95,
+            0.92,
+            f"scatter {spread:.0%} at $\\alpha = 20$",
+            ha="right",
+            transform=axes.transAxes,
+            fontsize=9,
+        )
     return figure
 
 
@@ -175,16 +250,31 @@ def saddle() -> Figure:
     error = np.asarray(tu.generalization_error(problem, R, R @ np.swapaxes(R, -1, -2)))
     rest = tu.analysis.fixed_point(problem, "plateau", gradient_flow=True).R[0, 0]
     first = np.array([[0.06, 0.055], [0.055, 0.06]])
-    path = tu.solve(problem, tu.Start(first, first @ first.T), tu.linear_times(1500, 3001), gradient_flow=True).R
+    path = tu.solve(
+        problem,
+        tu.Start(first, first @ first.T),
+        tu.linear_times(1500, 3001),
+        gradient_flow=True,
+    ).R
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     levels = np.geomspace(5e-4, 0.4, 14)
-    lines = axes.contour(s, u, np.maximum(error, 1e-6), levels=levels, cmap="Blues_r", linewidths=0.9)
+    lines = axes.contour(
+        s, u, np.maximum(error, 1e-6), levels=levels, cmap="Blues_r", linewidths=0.9
+    )
     lines.set_clim(1e-6, 0.6)
-    axes.plot(path[:, 0, 0] + path[:, 0, 1], path[:, 0, 0] - path[:, 0, 1], color=TEACHER, linewidth=2.4)
+    axes.plot(
+        path[:, 0, 0] + path[:, 0, 1],
+        path[:, 0, 0] - path[:, 0, 1],
+        color=TEACHER,
+        linewidth=2.4,
+    )
     halfway = int(np.argmax(path[:, 0, 0] - path[:, 0, 1] > 0.5))
     for i in (60, halfway):
-        here, there = ([path[j, 0, 0] + path[j, 0, 1], path[j, 0, 0] - path[j, 0, 1]] for j in (i, i + 15))
+        here, there = (
+            [path[j, 0, 0] + path[j, 0, 1], path[j, 0, 0] - path[j, 0, 1]]
+            for j in (i, i + 15)
+        )
         _arrow(axes, here, there, TEACHER, 2.0, mutation_scale=18)
     axes.plot(2 * rest, 0, "X", color=INK, markersize=9)
     axes.plot([1, 1], [1, -1], "*", color=THIRD, markersize=13)
@@ -193,7 +283,10 @@ def saddle() -> Figure:
     axes.annotate("solution", (1, 1), (0.83, 1.06), bbox=box)
     axes.annotate("solution, units exchanged", (1, -1), (0.62, -1.14), bbox=box)
     axes.annotate("small initial weights", (0.115, 0.005), (0.03, 0.12), bbox=box)
-    axes.set(xlabel=r"$R_{11} + R_{12}$: what both units share", ylabel=r"$R_{11} - R_{12}$: what sets them apart")
+    axes.set(
+        xlabel=r"$R_{11} + R_{12}$: what both units share",
+        ylabel=r"$R_{11} - R_{12}$: what sets them apart",
+    )
     return figure
 
 
@@ -207,16 +300,28 @@ def levels_of_a_spectrum() -> Figure:
     figure = Figure(figsize=(8.6, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.6])
     left.bar(np.arange(1, 9), lam, color=colors)
-    left.set(yscale="log", xlabel="level $l$", ylabel="eigenvalue", title=r"spectrum, $l^{-(1+\beta)}$ with $\beta = 1$")
+    left.set(
+        yscale="log",
+        xlabel="level $l$",
+        ylabel="eigenvalue",
+        title=r"spectrum, $l^{-(1+\beta)}$ with $\beta = 1$",
+    )
     for i, color in enumerate(colors):
         right.loglog(times, parts[:, i], color=color, linewidth=1.2)
         if i in (0, 1, 2, 7):
             right.text(
-                0.035, parts[0, i] * (0.55 if i in (0, 7) else 1), f"level {i + 1}", color=color, va="bottom", fontsize=8
+                0.035,
+                parts[0, i] * (0.55 if i in (0, 7) else 1),
+                f"level {i + 1}",
+                color=color,
+                va="bottom",
+                fontsize=8,
             )
     right.loglog(times, parts.sum(axis=1), color=INK, linewidth=2.4)
     middle = (times > 1) & (times < 60)
-    right.loglog(times[middle], 0.75 * times[middle] ** -0.5, color=TEACHER, linestyle="--")
+    right.loglog(
+        times[middle], 0.75 * times[middle] ** -0.5, color=TEACHER, linestyle="--"
+    )
     right.text(12, 0.26, r"slope $-\beta/(1+\beta)$", color=TEACHER)
     right.text(0.035, 0.62, "all levels", fontweight="bold", fontsize=9)
     right.set(
@@ -229,14 +334,54 @@ def levels_of_a_spectrum() -> Figure:
 
 
 REGIMES = (
-    (0, 1, "order parameters", "this course: exact equations\nfor R and Q; plateaus and\nspecialization", STUDENT),
-    (1, 1, "mean field", "features are learned: an equation\nfor the density of the units", THIRD),
-    (2, 1, "lazy (kernel, NTK)", "features stay fixed: the network\nis linear in its weights", COLORS[3]),
-    (0, 0, "dynamical mean field, replicas", "memory of samples seen before;\nwhat P ~ N samples can teach", COLORS[4]),
-    (1, 0, "adaptive kernels", "dynamical mean field of wide\nnetworks: the kernel moves", FAINT),
-    (2, 0, "kernel regression", "the error follows from the spectrum\nof the kernel and the target", TEACHER),
+    (
+        0,
+        1,
+        "order parameters",
+        "this course: exact equations\nfor R and Q; plateaus and\nspecialization",
+        STUDENT,
+    ),
+    (
+        1,
+        1,
+        "mean field",
+        "features are learned: an equation\nfor the density of the units",
+        THIRD,
+    ),
+    (
+        2,
+        1,
+        "lazy (kernel, NTK)",
+        "features stay fixed: the network\nis linear in its weights",
+        COLORS[3],
+    ),
+    (
+        0,
+        0,
+        "dynamical mean field, replicas",
+        "memory of samples seen before;\nwhat P ~ N samples can teach",
+        COLORS[4],
+    ),
+    (
+        1,
+        0,
+        "adaptive kernels",
+        "dynamical mean field of wide\nnetworks: the kernel moves",
+        FAINT,
+    ),
+    (
+        2,
+        0,
+        "kernel regression",
+        "the error follows from the spectrum\nof the kernel and the target",
+        TEACHER,
+    ),
 )
-WIDTHS = ("few hidden units, $K$ fixed", r"$K \to \infty$, readout $1/K$", r"$K \to \infty$, readout $1/\sqrt{K}$")
+WIDTHS = (
+    "few hidden units, $K$ fixed",
+    r"$K \to \infty$, readout $1/K$",
+    r"$K \to \infty$, readout $1/\sqrt{K}$",
+)
 
 
 def regimes() -> Figure:
@@ -245,12 +390,30 @@ def regimes() -> Figure:
     axes = _panel(figure.subplots(), 11.6, 4.4)
     for column, row, title, words, color in REGIMES:
         x, y = 0.95 + 3.58 * column, 0.75 + 1.85 * row
-        shape = FancyBboxPatch((x, y), 3.35, 1.45, boxstyle="round,pad=0.06", facecolor=color, alpha=0.16, edgecolor="none")
+        shape = FancyBboxPatch(
+            (x, y),
+            3.35,
+            1.45,
+            boxstyle="round,pad=0.06",
+            facecolor=color,
+            alpha=0.16,
+            edgecolor="none",
+        )
         axes.add_patch(shape)
-        axes.text(x + 0.08, y + 1.22, title, fontweight="bold", fontsize=9.5, va="center")
+        axes.text(
+            x + 0.08, y + 1.22, title, fontweight="bold", fontsize=9.5, va="center"
+        )
         axes.text(x + 0.08, y + 0.95, words, fontsize=8.8, va="top", linespacing=1.4)
     for row, words in enumerate(("fixed set\nof samples", "fresh samples\n(one pass)")):
-        axes.text(0.4, 1.45 + 1.85 * row, words, rotation=90, ha="center", va="center", fontsize=9.5)
+        axes.text(
+            0.4,
+            1.45 + 1.85 * row,
+            words,
+            rotation=90,
+            ha="center",
+            va="center",
+            fontsize=9.5,
+        )
     _arrow(axes, (0.9, 0.48), (11.55, 0.48), INK, 1.2)
     for column, words in enumerate(WIDTHS):
         axes.text(1.0 + 3.58 * column, 0.02, words, fontsize=9.5, va="bottom")
@@ -273,7 +436,16 @@ def draw(*names: str) -> None:
 
     FIGURES.mkdir(exist_ok=True)
     for name in names or DIAGRAMS:
-        with tu.plot.style(), rc_context({"svg.fonttype": "path", "svg.hashsalt": name, "figure.facecolor": "white"}):
+        with (
+            tu.plot.style(),
+            rc_context(
+                {
+                    "svg.fonttype": "path",
+                    "svg.hashsalt": name,
+                    "figure.facecolor": "white",
+                }
+            ),
+        ):
             DIAGRAMS[name]().savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
 
 

@@ -34,13 +34,17 @@ def _entries(text: str) -> str:
     """The entries of a section: a line for the name, indented lines for its meaning; a paragraph where nothing is indented."""
     lines, found = text.splitlines(), []
     for i, line in enumerate(lines):
-        is_name = line[:1].strip() and i + 1 < len(lines) and lines[i + 1].startswith(" ")
+        is_name = (
+            line[:1].strip() and i + 1 < len(lines) and lines[i + 1].startswith(" ")
+        )
         if not line.strip():
             found.append("")
         elif is_name:
             found += ["", "**" + SPECIAL.sub(r"\\\1", line.strip()) + "**"]
         else:
-            found.append(("    " if line.startswith(" ") else "") + _prose(line.strip(), ()))
+            found.append(
+                ("    " if line.startswith(" ") else "") + _prose(line.strip(), ())
+            )
     return "\n".join(found).strip() + "\n"
 
 
@@ -50,7 +54,13 @@ def _paragraphs(text: str, names: Iterable[str]) -> str:
         if kind == "equation":
             chunks.append("::\n\n" + "\n".join(f"    {line}" for line in lines))
         else:
-            chunks.append("\n".join(lines if kind == "example" else [_prose("\n".join(lines), tuple(names))]))
+            chunks.append(
+                "\n".join(
+                    lines
+                    if kind == "example"
+                    else [_prose("\n".join(lines), tuple(names))]
+                )
+            )
     return "\n\n".join(chunks) + "\n"
 
 
@@ -96,14 +106,20 @@ def _homes() -> dict[str, str]:
         for name in names:
             path = f"{space}.{name}"
             if name[0] != "_" and path not in public_names():
-                found |= {path.removeprefix("tutelage."): path, **({} if name in found else {name: path})}
+                found |= {
+                    path.removeprefix("tutelage."): path,
+                    **({} if name in found else {name: path}),
+                }
     return found
 
 
 def _bold(text: str, names: tuple[str, ...]) -> str:
     if not names:
         return text
-    one = "|".join(re.escape(SPECIAL.sub(r"\\\1", name)) for name in sorted(names, key=len, reverse=True))
+    one = "|".join(
+        re.escape(SPECIAL.sub(r"\\\1", name))
+        for name in sorted(names, key=len, reverse=True)
+    )
     return re.sub(rf"(?<![\w.\\])((?:{one})(?:, (?:{one}))*):(?=\s)", r"**\1**:", text)
 
 
@@ -116,15 +132,29 @@ def names_of(value: Any) -> tuple[str, ...]:
         return fields
 
 
-def convert(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+def convert(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
     """For autodoc's event."""
-    lines[:] = to_rst("\n".join(lines), names_of(value) if callable(value) else ()).splitlines()
+    lines[:] = to_rst(
+        "\n".join(lines), names_of(value) if callable(value) else ()
+    ).splitlines()
 
 
-def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str, returns: str) -> Any:
+def shorten(
+    app: Sphinx,
+    what: str,
+    name: str,
+    value: Any,
+    options: Any,
+    signature: str,
+    returns: str,
+) -> Any:
     """The constructor of what a verb returns is of no use to its reader: only its fields are."""
     is_result = (
-        what == "class" and getattr(value, "__module__", "").startswith(RESULTS) and value.__name__ not in MADE_BY_HAND
+        what == "class"
+        and getattr(value, "__module__", "").startswith(RESULTS)
+        and value.__name__ not in MADE_BY_HAND
     )
     return ("", None) if is_result else (signature, returns)
 

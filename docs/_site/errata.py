@@ -37,7 +37,9 @@ def names(entry: dict[str, Any]) -> list[str]:
 def claims_of(entry: dict[str, Any], results: dict[str, Result]) -> list[Claim]:
     """The claims that an entry points to."""
     found = results[entry["figure"]].claims
-    return [claim for claim in found if any(part in claim.name for part in names(entry))]
+    return [
+        claim for claim in found if any(part in claim.name for part in names(entry))
+    ]
 
 
 def problems(results: dict[str, Result]) -> list[str]:
@@ -57,9 +59,20 @@ def problems(results: dict[str, Result]) -> list[str]:
 def without_entry(results: dict[str, Result]) -> list[tuple[Result, Claim]]:
     """Refuted claims that no entry covers."""
     known = [entry for _, entry in entries() if entry.get("figure") in results]
-    covered = {(entry["figure"], claim.name) for entry in known for claim in claims_of(entry, results)}
-    refuted = [(r, claim) for r in results.values() for claim in r.claims if claim.verdict == "does_not_hold"]
-    return [(r, claim) for r, claim in refuted if (r.replica.id, claim.name) not in covered]
+    covered = {
+        (entry["figure"], claim.name)
+        for entry in known
+        for claim in claims_of(entry, results)
+    }
+    refuted = [
+        (r, claim)
+        for r in results.values()
+        for claim in r.claims
+        if claim.verdict == "does_not_hold"
+    ]
+    return [
+        (r, claim) for r, claim in refuted if (r.replica.id, claim.name) not in covered
+    ]
 
 
 def _text(path: Path) -> str:
@@ -72,12 +85,22 @@ def page(results: dict[str, Result]) -> list[str]:
     others = without_entry(results)
     for source, part in tomllib.loads(FILE.read_text()).items():
         rows = [
-            [plain(entry["where"]), plain(entry["printed"]), plain(entry["holds"]), _check(entry, results)]
+            [
+                plain(entry["where"]),
+                plain(entry["printed"]),
+                plain(entry["holds"]),
+                _check(entry, results),
+            ]
             for entry in part["errata"]
         ]
-        rows += [_own_line(r, claim) for r, claim in others if r.replica.source == source]
+        rows += [
+            _own_line(r, claim) for r, claim in others if r.replica.source == source
+        ]
         lines += [f"## {SOURCES[source]}", "", part["about"], ""]
-        lines += [*table(["where", "as printed", "what holds", "check"], rows, "errata"), ""]
+        lines += [
+            *table(["where", "as printed", "what holds", "check"], rows, "errata"),
+            "",
+        ]
     return lines
 
 
@@ -91,7 +114,9 @@ def _check(entry: dict[str, Any], results: dict[str, Result]) -> str:
     if "test" in entry:
         return f"`{entry['test']}`"
     shown = claims_of(entry, results)[:2] if entry["figure"] in results else []
-    return f"{_link(entry['figure'])}{': ' * bool(shown)}{'; '.join(map(_numbers, shown))}"
+    return (
+        f"{_link(entry['figure'])}{': ' * bool(shown)}{'; '.join(map(_numbers, shown))}"
+    )
 
 
 def _link(figure: str) -> str:

@@ -30,8 +30,19 @@ from _site.runner import library  # noqa: E402
 
 SCRIPTS, RESULTS = ROOT / "examples", ROOT / "output" / "examples"
 ORDER = (
-    *("choose_a_learning_rate", "plateau_and_escape", "overparameterize_with_noise", "design_a_schedule"),
-    *("phase_diagram", "theory_of_my_data", "own_activation", "forget_and_replay", "a_million_inputs"),
+    *(
+        "choose_a_learning_rate",
+        "plateau_and_escape",
+        "overparameterize_with_noise",
+        "design_a_schedule",
+    ),
+    *(
+        "phase_diagram",
+        "theory_of_my_data",
+        "own_activation",
+        "forget_and_replay",
+        "a_million_inputs",
+    ),
 )
 
 
@@ -47,7 +58,9 @@ def load(name: str) -> ModuleType:
 
 def key(name: str) -> str:
     """What the outputs of an example depend on: its code and the library's."""
-    return hashlib.sha256((library() + (SCRIPTS / f"{name}.py").read_text()).encode()).hexdigest()
+    return hashlib.sha256(
+        (library() + (SCRIPTS / f"{name}.py").read_text()).encode()
+    ).hexdigest()
 
 
 def is_kept(name: str) -> bool:
@@ -69,12 +82,35 @@ def run(name: str) -> Any:
 
 def section(name: str, images: Path | None) -> list[str]:
     """The question, the answer as printed, the figure, the code."""
-    question, _, rest = (SCRIPTS / f"{name}.py").read_text().split('"""')[1].partition("\n\n")
-    lines = [f"## {plain(question)}", "", plain(rest), "", "```text", f"python examples/{name}.py", "```", ""]
+    question, _, rest = (
+        (SCRIPTS / f"{name}.py").read_text().split('"""')[1].partition("\n\n")
+    )
+    lines = [
+        f"## {plain(question)}",
+        "",
+        plain(rest),
+        "",
+        "```text",
+        f"python examples/{name}.py",
+        "```",
+        "",
+    ]
     if images is not None:
         lines += ["```text", (RESULTS / f"{name}.txt").read_text().rstrip(), "```", ""]
-        lines += [f"```{{image}} generated/examples/{name}.png", f":alt: {plain(question)}", ":width: 650px", "```", ""]
-    return [*lines, f"```{{literalinclude}} ../examples/{name}.py", ":language: python", "```", ""]
+        lines += [
+            f"```{{image}} generated/examples/{name}.png",
+            f":alt: {plain(question)}",
+            ":width: 650px",
+            "```",
+            "",
+        ]
+    return [
+        *lines,
+        f"```{{literalinclude}} ../examples/{name}.py",
+        ":language: python",
+        "```",
+        "",
+    ]
 
 
 def write_sections(app: Sphinx) -> None:
@@ -83,13 +119,17 @@ def write_sections(app: Sphinx) -> None:
     missing = [name for name in ORDER if not is_kept(name)]
     draft = bool(app.config.draft)
     if missing and not draft:
-        done = subprocess.run([sys.executable, __file__, *missing], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, *missing], capture_output=True, text=True
+        )
         if done.returncode:
             raise ExtensionError(f"an example fails: {done.stderr[-2000:]}")
     images.mkdir(parents=True, exist_ok=True)
     for name in () if draft else ORDER:
         shutil.copyfile(RESULTS / f"{name}.png", images / f"{name}.png")
-    lines = [line for name in ORDER for line in section(name, None if draft else images)]
+    lines = [
+        line for name in ORDER for line in section(name, None if draft else images)
+    ]
     write(images / "sections.inc", lines)
 
 

@@ -34,7 +34,11 @@ def collect(compute: bool) -> dict[str, Result]:
     if missing and compute:
         _compute(missing)
         places |= dict.fromkeys(missing, (QUICK, True))
-    return {name: replicate(figures[name], place[0], quick=place[1]) for name, place in places.items() if place}
+    return {
+        name: replicate(figures[name], place[0], quick=place[1])
+        for name, place in places.items()
+        if place
+    }
 
 
 def _place(figure: Replica) -> tuple[Path, bool] | None:
@@ -46,10 +50,21 @@ def _place(figure: Replica) -> tuple[Path, bool] | None:
 
 def _compute(names: list[str]) -> None:
     """With the command that readers use; a claim that fails (exit code 1) is for the tests to report."""
-    command = [str(Path(sys.executable).with_name("tutelage")), "replicate", *names, "--quick", "--workers", "2"]
-    done = subprocess.run([*command, "--out", str(QUICK)], capture_output=True, text=True)
+    command = [
+        str(Path(sys.executable).with_name("tutelage")),
+        "replicate",
+        *names,
+        "--quick",
+        "--workers",
+        "2",
+    ]
+    done = subprocess.run(
+        [*command, "--out", str(QUICK)], capture_output=True, text=True
+    )
     if done.returncode not in (0, 1):
-        raise ExtensionError(f"the gallery could not be computed: {done.stderr[-2000:]}")
+        raise ExtensionError(
+            f"the gallery could not be computed: {done.stderr[-2000:]}"
+        )
 
 
 def index_lines(results: dict[str, Result], pictures: set[str]) -> list[str]:
@@ -57,8 +72,18 @@ def index_lines(results: dict[str, Result], pictures: set[str]) -> list[str]:
     figures = replicas()
     counts = count([claim for result in results.values() for claim in result.claims])
     text = f"{len(figures)} figures, {sum(counts.values())} claims: {counts['pass']} pass, {counts['fail']} fail, and "
-    text += f"{counts['does_not_hold']} of the sources do not hold ([errata](errata.md))."
-    lines = [text, "", "```{toctree}", ":hidden:", *(f"generated/gallery/{source}" for source in SOURCES), "```", ""]
+    text += (
+        f"{counts['does_not_hold']} of the sources do not hold ([errata](errata.md))."
+    )
+    lines = [
+        text,
+        "",
+        "```{toctree}",
+        ":hidden:",
+        *(f"generated/gallery/{source}" for source in SOURCES),
+        "```",
+        "",
+    ]
     for source, title in SOURCES.items():
         names = [name for name, figure in figures.items() if figure.source == source]
         rows = [
@@ -70,8 +95,16 @@ def index_lines(results: dict[str, Result], pictures: set[str]) -> list[str]:
             ]
             for name in names
         ]
-        lines += [f"## {title}", "", *_cards([name for name in names if name in pictures]), ""]
-        lines += [*table(["figure", "what it shows", "claims", "time"], rows, "figures"), ""]
+        lines += [
+            f"## {title}",
+            "",
+            *_cards([name for name in names if name in pictures]),
+            "",
+        ]
+        lines += [
+            *table(["figure", "what it shows", "claims", "time"], rows, "figures"),
+            "",
+        ]
     return lines
 
 
@@ -79,7 +112,11 @@ def _cards(names: list[str]) -> list[str]:
     """A grid of thumbnails, each a link to its figure."""
     lines = ["::::{grid} 2 3 4 4", ":gutter: 2", ""] if names else []
     for name in names:
-        lines += [":::{grid-item-card}", f":img-top: generated/gallery/thumbnails/{name}.png", f":link: {name}"]
+        lines += [
+            ":::{grid-item-card}",
+            f":img-top: generated/gallery/thumbnails/{name}.png",
+            f":link: {name}",
+        ]
         lines += [":link-type: ref", ":text-align: center", f"{name}", ":::", ""]
     return [*lines, "::::"] if names else []
 
@@ -96,11 +133,21 @@ def _thumbnail(picture: Path, target: Path) -> None:
 
 
 def _score(result: Result | None) -> str:
-    return " ".join(f"{n} {SIGNS[verdict]}" for verdict, n in count(result.claims).items() if n) if result else "-"
+    return (
+        " ".join(
+            f"{n} {SIGNS[verdict]}" for verdict, n in count(result.claims).items() if n
+        )
+        if result
+        else "-"
+    )
 
 
 def _time(result: Result | None) -> str:
-    return duration(result.seconds) + (", quick" if result.quick else "") if result else "-"
+    return (
+        duration(result.seconds) + (", quick" if result.quick else "")
+        if result
+        else "-"
+    )
 
 
 def source_page(source: str, results: dict[str, Result]) -> list[str]:
@@ -108,25 +155,53 @@ def source_page(source: str, results: dict[str, Result]) -> list[str]:
     lines = [f"# {SOURCES[source]}", ""]
     for name, figure in replicas().items():
         if figure.source == source:
-            lines += [f"({name})=", f"## {name}: {plain(capital(figure.title))}", "", f"*{plain(figure.figure)}*", ""]
-            lines += _section(results[name]) if name in results else ["Not computed in this build.", ""]
-            lines += ["```text", figure.command(name in results and results[name].quick), "```", ""]
+            lines += [
+                f"({name})=",
+                f"## {name}: {plain(capital(figure.title))}",
+                "",
+                f"*{plain(figure.figure)}*",
+                "",
+            ]
+            lines += (
+                _section(results[name])
+                if name in results
+                else ["Not computed in this build.", ""]
+            )
+            lines += [
+                "```text",
+                figure.command(name in results and results[name].quick),
+                "```",
+                "",
+            ]
     return lines
 
 
 def _section(result: Result) -> list[str]:
     rows = [
-        [_sentence(c), plain(expectation(c)), f"{c.measured:.5g}", f"{SIGNS[c.verdict]} {WORDS[c.verdict]}"]
+        [
+            _sentence(c),
+            plain(expectation(c)),
+            f"{c.measured:.5g}",
+            f"{SIGNS[c.verdict]} {WORDS[c.verdict]}",
+        ]
         for c in result.claims
     ]
     version = (
-        "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
+        "quick version: smaller networks, fewer runs, the same claims"
+        if result.quick
+        else "the parameters of the source"
     )
-    lines = ["::::{container} picture", f"```{{image}} images/{result.files['png'].name}"]
+    lines = [
+        "::::{container} picture",
+        f"```{{image}} images/{result.files['png'].name}",
+    ]
     lines += [f":alt: {result.replica.title}", "```", "::::", ""]
     lines += [*table(["claim", "expected", "measured", "verdict"], rows, "claims"), ""]
     if "html" in result.files:
-        lines += [f"[The same with a slider for time](images/{result.files['html'].name}).", ""]
+        lines += [
+            f"[The same with a slider for time](images/{result.files['html'].name}).",
+            "",
+        ]
     return [*lines, f"Computed in {duration(result.seconds)}; {version}.", ""]
 
 
@@ -147,7 +222,9 @@ def write_pages(app: Sphinx) -> None:
             _thumbnail(result.files["png"], small / f"{name}.png")
         for ending in ("png", "html"):
             if ending in result.files:
-                shutil.copyfile(result.files[ending], images / result.files[ending].name)
+                shutil.copyfile(
+                    result.files[ending], images / result.files[ending].name
+                )
     pictures = {name for name, result in results.items() if "png" in result.files}
     write(folder / "index.inc", index_lines(results, pictures))
     for source in SOURCES:

@@ -10,13 +10,20 @@ CODE = re.compile(r"(`[^`]+`)")
 def plain(text: str) -> str:
     """Text that Markdown shows as it is, also in a cell of a table; `code` stays code."""
     parts = CODE.split(" ".join(text.split()))
-    return "".join(part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part) for i, part in enumerate(parts))
+    return "".join(
+        part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part)
+        for i, part in enumerate(parts)
+    )
 
 
 def table(head: list[str], rows: list[list[str]], kind: str = "") -> list[str]:
     """Lines of a table; its cells are Markdown. kind: a class whose columns have widths of their own (site.css)."""
     lines = [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
-    return [":::{table}", f":class: fixed {kind}", "", *lines, "", ":::"] if kind else lines
+    return (
+        [":::{table}", f":class: fixed {kind}", "", *lines, "", ":::"]
+        if kind
+        else lines
+    )
 
 
 def _row(cells: list[str]) -> str:

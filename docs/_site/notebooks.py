@@ -34,13 +34,20 @@ METADATA = {
 
 def chapters() -> list[Path]:
     """The pages of the course that have code, in their order."""
-    pages = [page for page in COURSE.glob("*.md") if re.match(r"# \d+\. ", page.read_text())]
-    return sorted(pages, key=lambda page: int(re.match(r"# (\d+)", page.read_text())[1]))
+    pages = [
+        page for page in COURSE.glob("*.md") if re.match(r"# \d+\. ", page.read_text())
+    ]
+    return sorted(
+        pages, key=lambda page: int(re.match(r"# (\d+)", page.read_text())[1])
+    )
 
 
 def of_page(page: Path) -> dict[str, Any]:
     """A chapter as a notebook."""
-    cells = [_cell(kind, text, page, folded) for kind, text, folded in _parts(without_outputs(page.read_text()))]
+    cells = [
+        _cell(kind, text, page, folded)
+        for kind, text, folded in _parts(without_outputs(page.read_text()))
+    ]
     return _notebook(cells)
 
 
@@ -51,7 +58,9 @@ def of_script(path: Path) -> dict[str, Any]:
     lines = path.read_text().splitlines()
     code = "\n".join(lines[body[0].lineno - 1 : body[-1].end_lineno])
     question, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n\n")
-    run = 'from IPython.display import Image\n\nmain(".")\nImage("' + path.stem + '.png")'
+    run = (
+        'from IPython.display import Image\n\nmain(".")\nImage("' + path.stem + '.png")'
+    )
     parts = [("markdown", f"# {question}\n\n{rest}"), ("code", code), ("code", run)]
     return _notebook([_cell(kind, text, path) for kind, text in parts])
 
@@ -67,7 +76,11 @@ def _parts(text: str) -> Iterator[tuple[str, str, bool]]:
             if part.startswith(("<details>", "</details>")):
                 folded = part.startswith("<details>")
             elif part.strip():
-                yield "markdown", part.replace("<summary>Solutions</summary>", "### Solutions"), folded
+                yield (
+                    "markdown",
+                    part.replace("<summary>Solutions</summary>", "### Solutions"),
+                    folded,
+                )
 
 
 def _cell(kind: str, text: str, source: Path, folded: bool = False) -> dict[str, Any]:
@@ -76,9 +89,14 @@ def _cell(kind: str, text: str, source: Path, folded: bool = False) -> dict[str,
         for _, name in DRAWING.findall(text):
             drawing = base64.b64encode((source.parent / name).read_bytes()).decode()
             attachments[Path(name).name] = {"image/svg+xml": drawing}
-        text = DRAWING.sub(lambda found: f"![{found[1]}](attachment:{Path(found[2]).name})", text)
+        text = DRAWING.sub(
+            lambda found: f"![{found[1]}](attachment:{Path(found[2]).name})", text
+        )
         text = LINK.sub(lambda found: _link(found, source), text)
-    cell: dict[str, Any] = {"cell_type": kind, "metadata": {"jupyter": {"source_hidden": True}} if folded else {}}
+    cell: dict[str, Any] = {
+        "cell_type": kind,
+        "metadata": {"jupyter": {"source_hidden": True}} if folded else {},
+    }
     cell |= {"id": hashlib.sha256(text.encode()).hexdigest()[:12], "source": text}
     if attachments:
         cell["attachments"] = attachments
@@ -99,7 +117,10 @@ def write(folder: Path = TARGET) -> list[Path]:
     """Write all notebooks; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     books = {page.stem: of_page(page) for page in chapters()}
-    books |= {f"example-{path.stem}": of_script(path) for path in sorted(EXAMPLES.glob("*.py"))}
+    books |= {
+        f"example-{path.stem}": of_script(path)
+        for path in sorted(EXAMPLES.glob("*.py"))
+    }
     for name, book in books.items():
         (folder / f"{name}.ipynb").write_text(json.dumps(book, indent=1) + "\n")
     return [folder / f"{name}.ipynb" for name in books]

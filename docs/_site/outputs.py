@@ -21,7 +21,10 @@ from _site.runner import main as run  # noqa: E402
 COURSE = DOCS / "learn"
 PRINTED = r"\n```text\n(?P<text>.*?)^```\n"
 DRAWN = r"(?:\n!\[[^\n]*\]\(figures/[\w-]+-\d+\.png\)\n)*"
-BLOCK = re.compile(rf"^```python\n(?P<code>.*?)^```\n(?:{PRINTED})?(?P<drawn>{DRAWN})", flags=re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    rf"^```python\n(?P<code>.*?)^```\n(?:{PRINTED})?(?P<drawn>{DRAWN})",
+    flags=re.MULTILINE | re.DOTALL,
+)
 
 
 def printed(page: str) -> list[str]:
@@ -43,7 +46,13 @@ def with_outputs(page: str, name: str, outputs: list[dict]) -> str:
         entry = next(waiting)
         text = f"```python\n{found['code']}```\n"
         if entry["text"].strip():
-            text += "\n```text\n" + "\n".join(line.rstrip() for line in entry["text"].rstrip().splitlines()) + "\n```\n"
+            text += (
+                "\n```text\n"
+                + "\n".join(
+                    line.rstrip() for line in entry["text"].rstrip().splitlines()
+                )
+                + "\n```\n"
+            )
         for image in entry["images"]:
             pictures += 1
             text += f"\n![{image['alt'].translate(str.maketrans('[]', '()'))}](figures/{name}-{pictures}.png)\n"
@@ -64,11 +73,22 @@ def update(page: Path) -> None:
             outputs = [entry | {"images": []} for entry in outputs]
         for old in (page.parent / "figures").glob(f"{page.stem}-[0-9]*.png"):
             old.unlink()
-        for i, image in enumerate([image for entry in outputs for image in entry["images"]]):
+        for i, image in enumerate(
+            [image for entry in outputs for image in entry["images"]]
+        ):
             with Image.open(folder / image["file"]) as picture:
-                size = (round(1.25 * image["width"]), round(1.25 * image["width"] * picture.height / picture.width))
-                small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS).quantize(96)
-                small.save(page.parent / "figures" / f"{page.stem}-{i + 1}.png", optimize=True)
+                size = (
+                    round(1.25 * image["width"]),
+                    round(1.25 * image["width"] * picture.height / picture.width),
+                )
+                small = (
+                    picture.convert("RGB")
+                    .resize(size, Image.Resampling.LANCZOS)
+                    .quantize(96)
+                )
+                small.save(
+                    page.parent / "figures" / f"{page.stem}-{i + 1}.png", optimize=True
+                )
     page.write_text(with_outputs(page.read_text(), page.stem, outputs))
 
 

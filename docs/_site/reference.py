@@ -56,8 +56,21 @@ SHARED |= {"protocols": "schedules"}
 THEORY = ("dynamics", "_solve")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
-    *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.sweep.Sweep"),
-    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages", "dynamics.ClosedSystem"),
+    *(
+        "validity.Validity",
+        "comparison.Comparison",
+        "data.Data",
+        "data.DataComparison",
+        "sweeps.sweep.Sweep",
+    ),
+    *(
+        "moments.I2",
+        "moments.I3",
+        "moments.I4",
+        "moments.J2",
+        "moments.averages.Averages",
+        "dynamics.ClosedSystem",
+    ),
 )
 RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
 
@@ -70,7 +83,13 @@ def group_of(space: str, home: str) -> str:
     parts = home.removeprefix("tutelage.").split(".")
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
-    return "theory" if parts[0] in THEORY else "results" if parts[0] in RESULTS else parts[0]
+    return (
+        "theory"
+        if parts[0] in THEORY
+        else "results"
+        if parts[0] in RESULTS
+        else parts[0]
+    )
 
 
 def groups() -> dict[str, list[str]]:
@@ -86,11 +105,20 @@ def groups() -> dict[str, list[str]]:
             value = attrgetter(path)(tutelage)
             if callable(value) and id(value) not in seen and not name.startswith("_"):
                 seen.add(id(value))
-                found.setdefault(group_of(space, getattr(value, "__module__", space)), []).append(path)
+                found.setdefault(
+                    group_of(space, getattr(value, "__module__", space)), []
+                ).append(path)
     for path in BESIDES:
         found[group_of("tutelage", f"tutelage.{path}")].append(path)
     order = list(GROUPS)
-    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order) - 2))
+    return dict(
+        sorted(
+            found.items(),
+            key=lambda item: (
+                order.index(item[0]) if item[0] in order else len(order) - 2
+            ),
+        )
+    )
 
 
 def api_page(group: str, names: list[str]) -> list[str]:
@@ -99,8 +127,18 @@ def api_page(group: str, names: list[str]) -> list[str]:
     lines = [title, "=" * len(title), ""]
     for name in names:
         value = attrgetter(name)(tutelage)
-        kind = "exception" if group == "errors" else "class" if isinstance(value, type) else "function"
-        lines += [f".. auto{kind}:: tutelage.{name}", *(["   :members:"] if kind == "class" else []), ""]
+        kind = (
+            "exception"
+            if group == "errors"
+            else "class"
+            if isinstance(value, type)
+            else "function"
+        )
+        lines += [
+            f".. auto{kind}:: tutelage.{name}",
+            *(["   :members:"] if kind == "class" else []),
+            "",
+        ]
     return lines
 
 
@@ -112,11 +150,19 @@ def api_index(found: dict[str, list[str]]) -> list[str]:
         "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.",
         "",
     ]
-    lines += ["The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.", ""]
+    lines += [
+        "The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.",
+        "",
+    ]
     lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
     for group, names in found.items():
         rows = [[f"{{py:obj}}`~tutelage.{name}`", _first_line(name)] for name in names]
-        lines += [f"## [{_title(group)}]({group}.rst)", "", *table(["name", "what it is"], rows), ""]
+        lines += [
+            f"## [{_title(group)}]({group}.rst)",
+            "",
+            *table(["name", "what it is"], rows),
+            "",
+        ]
     return lines
 
 
@@ -125,12 +171,20 @@ def _title(group: str) -> str:
 
 
 def _first_line(name: str) -> str:
-    return plain(((attrgetter(name)(tutelage).__doc__ or "").strip().splitlines() or [""])[0])
+    return plain(
+        ((attrgetter(name)(tutelage).__doc__ or "").strip().splitlines() or [""])[0]
+    )
 
 
 def cli_page() -> list[str]:
     """The help of every command, as the program prints it."""
-    lines = ["# Command line", "", "`tutelage COMMAND --help` prints this text.", EXIT_CODES, ""]
+    lines = [
+        "# Command line",
+        "",
+        "`tutelage COMMAND --help` prints this text.",
+        EXIT_CODES,
+        "",
+    ]
     for command in commands():
         title = [f"## tutelage {' '.join(command)}", ""] if command else []
         lines += [*title, "```text", help_of(command), "```", ""]
@@ -156,7 +210,10 @@ def _commands_of(app: App) -> list[str]:
 def help_of(command: tuple[str, ...]) -> str:
     """What --help prints, without colors."""
     text = io.StringIO()
-    build_app().help_print([*command], console=Console(file=text, width=90, color_system=None, legacy_windows=False))
+    build_app().help_print(
+        [*command],
+        console=Console(file=text, width=90, color_system=None, legacy_windows=False),
+    )
     return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 

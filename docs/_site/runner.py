@@ -38,7 +38,9 @@ def blocks(text: str) -> list[str]:
 
 def key(text: str) -> str:
     """What the outputs of a page depend on: its blocks, and the code of the library and of this file."""
-    return hashlib.sha256("\0".join([library(), *blocks(text)]).encode()).hexdigest()[:24]
+    return hashlib.sha256("\0".join([library(), *blocks(text)]).encode()).hexdigest()[
+        :24
+    ]
 
 
 @cache
@@ -57,16 +59,24 @@ def run_page(page: Path, target: Path) -> None:
         os.chdir(scratch)
         try:
             names: dict[str, Any] = {"__name__": "__main__"}
-            outputs = [_run(block, i, names, page, target) for i, block in enumerate(code)]
+            outputs = [
+                _run(block, i, names, page, target) for i, block in enumerate(code)
+            ]
         finally:
             os.chdir(here)
     (target / "outputs.json").write_text(json.dumps(outputs, indent=1))
 
 
-def _run(block: str, number: int, names: dict[str, Any], page: Path, target: Path) -> dict[str, Any]:
+def _run(
+    block: str, number: int, names: dict[str, Any], page: Path, target: Path
+) -> dict[str, Any]:
     """What one block shows: {"code", "text", "images", "frames"}."""
     tree = ast.parse(block, page.name)
-    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = (
+        ast.Expression(tree.body.pop().value)
+        if tree.body and isinstance(tree.body[-1], ast.Expr)
+        else None
+    )
     known = {name: id(value) for name, value in names.items()}
     printed, value = io.StringIO(), None
     try:
@@ -76,12 +86,19 @@ def _run(block: str, number: int, names: dict[str, Any], page: Path, target: Pat
             if last is not None:
                 value = eval(compile(last, page.name, "eval"), names)
     except Exception:
-        sys.exit(f"{page}: block {number + 1} raises\n\n{block}\n{traceback.format_exc()}")
+        sys.exit(
+            f"{page}: block {number + 1} raises\n\n{block}\n{traceback.format_exc()}"
+        )
     figures = [v for name, v in names.items() if known.get(name) != id(v)] + [value]
     images = _save_figures(figures, target, number)
     if value is not None and not _is_figure(value):
         print(repr(value), file=printed)
-    return {"code": block, "text": printed.getvalue(), "images": images, "frames": _take_pages(target, number)}
+    return {
+        "code": block,
+        "text": printed.getvalue(),
+        "images": images,
+        "frames": _take_pages(target, number),
+    }
 
 
 def _is_figure(value: Any) -> bool:
@@ -96,18 +113,43 @@ def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str
     for figure in {id(v): v for v in values if _is_figure(v)}.values():
         name = f"{number}-{len(saved)}.png"
         figure.savefig(target / name, dpi=192)
-        saved.append({"file": name, "width": round(96 * figure.get_figwidth()), "alt": in_words(figure)})
+        saved.append(
+            {
+                "file": name,
+                "width": round(96 * figure.get_figwidth()),
+                "alt": in_words(figure),
+            }
+        )
     return saved
 
 
 def in_words(figure: Any) -> str:
     """For those who do not see the figure: its title and small print, and what each panel draws."""
-    heads = figure.axes[0].texts if figure.axes else []  # above the first panel (plot/heads.py), or of the sheet
-    written = [text.get_text() for text in [*figure.texts, *reversed(heads)] if text.get_text().count(" ") > 1]
-    panels = [(axes.get_title() or axes.get_title(loc="left"), axes.get_ylabel(), axes.get_xlabel()) for axes in figure.axes]
-    drawn = [": ".join(filter(None, (title, " against ".join(filter(None, (y, x)))))) for title, y, x in panels]
+    heads = (
+        figure.axes[0].texts if figure.axes else []
+    )  # above the first panel (plot/heads.py), or of the sheet
+    written = [
+        text.get_text()
+        for text in [*figure.texts, *reversed(heads)]
+        if text.get_text().count(" ") > 1
+    ]
+    panels = [
+        (
+            axes.get_title() or axes.get_title(loc="left"),
+            axes.get_ylabel(),
+            axes.get_xlabel(),
+        )
+        for axes in figure.axes
+    ]
+    drawn = [
+        ": ".join(filter(None, (title, " against ".join(filter(None, (y, x))))))
+        for title, y, x in panels
+    ]
     words = ". ".join(dict.fromkeys(filter(None, [*written, *drawn])))
-    return " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split()) or "what the block above draws"
+    return (
+        " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split())
+        or "what the block above draws"
+    )
 
 
 def _take_pages(target: Path, number: int) -> list[str]:

@@ -1,5 +1,16 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
-from . import analysis, errors, labels, losses, moments, page, papers, plot, rules, schedules
+from . import (
+    analysis,
+    errors,
+    labels,
+    losses,
+    moments,
+    page,
+    papers,
+    plot,
+    rules,
+    schedules,
+)
 from ._solve import solve, solve_batch
 from ._version import __version__
 from .comparison import compare

@@ -1,7 +1,11 @@
-"""Writing files so that a reader never sees half of one. On a full disk, libraries that write by themselves leave parts behind,
-and HDF5 ends the process; so a file is made in memory and then written in one go (`write_bytes`)."""
+"""Writing files so that a reader never sees half of one.
+
+On a full disk, libraries that write by themselves leave parts behind, and HDF5 ends the
+process; so a file is made in memory and then written in one go (`write_bytes`).
+"""
 
 import os
+import stat
 import uuid
 from pathlib import Path
 
@@ -9,7 +13,7 @@ from tutelage.errors import InputError
 
 
 def require_place(path: Path) -> Path:
-    """The path, if a file can be put there; else a sentence saying why not."""
+    """Return the path if a file can be put there; refuse it if not."""
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
@@ -18,8 +22,9 @@ def require_place(path: Path) -> Path:
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> Path:
-    """Put these bytes under this name, all of them or (with an OSError) none, also if the power fails."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a killed process leaves it
+    """Write all of these bytes or (with an OSError) none, also if the power fails."""
+    # a killed process leaves this file
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -35,8 +40,9 @@ def write_bytes(path: Path, data: bytes | memoryview) -> Path:
 
 
 def is_private(path: Path) -> bool:
-    """Whether nobody but this user could have written this file or folder."""
+    """Return True if nobody but this user could have written this file or folder."""
     if os.name != "posix":
         return True
-    about = path.stat()
-    return about.st_uid == os.getuid() and not about.st_mode & 0o022
+    status = path.stat()
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.getuid() and not writable_by_others

@@ -1,13 +1,18 @@
-"""Where a function of one variable breaks: a jump of g (order 0), of g' (1, a kink) or of g'' (2, a bend).
+"""Search for the places at which a function of one variable breaks.
 
-What g grows by on a short interval and the integral of g' there differ by a jump alone, up to the error of the rule. So every
-interval is halved towards the half that misses more, and only a jump is still missed when nothing is left of it.
-A function maps an array to an array of its shape, or with more axes behind it: several functions, searched together. Where
-one of them is not finite it is left out.
+A break is a jump of g (order 0), of g' (order 1, a kink) or of g'' (order 2, a bend).
+
+The growth of g on a short interval and the integral of g' there differ by a jump alone,
+up to the error of the quadrature. So every interval is halved towards the half in which
+they differ more, and only a jump is still missed when nothing is left of the interval.
+
+A function maps an array to an array of its shape, or with more axes behind it: several
+functions, searched together. Where one of them is not finite it is left out.
 """
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +21,19 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 
-Function = Callable[[Array], Array]
-REACH = 64.0  # breaks farther out are not seen; fields of variance 50 come there once in 1e19
+Function: TypeAlias = Callable[[Array], Array]
+# Breaks farther out are not seen; fields of variance 50 come there once in 1e19.
+REACH = 64.0
 HALVINGS = 44
+# Breaks nearer to each other than this are one.
+SAME_PLACE = 1e-6
 
 
 def elementwise_derivative(function: Function) -> Function:
-    """f' of an elementwise f: the directional derivative along ones, exact and without a loop over entries."""
+    """Return f' of an elementwise function f.
+
+    It is the directional derivative along ones, exact and without a loop over entries.
+    """
 
     def derivative(x: Array) -> Array:
         return jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
@@ -32,48 +43,97 @@ def elementwise_derivative(function: Function) -> Function:
 
 @lru_cache(maxsize=768)
 def breaks_of(function: Function, order: int) -> tuple[float, ...]:
-    """Where a function jumps (order 0), or only its slope (1) or second derivative (2); sorted, within `REACH`."""
-    h = function
+    """Return the places where a function breaks, sorted, within `REACH`.
+
+    order: 0 for jumps of the function, 1 for places where only its slope jumps, 2 for
+    those where only its second derivative does.
+    """
+    derivative = function
     for _ in range(order):
-        h = elementwise_derivative(h)
-    known = [x for lower in range(order) for x in breaks_of(function, lower)]
-    places = _missed(h, elementwise_derivative(h))
-    return tuple(x for x in places if all(abs(x - other) > 1e-6 for other in known))
+        derivative = elementwise_derivative(derivative)
+    lower_breaks = []
+    for lower_order in range(order):
+        lower_breaks += breaks_of(function, lower_order)
+
+    def is_new(place: float) -> bool:
+        return all(abs(place - other) > SAME_PLACE for other in lower_breaks)
+
+    places = _jumps_of(derivative, elementwise_derivative(derivative))
+    return tuple(place for place in places if is_new(place))
 
 
-def _missed(h: Function, slope: Function) -> tuple[float, ...]:
-    """Where h grows by more than the integral of its slope."""
-    near = np.linspace(-8.03, 8.05, 258)  # no end on a round number, where a break is likely
+def _jumps_of(h: Function, slope: Function) -> tuple[float, ...]:
+    """Return the places where h grows by more than the integral of its slope."""
+    # no end on a round number, where a break is likely
+    near = np.linspace(-8.03, 8.05, 258)
     far = np.geomspace(8.05, REACH, 130)[1:]
-    edges = np.concatenate([0.02 - far[::-1], near, far]).astype(jnp.result_type(float))
+    edges = np.concatenate([0.02 - far[::-1], near, far])
+    edges = edges.astype(jnp.result_type(float))
     with jax.ensure_compile_time_eval():
-        left, right, change, size = map(np.asarray, _search(h, slope, edges[:-1], edges[1:]))
-    size = np.fmax(size, 1e-3 * np.max(size[np.abs(edges[1:]) < 8], axis=0))
-    places = ((left + right) / 2)[np.any(change > 7 * np.sqrt(np.finfo(edges.dtype).eps) * size, axis=1)]
-    return tuple(places[np.diff(places, prepend=-np.inf) > 1e-6].tolist())
+        intervals = _halved(h, slope, edges[:-1], edges[1:])
+    left = np.asarray(intervals.left)
+    right = np.asarray(intervals.right)
+    change = np.asarray(intervals.change)
+    size = np.asarray(intervals.size)
+    # a change is a jump if it exceeds rounding of h, and of the size of h around zero
+    size_near_zero = np.max(size[np.abs(edges[1:]) < 8], axis=0)
+    size = np.fmax(size, 1e-3 * size_near_zero)
+    rounding = 7 * np.sqrt(np.finfo(edges.dtype).eps) * size
+    has_jump = np.any(change > rounding, axis=1)
+    places = ((left + right) / 2)[has_jump]
+    is_first = np.diff(places, prepend=-np.inf) > SAME_PLACE
+    return tuple(places[is_first].tolist())
+
+
+class _Intervals(NamedTuple):
+    """Intervals that are halved towards a jump.
+
+    change: of h over the interval. size: the largest |h| met on the way.
+    """
+
+    left: Float[Array, " I"]
+    right: Float[Array, " I"]
+    change: Float[Array, "I V"]
+    size: Float[Array, "I V"]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _search(
+def _halved(
     h: Function, slope: Function, left: Float[Array, " I"], right: Float[Array, " I"]
-) -> tuple[Float[Array, " I"], Float[Array, " I"], Float[Array, "I V"], Float[Array, "I V"]]:
-    """The ends of each interval after all halvings, the change of h that is left, and the size of h on the way."""
-    nodes, weights = (each.astype(left.dtype)[:, None, None] for each in np.polynomial.legendre.leggauss(3))
+) -> _Intervals:
+    """Return the intervals that are left after all halvings."""
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    nodes = nodes.astype(left.dtype)[:, None, None]
+    weights = weights.astype(left.dtype)[:, None, None]
 
     def values(function: Function, x: Float[Array, "..."]) -> Float[Array, "... V"]:
-        found = function(x).reshape(*x.shape, -1)
-        return jnp.where(jnp.isfinite(found), found, jnp.nan)
+        result = function(x).reshape(*x.shape, -1)
+        return jnp.where(jnp.isfinite(result), result, jnp.nan)
 
-    def halve(_: int, at: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        left, right, size = at[0], at[1], at[3]
+    def halve(_: int, intervals: _Intervals) -> _Intervals:
+        left = intervals.left
+        right = intervals.right
         middle = (left + right) / 2
-        known = values(h, jnp.stack([left, middle, right]))
-        low, half = jnp.stack([left, middle]), jnp.stack([middle - left, right - middle]) / 2
-        integral = half[..., None] * jnp.sum(weights[..., None] * values(slope, low + half * (1 + nodes)), axis=0)
-        missed = jnp.nansum(jnp.abs(jnp.diff(known, axis=0) - integral), axis=-1)
-        lower = missed[0] > missed[1]
-        size = jnp.fmax(size, jnp.nanmax(jnp.abs(known), axis=0))
-        return jnp.where(lower, left, middle), jnp.where(lower, middle, right), jnp.abs(known[2] - known[0]), size
+        h_values = values(h, jnp.stack([left, middle, right]))
+        # the integral of the slope over both halves, by Gauss-Legendre
+        lower_ends = jnp.stack([left, middle])
+        half_lengths = jnp.stack([middle - left, right - middle]) / 2
+        slopes = values(slope, lower_ends + half_lengths * (1 + nodes))
+        weighted = jnp.sum(weights[..., None] * slopes, axis=0)
+        integral = half_lengths[..., None] * weighted
+        growth = jnp.diff(h_values, axis=0)
+        missed = jnp.nansum(jnp.abs(growth - integral), axis=-1)
+        in_lower_half = missed[0] > missed[1]
+        largest = jnp.nanmax(jnp.abs(h_values), axis=0)
+        return _Intervals(
+            left=jnp.where(in_lower_half, left, middle),
+            right=jnp.where(in_lower_half, middle, right),
+            change=jnp.abs(h_values[2] - h_values[0]),
+            size=jnp.fmax(intervals.size, largest),
+        )
 
     zero = jnp.zeros_like(values(h, jnp.asarray(left)))
-    return jax.lax.fori_loop(0, HALVINGS, halve, (jnp.asarray(left), jnp.asarray(right), zero, zero))
+    intervals = _Intervals(
+        left=jnp.asarray(left), right=jnp.asarray(right), change=zero, size=zero
+    )
+    return jax.lax.fori_loop(0, HALVINGS, halve, intervals)

@@ -1,4 +1,7 @@
-"""Public namespaces: the names in a stub file (`__init__.pyi`), each loaded when it is first used."""
+"""Public namespaces: the names in a stub file, each loaded when it is first used.
+
+The stub of a package is its `__init__.pyi`.
+"""
 
 import ast
 from collections.abc import Callable
@@ -11,45 +14,86 @@ import lazy_loader
 
 PACKAGE = Path(__file__).parent
 NAMESPACES = (
-    *("tutelage", "tutelage.losses", "tutelage.labels", "tutelage.rules", "tutelage.schedules", "tutelage.analysis"),
-    *("tutelage.plot", "tutelage.page", "tutelage.checks", "tutelage.errors"),
-    *("tutelage.papers", "tutelage.papers.notes", "tutelage.papers.power_law", "tutelage.papers.quadratic"),
+    "tutelage",
+    "tutelage.losses",
+    "tutelage.labels",
+    "tutelage.rules",
+    "tutelage.schedules",
+    "tutelage.analysis",
+    "tutelage.plot",
+    "tutelage.page",
+    "tutelage.checks",
+    "tutelage.errors",
+    "tutelage.papers",
+    "tutelage.papers.notes",
+    "tutelage.papers.power_law",
+    "tutelage.papers.quadratic",
 )
 
 
-def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package with a stub; an unknown name is answered with the nearest one."""
-    load, listed, names = lazy_loader.attach_stub(package, file)
+def attach(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package with a stub.
+
+    An unknown name is answered with the nearest one.
+    """
+    load, list_names, names = lazy_loader.attach_stub(package, file)
 
     def get(name: str) -> Any:
         if name in names or name.startswith("__"):
             return load(name)
         raise AttributeError(f"{package} has no name {name!r}.{_hint(name)}")
 
-    return get, listed, names
+    return get, list_names, names
 
 
 @lru_cache
 def public_names() -> dict[str, tuple[str, ...]]:
-    """The public names of each namespace: its `__all__`, or what it defines. Nothing is imported for it."""
-    found = {}
-    for space in NAMESPACES:
-        path = PACKAGE.joinpath(*space.split(".")[1:])
-        files = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
-        body = ast.parse(next(file for file in files if file.is_file()).read_text()).body
-        lists = [n for n in body if isinstance(n, ast.Assign | ast.AugAssign) and ast.unparse(n).startswith("__all__")]
-        listed = [name for each in lists for name in ast.literal_eval(each.value)]
-        defined = [n.name for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name[0] != "_"]
-        found[space] = tuple(listed or defined)
-    return found
+    """Return the public names of each namespace: its `__all__`, or what it defines.
+
+    Nothing is imported for it.
+    """
+    return {namespace: _names_in(_source_of(namespace)) for namespace in NAMESPACES}
+
+
+def _source_of(namespace: str) -> Path:
+    """Return the file that lists the names of a namespace: its stub, if it has one."""
+    path = PACKAGE.joinpath(*namespace.split(".")[1:])
+    files = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
+    return next(file for file in files if file.is_file())
+
+
+def _names_in(file: Path) -> tuple[str, ...]:
+    """Return the names of the `__all__` of a file, else those that it defines."""
+    listed: list[str] = []
+    defined: list[str] = []
+    for statement in ast.parse(file.read_text()).body:
+        if isinstance(statement, ast.Assign | ast.AugAssign):
+            if ast.unparse(statement).startswith("__all__"):
+                listed += ast.literal_eval(statement.value)
+        elif isinstance(statement, ast.ClassDef | ast.FunctionDef):
+            defined.append(statement.name)
+    public = [name for name in defined if not name.startswith("_")]
+    return tuple(listed or public)
 
 
 def _hint(name: str) -> str:
-    """Where a name lives if not here, else the name nearest to it; nothing for the private names that tools ask for."""
+    """Return a sentence with the home of a name, else with the name nearest to it.
+
+    It is empty for the private names that tools ask for.
+    """
     if name.startswith("_"):
         return ""
-    homes = {each: space for space, names in reversed(public_names().items()) for each in names}
+    # from the last namespace to the first, which wins
+    homes = {}
+    for namespace, names in reversed(public_names().items()):
+        for public_name in names:
+            homes[public_name] = namespace
     if name in homes:
         return f" It is {homes[name]}.{name}."
-    near = get_close_matches(name, homes, n=1)
-    return f" The nearest is {homes[near[0]]}.{near[0]}." if near else ""
+    matches = get_close_matches(name, homes, n=1)
+    if not matches:
+        return ""
+    nearest = matches[0]
+    return f" The nearest is {homes[nearest]}.{nearest}."

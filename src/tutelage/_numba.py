@@ -1,8 +1,9 @@
 """Machine code by numba, cached on disk for one text of one file.
 
-numba looks at the date and size of a function's file only. A hash of the file's text is therefore part of the name of every
-cached function: machine code runs only with the text that it was compiled from. All that becomes machine code together must
-be in one file, the order of the fields of its tuples included.
+numba looks at the date and size of a function's file only. A hash of the file's text is
+therefore part of the name of every cached function: machine code runs only with the
+text that it was compiled from. All that becomes machine code together must be in one
+file, the order of the fields of its tuples included.
 """
 
 from collections.abc import Callable
@@ -12,14 +13,22 @@ from typing import Any
 
 from numba import njit
 
-# Division by zero gives infinity, not an exception. Sums may be reordered (fast dot products); NaN stays NaN.
+# Sums may be reordered (fast dot products); NaN stays NaN.
 MATH = ("reassoc", "contract", "arcp", "nsz")
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",  # division by zero gives infinity, not an exception
+}
+HASH_DIGITS = 12
 
 
 def compiler(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """The decorator that compiles the functions of a file (its `__file__`). forceinline=True: as parts of their callers."""
-    digest = sha256(Path(file).read_bytes()).hexdigest()[:12]
+    """Return the decorator that compiles the functions of a file (its `__file__`).
+
+    forceinline=True: as parts of their callers.
+    """
+    digest = sha256(Path(file).read_bytes()).hexdigest()[:HASH_DIGITS]
 
     def compiled(function: Callable[..., Any]) -> Any:
         function.__qualname__ = f"{function.__qualname__}-{digest}"

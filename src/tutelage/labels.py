@@ -21,7 +21,15 @@ from tutelage import checks
 from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
-from tutelage.randomness import UNIFORM, Discrete, Law, Normal, Quantile, QuantileFunction, quantile_table
+from tutelage.randomness import (
+    UNIFORM,
+    Discrete,
+    Law,
+    Normal,
+    Quantile,
+    QuantileFunction,
+    quantile_table,
+)
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
 
@@ -30,8 +38,13 @@ Fields: TypeAlias = Float[Array, " M"]  # rho
 Label: TypeAlias = Float[Array, "*outputs"]
 Draw: TypeAlias = Float[Array, ""] | None  # of xi; None: the noiseless label
 Noise: TypeAlias = ArrayLike | QuantileFunction
-Outcomes: TypeAlias = tuple[Float[Array, "X ..."], Float[Array, " X"]]  # labels and their weights
-METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
+Outcomes: TypeAlias = tuple[
+    Float[Array, "X ..."], Float[Array, " X"]
+]  # labels and their weights
+METRICS = {
+    "squared": "generalization error e_g",
+    "class": "probability of a wrong class",
+}  # of an error, and its name
 
 
 class Labels(Part):
@@ -77,7 +90,9 @@ class Labels(Part):
         if enumerated is None:
             return None
         values, weights = enumerated
-        return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(jnp.asarray(values)), jnp.asarray(weights)
+        return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(
+            jnp.asarray(values)
+        ), jnp.asarray(weights)
 
     def placed(self, label: Label, output: Output, noise: Noise) -> Array | None:
         """The normal number that makes a label from an output, entry by entry; None where no formula gives it."""
@@ -123,14 +138,21 @@ class Sign(Labels):
     """The sign of the teacher's output, -1 or 1, flipped with probability `flip`, a number or a schedule."""
 
     kind: ClassVar[str] = "sign"
-    flip: Any = checks.number_field("flip", checks.require_probability, schedule=True, default=0.0)
+    flip: Any = checks.number_field(
+        "flip", checks.require_probability, schedule=True, default=0.0
+    )
 
     def law(self, noise: Noise) -> Law | None:
         if callable(self.flip):
-            return Discrete(np.array([1.0, -1.0]), np.array([0.5, 0.5]))  # of any time; `Problem.labeled_at` knows which
+            return Discrete(
+                np.array([1.0, -1.0]), np.array([0.5, 0.5])
+            )  # of any time; `Problem.labeled_at` knows which
         if not checks.is_traced(self.flip) and float(self.flip) == 0:
             return None
-        return Discrete(np.array([1.0, -1.0]), jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]))
+        return Discrete(
+            np.array([1.0, -1.0]),
+            jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]),
+        )
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         side = jnp.where(output < 0, -1.0, 1.0)
@@ -141,7 +163,9 @@ class Logistic(Labels):
     """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link."""
 
     kind: ClassVar[str] = "sign"
-    slope: ArrayLike = checks.number_field("slope", checks.require_positive, default=1.0)
+    slope: ArrayLike = checks.number_field(
+        "slope", checks.require_positive, default=1.0
+    )
 
     def law(self, noise: Noise) -> Law | None:
         return UNIFORM
@@ -186,10 +210,16 @@ class Function(Labels):
 
     function: Callable[[Array, Array], Array]
     judged_by: str = eqx.field(static=True)
-    random: bool | None = eqx.field(static=True)  # does it depend on xi? None: not known yet
+    random: bool | None = eqx.field(
+        static=True
+    )  # does it depend on xi? None: not known yet
 
-    def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared"):
-        self.function = checks.as_kind("the label", function, Callable, "a JAX function label(rho, xi)")
+    def __init__(
+        self, function: Callable[[Array, Array], Array], metric: str = "squared"
+    ):
+        self.function = checks.as_kind(
+            "the label", function, Callable, "a JAX function label(rho, xi)"
+        )
         self.judged_by, self.random = checks.known("metric", metric, METRICS), None
 
     @property
@@ -198,26 +228,42 @@ class Function(Labels):
 
     def for_fields(self, M: int) -> "Function":
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
-        rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
-        name, labels = f"the label function {checks.name_of(self.function)!r}", jax.vmap(self.function)
+        rho, xi = (
+            np.random.default_rng(0).standard_normal((64, M)),
+            (np.arange(64) + 0.5) / 64,
+        )
+        name, labels = (
+            f"the label function {checks.name_of(self.function)!r}",
+            jax.vmap(self.function),
+        )
         fails = f"{name} fails on {M} teacher field{'s' * (M > 1)}"
-        with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho (M,)."):
+        with explained(
+            fails, "write it with jax.numpy, as label(rho, xi) with rho (M,)."
+        ):
             both = np.asarray(labels(jnp.asarray(rho), jnp.asarray(xi)))
             fixed_xi = np.asarray(labels(jnp.asarray(rho), jnp.full(64, 0.37)))
         if both.ndim > 2:
-            raise InputError(f"{name} returns shape {both.shape[1:]}; it must return a number or a vector.")
+            raise InputError(
+                f"{name} returns shape {both.shape[1:]}; it must return a number or a vector."
+            )
         if not np.all(np.isfinite(both)):
-            raise InputError(f"{name} returns NaN or infinity; every label must be a finite number.")
+            raise InputError(
+                f"{name} returns NaN or infinity; every label must be a finite number."
+            )
         if np.ptp(fixed_xi, axis=0).max() == 0:
             always = checks.shown(fixed_xi[0])
-            raise InputError(f"{name} returns {always} whatever the teacher fields are; a label must depend on rho.")
+            raise InputError(
+                f"{name} returns {always} whatever the teacher fields are; a label must depend on rho."
+            )
         return with_fields(self, random=_uses_xi(self.function, M))
 
     def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
-        return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)
+        return jnp.asarray(
+            self.function(rho, jnp.asarray(0.5) if xi is None else xi), float
+        )
 
 
 def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:

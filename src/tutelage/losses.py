@@ -21,15 +21,29 @@ from tutelage._part import Choice, Part, by_name, with_fields
 from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
 
-__all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
+__all__ = [
+    "Absolute",
+    "CrossEntropy",
+    "Function",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Squared",
+]
 
 Output: TypeAlias = Float[Array, "*outputs"]
 Label: TypeAlias = Float[Array, "*outputs"]
 Scalar: TypeAlias = Float[Array, ""]
-SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
+SEARCHED = (
+    8.0  # outputs between which jumps of a custom function's derivative are searched
+)
 TRIED = 256  # outputs and labels on which a custom loss is tried
 ROUNDED = 1e-9  # relative difference of equal derivatives
-FAR = 1e3, 1e6  # labels between which a slope grows by a factor of 10 if it has no bound
+FAR = (
+    1e3,
+    1e6,
+)  # labels between which a slope grows by a factor of 10 if it has no bound
 MOST_KINKS = 16  # of a custom loss; averages over label noise are not split at more
 
 
@@ -100,7 +114,9 @@ class Huber(Loss):
 
     jumps: ClassVar[bool] = False
     additive: ClassVar[bool] = True
-    delta: ArrayLike = checks.number_field("delta", checks.require_positive, default=1.0)
+    delta: ArrayLike = checks.number_field(
+        "delta", checks.require_positive, default=1.0
+    )
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         size = jnp.abs(label - output)
@@ -171,8 +187,12 @@ class Function(Loss):
     additive: bool = eqx.field(static=True)  # pyright: ignore
     kinks: tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
-        self.function = checks.as_kind("the loss", function, Callable, "a JAX function loss(output, label)")
+    def __init__(
+        self, function: Callable[[Array, Array], Array], jumps: bool | None = None
+    ):
+        self.function = checks.as_kind(
+            "the loss", function, Callable, "a JAX function loss(output, label)"
+        )
         self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
         self.jumps = self.given_jumps  # pyright: ignore
         self.additive = False  # pyright: ignore
@@ -201,7 +221,9 @@ class Function(Loss):
 
 
 @lru_cache(maxsize=64)
-def _kinks_of_difference(function: Callable[[Array, Array], Array], outputs: int) -> tuple[float, ...] | None:
+def _kinks_of_difference(
+    function: Callable[[Array, Array], Array], outputs: int
+) -> tuple[float, ...] | None:
     """Values of label - output at which the derivative jumps or bends.
 
     None unless the loss is a sum of functions of label - output, one of each output, as
@@ -227,19 +249,21 @@ def _kinks_of_difference(function: Callable[[Array, Array], Array], outputs: int
     return tuple(sorted(places)) if len(places) <= MOST_KINKS else ()
 
 
-def _follows_differences(descent: Callable[[Output, Label], Output], axes: Float[np.ndarray, "outputs ..."]) -> bool:
+def _follows_differences(
+    descent: Callable[[Output, Label], Output], axes: Float[np.ndarray, "outputs ..."]
+) -> bool:
     """Whether each derivative is a function of label - output of its own output alone."""
     rng = np.random.default_rng(0)
     shape = (TRIED, *axes.shape[1:])
     output = rng.standard_normal(shape)
     label = 3.0 * rng.standard_normal(shape)
     each = jax.vmap(descent)
-    slopes = np.asarray(each(output, label))
+    slopes = np.asarray(each(jnp.asarray(output), jnp.asarray(label)))
     allowed = ROUNDED * np.max(np.abs(slopes))
     for axis in axes:
         # output and label of one axis move together; the other labels move alone
         shift = 3.0 * rng.standard_normal(shape)
-        together = each(output + shift * axis, label + shift)
+        together = each(jnp.asarray(output + shift * axis), jnp.asarray(label + shift))
         if not np.all(np.abs((together - slopes) * axis) <= allowed):
             return False
     return True
@@ -249,13 +273,21 @@ def _follows_differences(descent: Callable[[Output, Label], Output], axes: Float
 def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -> bool:
     """Does the derivative jump along lines of outputs, for some labels? True where that cannot be found out."""
     if outputs == 1:
-        labels, lines = jnp.array([-1.0, 1.0, 0.0, 0.37, -1.83]), [(np.zeros(()), np.ones(()))]
+        labels, lines = (
+            jnp.array([-1.0, 1.0, 0.0, 0.37, -1.83]),
+            [(np.zeros(()), np.ones(()))],
+        )
     else:
         rng = np.random.default_rng(0)
-        labels = jnp.concatenate([jnp.eye(outputs), jnp.asarray(rng.standard_normal((2, outputs)))])
+        labels = jnp.concatenate(
+            [jnp.eye(outputs), jnp.asarray(rng.standard_normal((2, outputs)))]
+        )
         lines = [tuple(rng.standard_normal((2, outputs))) for _ in range(4)]
     each = jax.vmap(Function(function, jumps=True).descent, (None, 0))
-    slopes = lambda s: jnp.stack([each(at + s * along, labels) for at, along in lines]).ravel()  # noqa: E731
+
+    def slopes(s):
+        return jnp.stack([each(at + s * along, labels) for at, along in lines]).ravel()
+
     try:
         places = breaks_of(jnp.vectorize(slopes, signature="()->(v)"), 0)
     except (TypeError, jax.errors.JAXTypeError):
@@ -263,7 +295,9 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
     return any(abs(x) < SEARCHED for x in places)
 
 
-NAMED: dict[str, type[Loss]] = by_name(Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy)
+NAMED: dict[str, type[Loss]] = by_name(
+    Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy
+)
 OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
 as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
 
@@ -277,13 +311,18 @@ def has_bounded_slope(loss: Loss) -> bool:
         return True
     slopes = jax.vmap(loss.descent, (None, 0))
     try:
-        near, far = (float(jnp.max(jnp.abs(slopes(jnp.zeros(()), jnp.array([-size, size]))))) for size in FAR)
+        near, far = (
+            float(jnp.max(jnp.abs(slopes(jnp.zeros(()), jnp.array([-size, size])))))
+            for size in FAR
+        )
     except jax.errors.JAXTypeError:
         return True
     return far < 10 * near
 
 
-def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
+def require_usable(
+    loss: Loss, output: Output, labels: Float[Array, "count ..."]
+) -> None:
     """The loss maps an output and a label (of some labels) to one finite number that JAX can differentiate."""
     name, label, shape = loss_name(loss), labels[0], jnp.shape(output)
     for what, function, right, rule in (
@@ -295,10 +334,17 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
             found = jax.eval_shape(function, output, label)
         if getattr(found, "shape", None) != right:
             given = getattr(found, "shape", type(found).__name__)
-            raise InputError(f"the {what} {name!r} returns shape {given}; it must return {rule}.")
-        tried = [jax.vmap(function, (None, 0))(jnp.full_like(output, x), labels) for x in (-2.0, 0.3, 2.0)]
+            raise InputError(
+                f"the {what} {name!r} returns shape {given}; it must return {rule}."
+            )
+        tried = [
+            jax.vmap(function, (None, 0))(jnp.full_like(output, x), labels)
+            for x in (-2.0, 0.3, 2.0)
+        ]
         if not checks.is_traced(tried) and not np.all(np.isfinite(tried)):
-            raise InputError(f"the {what} {name!r} is not finite at every output and label; make it finite.")
+            raise InputError(
+                f"the {what} {name!r} is not finite at every output and label; make it finite."
+            )
 
 
 def loss_name(loss: Loss) -> str:

@@ -21,7 +21,9 @@ from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
 
 Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
-Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
+Weighted: TypeAlias = tuple[
+    Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]
+]  # values and weights
 QuantileFunction: TypeAlias = Callable[[np.ndarray], np.ndarray]
 MOST_NODES = 2**10  # combinations of all units that are enumerated
 LENGTHS = 3  # nodes of the length of several normal numbers
@@ -38,7 +40,9 @@ INFINITE = 1e-4
 
 
 @lru_cache
-def even_nodes(count: int, reach: float) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+def even_nodes(
+    count: int, reach: float
+) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
     """Even nodes and weights for a standard normal number: exponentially accurate for smooth functions."""
     z = np.linspace(-reach, reach, count)
     weights = np.exp(-(z**2) / 2)
@@ -108,7 +112,9 @@ class Quantile(Law):
         if self.function is np.positive:
             return ndtri(xi)
         table = quantile_table(self.function)
-        return jnp.interp(jnp.arcsinh((xi - table.middle) / table.scale), table.size, table.z)
+        return jnp.interp(
+            jnp.arcsinh((xi - table.middle) / table.scale), table.size, table.z
+        )
 
     def mean_and_variance(self) -> tuple[float, float]:
         """Mean and variance, tails included. An infinite variance raises `InputError`."""
@@ -145,7 +151,9 @@ class QuantileTable(NamedTuple):
 @lru_cache(maxsize=32)
 def quantile_table(function: QuantileFunction) -> QuantileTable:
     """The table of a quantile function, finer where the function is not smooth, with its mean and variance."""
-    quartiles = np.asarray(function(np.array([0.5, 0.25, 0.75, 2.0**-10, 1 - 2.0**-10])), dtype=float)
+    quartiles = np.asarray(
+        function(np.array([0.5, 0.25, 0.75, 2.0**-10, 1 - 2.0**-10])), dtype=float
+    )
     middle = float(quartiles[0])
     away = np.abs(quartiles[1:] - middle)
     # the width of the center; of its outskirts, where half of all draws are equal
@@ -191,7 +199,10 @@ class _Tail(NamedTuple):
 
 def _one_tail(values: Callable[[np.ndarray], np.ndarray]) -> _Tail:
     """Quantiles of tail probabilities from 1/2 down to 2^-48, and beyond by a power law."""
-    from scipy.special import log_ndtr, ndtri  # slow to import, and a solve does not need them
+    from scipy.special import (  # slow to import, and a solve does not need them
+        log_ndtr,
+        ndtri,
+    )
 
     # every probability is a multiple of 2^-53, so that 1 - tail has no rounding error
     tail = 2.0 ** -np.arange(1, OCTAVES + 1)
@@ -220,11 +231,19 @@ def _one_tail(values: Callable[[np.ndarray], np.ndarray]) -> _Tail:
         exponent = float(np.log(last / before) / np.log(16.0))
     beyond = np.arange(np.ceil(z[-1] * 64 + 1), FARTHEST * 64 + 1) / 64
     growth = exponent * (np.log(tail[-1]) - log_ndtr(-beyond))
-    farther = last * np.exp(np.minimum(growth, LARGEST - np.log(np.maximum(abs(last), 1.0))))
-    return _Tail(np.concatenate([z, beyond]), np.concatenate([size, np.arcsinh(farther)]), exponent)
+    farther = last * np.exp(
+        np.minimum(growth, LARGEST - np.log(np.maximum(abs(last), 1.0)))
+    )
+    return _Tail(
+        np.concatenate([z, beyond]),
+        np.concatenate([size, np.arcsinh(farther)]),
+        exponent,
+    )
 
 
-def _moments(z: Float[np.ndarray, " entries"], size: Float[np.ndarray, " entries"]) -> tuple[float, float]:
+def _moments(
+    z: Float[np.ndarray, " entries"], size: Float[np.ndarray, " entries"]
+) -> tuple[float, float]:
     """Mean and variance of sinh(size), with `size` linear between the entries."""
     from scipy.special import ndtr as normal_cdf
 
@@ -236,29 +255,45 @@ def _moments(z: Float[np.ndarray, " entries"], size: Float[np.ndarray, " entries
     probability = np.abs(normal_cdf(sign * z[1:]) - normal_cdf(sign * z[:-1]))
     density = density * (probability / density.sum(axis=0))
     value = np.sinh(size[:-1] + at * np.diff(size))
-    with np.errstate(over="ignore", invalid="ignore"):  # of an infinite variance, which the caller knows by its tail
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # of an infinite variance, which the caller knows by its tail
         mean = float(np.sum(density * value))
         return mean, float(np.sum(density * (value - mean) ** 2))
 
 
-UNIFORM = Quantile(np.positive)  # on (0, 1): the law of xi in a label function of your own
+UNIFORM = Quantile(
+    np.positive
+)  # on (0, 1): the law of xi in a label function of your own
 
 
 class Discrete(Law):
     """Finitely many values with probabilities."""
 
-    values: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("values", x)))
-    probabilities: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("probabilities", x)))
+    values: ArrayLike = eqx.field(
+        converter=lambda x: jnp.asarray(checks.as_array("values", x))
+    )
+    probabilities: ArrayLike = eqx.field(
+        converter=lambda x: jnp.asarray(checks.as_array("probabilities", x))
+    )
 
     def __check_init__(self) -> None:
-        checks.require_shape("probabilities", self.probabilities, np.shape(self.values)[:1], fix="One for each value.")
+        checks.require_shape(
+            "probabilities",
+            self.probabilities,
+            np.shape(self.values)[:1],
+            fix="One for each value.",
+        )
         checks.require_probabilities("probabilities", self.probabilities)
 
     def enumerated(self) -> Weighted:
         return jnp.asarray(self.values), jnp.asarray(self.probabilities)
 
     def from_normal(self, z: Draws) -> Draws:
-        values, edges = jnp.asarray(self.values), jnp.cumsum(jnp.asarray(self.probabilities))
+        values, edges = (
+            jnp.asarray(self.values),
+            jnp.cumsum(jnp.asarray(self.probabilities)),
+        )
         return values[jnp.sum(ndtr(z)[..., None] > edges[:-1], axis=-1)]
 
 
@@ -285,18 +320,27 @@ class PerUnit(Law):
     @property
     def enumerable(self) -> bool:
         """Are there few combinations of discrete values?"""
-        return isinstance(self.law, Discrete) and np.shape(self.law.values)[0] ** self.units <= MOST_NODES
+        return (
+            isinstance(self.law, Discrete)
+            and np.shape(self.law.values)[0] ** self.units <= MOST_NODES
+        )
 
     def numbers(self, points: int, seed: int) -> Float[np.ndarray, "points numbers"]:
         """What xi is made from at each point of a sampled average: normal numbers, or rotations of the units' axes."""
         rng = np.random.default_rng([seed, self.units])
         if not isinstance(self.law, Normal):
             return rng.standard_normal((points, self.units))
-        return np.linalg.qr(rng.standard_normal((points, self.units, self.units)))[0].reshape(points, -1)
+        return np.linalg.qr(rng.standard_normal((points, self.units, self.units)))[
+            0
+        ].reshape(points, -1)
 
     def patterns(self) -> Weighted:
         """What is averaged at each point: (patterns, units) and weights."""
-        return _turned_pattern(self.units) if isinstance(self.law, Normal) else (np.zeros((1, self.units)), np.ones(1))
+        return (
+            _turned_pattern(self.units)
+            if isinstance(self.law, Normal)
+            else (np.zeros((1, self.units)), np.ones(1))
+        )
 
     def at_points(
         self, pattern: Float[Array, " units"], numbers: Float[Array, "points numbers"]
@@ -304,7 +348,9 @@ class PerUnit(Law):
         """xi at every point."""
         if not isinstance(self.law, Normal):
             return jnp.asarray(self.from_normal(numbers))
-        return jnp.einsum("k,pkj->pj", pattern, numbers.reshape(-1, self.units, self.units))
+        return jnp.einsum(
+            "k,pkj->pj", pattern, numbers.reshape(-1, self.units, self.units)
+        )
 
     def enumerated(self) -> Weighted | None:
         if not self.enumerable:
@@ -328,8 +374,16 @@ def _turned_pattern(units: int) -> Weighted:
 
     squares, share = roots_genlaguerre(LENGTHS, n / 2 - 1)
     axes = np.concatenate([np.eye(n), -np.eye(n)])
-    pairs = [s * np.eye(n)[i] + t * np.eye(n)[j] for i in range(n) for j in range(i) for s in (1, -1) for t in (1, -1)]
+    pairs = [
+        s * np.eye(n)[i] + t * np.eye(n)[j]
+        for i in range(n)
+        for j in range(i)
+        for s in (1, -1)
+        for t in (1, -1)
+    ]
     directions = np.concatenate([axes, halves * np.reshape(pairs, (-1, n))])
-    weights = np.repeat([(4 - n) / (2 * n * (n + 2)), 1 / (n * (n + 2))], [2 * n, len(pairs)])
+    weights = np.repeat(
+        [(4 - n) / (2 * n * (n + 2)), 1 / (n * (n + 2))], [2 * n, len(pairs)]
+    )
     points = np.sqrt(2 * squares)[:, None, None] * directions
     return points.reshape(-1, n), np.outer(share / share.sum(), weights).ravel()

@@ -25,7 +25,16 @@ from tutelage.errors import InputError
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 
-__all__ = ["AdaTron", "Dropout", "FeedbackAlignment", "Gradient", "Hebbian", "NodePerturbation", "Perceptron", "Reinforce"]
+__all__ = [
+    "AdaTron",
+    "Dropout",
+    "FeedbackAlignment",
+    "Gradient",
+    "Hebbian",
+    "NodePerturbation",
+    "Perceptron",
+    "Reinforce",
+]
 __all__ += ["Context", "Parameters", "Reuse", "Rule", "Sample", "Update"]
 __all__ += ["Discrete", "Law", "Normal", "PerUnit", "Quantile"]
 
@@ -61,7 +70,9 @@ class Context(eqx.Module):
     loss: Loss
     lr: ArrayLike = 0.0
     time: ArrayLike = 0.0
-    overlaps: tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]] | None = None
+    overlaps: (
+        tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]] | None
+    ) = None
 
 
 class Update(eqx.Module):
@@ -113,7 +124,9 @@ class Rule(Part):
         return np.zeros((0, np.shape(readout)[-1]))
 
     @abstractmethod
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         """What one sample does to the student."""
 
     def of_one_sample(self, mean_loss: "Callable[[Rule], Array]") -> "Rule":
@@ -127,25 +140,36 @@ class Rule(Part):
             raise InputError(f"{given}; define of_one_sample(mean_loss), or simulate.")
         return self
 
-    def mean_rule(self, C: Float[Array, "n n"], units: int) -> "tuple[Rule, Float[Array, 'n n']]":
+    def mean_rule(
+        self, C: Float[Array, "n n"], units: int
+    ) -> "tuple[Rule, Float[Array, 'n n']]":
         """A rule and a covariance of the fields (student units first) with the mean update of this rule: where that is simpler."""
         return self, C
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
         """Fields of a single unit at which the update jumps or bends, for this label: averages are split there."""
         return ()
 
-    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+    def compared(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> tuple[Label, ...] | None:
         """All outputs that the update compares with the label by the loss; None if these are not known."""
         return None
 
     @staticmethod
     def result(
-        delta: Float[Array, " K"], parameters: Parameters, readout: Readout | None = None, loss: ArrayLike = jnp.nan
+        delta: Float[Array, " K"],
+        parameters: Parameters,
+        readout: Readout | None = None,
+        loss: ArrayLike = jnp.nan,
     ) -> Update:
         """An update that moves vectors and biases by delta, and the readout by `readout` (default: not at all)."""
         readout = jnp.zeros_like(parameters.readout) if readout is None else readout
-        return Update(delta, Parameters(readout, None if parameters.bias is None else delta), loss)
+        return Update(
+            delta, Parameters(readout, None if parameters.bias is None else delta), loss
+        )
 
 
 class Gradient(Rule):
@@ -158,14 +182,22 @@ class Gradient(Rule):
         """What takes psi back to the units at this time: the readout."""
         return readout
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         feedback = self.feedback_at(parameters.readout, context.time)
-        return self.result(*_sent_back(sample, parameters, context, feedback, mask=sample.xi))
+        return self.result(
+            *_sent_back(sample, parameters, context, feedback, mask=sample.xi)
+        )
 
-    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+    def compared(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> tuple[Label, ...] | None:
         return (parameters.readout @ context.student.activation(sample.student),)
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
         """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
         if self.moves_fields:
             return ()
@@ -186,14 +218,23 @@ class FeedbackAlignment(Gradient):
     `trajectory.alignment` is the cosine between readout and feedback.
     """
 
-    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x, checks.require_finite), default=1.0)
-    strength: Any = checks.number_field("strength", checks.require_nonnegative, schedule=True, default=1.0)
+    feedback: ArrayLike = eqx.field(
+        converter=lambda x: checks.as_array("feedback", x, checks.require_finite),
+        default=1.0,
+    )
+    strength: Any = checks.number_field(
+        "strength", checks.require_nonnegative, schedule=True, default=1.0
+    )
 
     def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
-        return jnp.broadcast_to(_at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout))
+        return jnp.broadcast_to(
+            _at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout)
+        )
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
-        return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
+        return np.atleast_2d(
+            np.broadcast_to(np.asarray(self.feedback), np.shape(readout))
+        )
 
 
 class Dropout(Gradient):
@@ -203,7 +244,13 @@ class Dropout(Gradient):
     `loss` of a trajectory are those of the network without mask. keep: a number in (0, 1], or a schedule of time.
     """
 
-    keep: Any = checks.number_field("keep", checks.require_positive, checks.require_probability, schedule=True, default=0.5)
+    keep: Any = checks.number_field(
+        "keep",
+        checks.require_positive,
+        checks.require_probability,
+        schedule=True,
+        default=0.5,
+    )
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
         """The probability that a unit is kept, at this time."""
@@ -211,14 +258,22 @@ class Dropout(Gradient):
 
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
-        return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
+        return PerUnit(
+            Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep]))
+        )
 
-    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+    def compared(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> tuple[Label, ...] | None:
         g = context.student.activation(sample.student)
         return parameters.readout @ g, parameters.readout @ (sample.xi * g)
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        kept = Parameters(parameters.readout / self.keep_at(context.time), parameters.bias)
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
+        kept = Parameters(
+            parameters.readout / self.keep_at(context.time), parameters.bias
+        )
         return super().breaks(label, kept, context)
 
 
@@ -233,23 +288,39 @@ class Reuse(Gradient):
     """
 
     uses_norm: ClassVar[bool] = True
-    times: int = eqx.field(static=True, converter=lambda x: checks.as_count("times", x), default=2)
+    times: int = eqx.field(
+        static=True, converter=lambda x: checks.as_count("times", x), default=2
+    )
 
     @property
     def moves_fields(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.times > 1
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         def use(fields: Array, at: None) -> tuple[Array, tuple[Array, Array, Array]]:
             seen = Sample(fields, sample.reference, sample.label)
-            delta, _, h, loss = _sent_back(seen, parameters, context, parameters.readout)
-            return jnp.asarray(fields + context.lr * sample.norm2 * delta), (delta, h, loss)
+            delta, _, h, loss = _sent_back(
+                seen, parameters, context, parameters.readout
+            )
+            return jnp.asarray(fields + context.lr * sample.norm2 * delta), (
+                delta,
+                h,
+                loss,
+            )
 
-        _, each = jax.lax.scan(use, sample.student, length=self.times, unroll=self.times <= UNROLLED)
+        _, each = jax.lax.scan(
+            use, sample.student, length=self.times, unroll=self.times <= UNROLLED
+        )
         deltas, readouts, losses = each
-        return self.result(deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0])
+        return self.result(
+            deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0]
+        )
 
-    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+    def compared(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> tuple[Label, ...] | None:
         return None if self.times > 1 else super().compared(sample, parameters, context)
 
 
@@ -264,26 +335,38 @@ class NodePerturbation(Gradient):
     """
 
     moves_fields: ClassVar[bool] = True
-    scale: ArrayLike = checks.number_field("scale", checks.require_positive, default=0.1)
+    scale: ArrayLike = checks.number_field(
+        "scale", checks.require_positive, default=0.1
+    )
 
     def randomness(self, time: ArrayLike) -> Law:
         return PerUnit(Normal())
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         assert sample.xi is not None
         v = parameters.readout
         _, _, readout, loss = _sent_back(sample, parameters, context, v)
-        outputs = v @ context.student.activation(sample.student + self.scale * sample.xi)
+        outputs = v @ context.student.activation(
+            sample.student + self.scale * sample.xi
+        )
         change = context.loss(outputs, sample.label) - loss
-        return self.result(-(change / self.scale) * sample.xi, parameters, readout, loss)
+        return self.result(
+            -(change / self.scale) * sample.xi, parameters, readout, loss
+        )
 
-    def compared(self, sample: Sample, parameters: Parameters, context: Context) -> tuple[Label, ...] | None:
+    def compared(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> tuple[Label, ...] | None:
         assert sample.xi is not None
         moved = sample.student + self.scale * sample.xi
         fields = (sample.student, moved)
         return tuple(parameters.readout @ context.student.activation(x) for x in fields)
 
-    def mean_rule(self, C: Float[Array, "n n"], units: int) -> tuple[Rule, Float[Array, "n n"]]:
+    def mean_rule(
+        self, C: Float[Array, "n n"], units: int
+    ) -> tuple[Rule, Float[Array, "n n"]]:
         """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields of larger variance."""
         return Gradient(), C + self.scale**2 * jnp.diag(jnp.arange(C.shape[0]) < units)
 
@@ -292,11 +375,17 @@ UNROLLED = 8  # uses of a sample that are written out one after the other
 
 
 def _sent_back(
-    sample: Sample, parameters: Parameters, context: Context, feedback: Readout, mask: ArrayLike | None = None
+    sample: Sample,
+    parameters: Parameters,
+    context: Context,
+    feedback: Readout,
+    mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, " K"], Parameters, Readout, Float[Array, ""]]:
     """delta, the parameters, h, and the loss of the network without mask. mask: factors of the units' outputs."""
     v, activation = parameters.readout, context.student.activation
-    whole, slope = jax.jvp(activation, (sample.student,), (jnp.ones_like(sample.student),))
+    whole, slope = jax.jvp(
+        activation, (sample.student,), (jnp.ones_like(sample.student),)
+    )
     g, slope = (whole, slope) if mask is None else (mask * whole, mask * slope)
     psi = context.loss.descent(v @ g, sample.label)
     delta = jnp.tensordot(psi, feedback, axes=min(jnp.ndim(psi), 1)) * slope
@@ -319,7 +408,9 @@ class Hebbian(Rule):
 
     jumps: ClassVar[bool] = False
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         return self.result(sample.label * jnp.ones_like(sample.student), parameters)
 
 
@@ -328,11 +419,15 @@ class Perceptron(Rule):
 
     margin: ArrayLike = checks.number_field("margin", default=0.0)
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         wrong = sample.label * sample.student < self.margin
         return self.result(jnp.where(wrong, sample.label, 0.0), parameters)
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
         return (jnp.asarray(self.margin * label),)
 
 
@@ -344,7 +439,9 @@ class SignRule(Rule):
         """The class that a unit chooses."""
         return jnp.where(field < 0, -1.0, 1.0)
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
         return (jnp.zeros(()),)
 
 
@@ -353,7 +450,9 @@ class AdaTron(SignRule):
 
     jumps: ClassVar[bool] = False
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         wrong = sample.label * sample.student < 0
         return self.result(jnp.where(wrong, -sample.student, 0.0), parameters)
 
@@ -367,19 +466,32 @@ class Reinforce(SignRule):
     the rule is `Perceptron()`; with reward and penalty 1 it is `Hebbian()`. For a single unit.
     """
 
-    decisions: int = eqx.field(static=True, converter=lambda x: checks.as_count("decisions", x), default=3)
-    reward: ArrayLike = checks.number_field("reward", checks.require_nonnegative, default=1.0)
-    penalty: ArrayLike = checks.number_field("penalty", checks.require_nonnegative, default=0.0)
+    decisions: int = eqx.field(
+        static=True, converter=lambda x: checks.as_count("decisions", x), default=3
+    )
+    reward: ArrayLike = checks.number_field(
+        "reward", checks.require_nonnegative, default=1.0
+    )
+    penalty: ArrayLike = checks.number_field(
+        "penalty", checks.require_nonnegative, default=0.0
+    )
 
     def __check_init__(self) -> None:
-        if not checks.is_traced(self.reward, self.penalty) and float(self.reward) == float(self.penalty) == 0:
-            raise InputError("reward and penalty are both 0, so nothing is learned; one of them must be positive.")
+        if (
+            not checks.is_traced(self.reward, self.penalty)
+            and float(self.reward) == float(self.penalty) == 0
+        ):
+            raise InputError(
+                "reward and penalty are both 0, so nothing is learned; one of them must be positive."
+            )
 
     @property
     def samples(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.decisions
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         """The update of a whole episode; arrays have the decisions, if there are several, as their first axis."""
         decision = self.sign(sample.student)
         all_right = jnp.all(decision == jnp.asarray(sample.label)[..., None])
@@ -408,12 +520,19 @@ class OneDecision(SignRule):
         p = jnp.asarray(self.others_right, float)
         return Discrete(jnp.array([1.0, 0.0]), jnp.stack([p, 1.0 - p]))
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         assert sample.xi is not None
         decision = self.sign(sample.student)
         right = decision == sample.label
-        reward = jnp.where(right, sample.xi * (self.reward + self.penalty), 0.0) - self.penalty
-        return self.result(decision * reward, parameters, loss=jnp.where(jnp.all(right), 0.0, 1.0))
+        reward = (
+            jnp.where(right, sample.xi * (self.reward + self.penalty), 0.0)
+            - self.penalty
+        )
+        return self.result(
+            decision * reward, parameters, loss=jnp.where(jnp.all(right), 0.0, 1.0)
+        )
 
 
 NAMED: dict[str, type[Rule]] = {
@@ -421,5 +540,7 @@ NAMED: dict[str, type[Rule]] = {
     "adatron": AdaTron,
     **by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse),
 }
-OTHERS = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
+OTHERS = (
+    "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
+)
 as_rule = Choice("rule", Rule, NAMED, "gradient", OTHERS)

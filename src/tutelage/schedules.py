@@ -6,7 +6,23 @@ Any JAX function of the time alpha is a schedule of a learning rate too.
 """
 
 from tutelage.analysis.protocols import OptimalProtocol, greedy, optimize
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, Restarted
+from tutelage.problem.schedules import (
+    Constant,
+    Cosine,
+    Interpolated,
+    Linear,
+    Piecewise,
+    PowerDecay,
+    Restarted,
+)
 
-__all__ = ["Constant", "Cosine", "Interpolated", "Linear", "Piecewise", "PowerDecay", "Restarted"]
+__all__ = [
+    "Constant",
+    "Cosine",
+    "Interpolated",
+    "Linear",
+    "Piecewise",
+    "PowerDecay",
+    "Restarted",
+]
 __all__ += ["OptimalProtocol", "greedy", "optimize"]

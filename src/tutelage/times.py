@@ -1,6 +1,7 @@
-"""Times alpha to record: even, or even in the logarithm (`checks.as_times` takes those that are given).
+"""Times alpha to record: even, or even in the logarithm.
 
-Also the steps of a finite network: its state at time alpha is the one after ceil(alpha N) steps.
+`checks.as_times` takes times that are given. Also the steps of a finite network: its
+state at time alpha is the one after ceil(alpha N) steps.
 """
 
 from typing import Any
@@ -11,11 +12,15 @@ from tutelage import checks
 from tutelage.errors import InputError
 
 EXACT = 1e-9  # alpha N this close (relatively) to a whole number is that number
-DECADES = 4  # by which logarithmic times begin before their end, where only the end is given
+# Decades by which logarithmic times begin before their end, where only the end is
+# given.
+DECADES = 4
+USUAL_END = 300.0  # of a problem file that names none
+USUAL_COUNT = 201
 
 
 def linear_times(end: float, count: int = 201) -> np.ndarray:
-    """`count` times from 0 to `end`, evenly spaced.
+    """Return `count` times from 0 to `end`, evenly spaced.
 
     Parameters
     ----------
@@ -34,11 +39,13 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
     """
-    return np.linspace(0.0, checks.as_positive("end", end), checks.as_count("count", count, least=2, most=checks.MOST_TIMES))
+    end = checks.as_positive("end", end)
+    count = checks.as_count("count", count, least=2, most=checks.MOST_TIMES)
+    return np.linspace(0.0, end, count)
 
 
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
-    """0, and then `count` - 1 times from `first` to `end`, evenly spaced in the logarithm.
+    """Return 0, and then times from `first` to `end`, even in the logarithm.
 
     Parameters
     ----------
@@ -57,26 +64,41 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     >>> tu.log_times(0.1, 10.0, 3).round(6)
     array([ 0. ,  0.1, 10. ])
     """
-    first, end = checks.as_positive("first", first), checks.as_positive("end", end)
+    first = checks.as_positive("first", first)
+    end = checks.as_positive("end", end)
     if first >= end:
-        raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
+        raise InputError(
+            f"first is {first:g} and end is {end:g}; first must be below end."
+        )
     count = checks.as_count("count", count, least=3, most=checks.MOST_TIMES)
     return np.concatenate([[0.0], np.geomspace(first, end, count - 1)])
 
 
 def times_from_table(table: dict[str, Any]) -> np.ndarray:
-    """The table [times] of a problem file: from 0 to end, evenly spaced or evenly spaced in the logarithm."""
+    """Return the times of the table [times] of a problem file.
+
+    They go from 0 to `end`, evenly spaced, or evenly in the logarithm (`log`).
+    """
     for name in table:
         checks.known("a name in [times]", name, ("end", "points", "log"))
-    end = checks.as_positive("the last time", table.get("end", 300.0))
+    end = checks.as_positive("the last time", table.get("end", USUAL_END))
     log = checks.as_flag("log in [times]", table.get("log", False))
-    least = 3 if log else 2
-    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=checks.MOST_TIMES)
-    return log_times(end / 10**DECADES, end, points) if log else linear_times(end, points)
+    count = checks.as_count(
+        "points (the number of times)",
+        table.get("points", USUAL_COUNT),
+        least=3 if log else 2,
+        most=checks.MOST_TIMES,
+    )
+    if log:
+        return log_times(end / 10**DECADES, end, count)
+    return linear_times(end, count)
 
 
 def steps_at(times: np.ndarray, dim: int) -> np.ndarray:
-    """ceil(alpha N), the first step count that reaches each time; 0.07 * 100 = 7.000000000000001 means 7."""
+    """Return ceil(alpha N), the first number of steps that reaches each time.
+
+    0.07 * 100 = 7.000000000000001 means 7.
+    """
     exact = np.asarray(times, dtype=float) * dim
     nearest = np.rint(exact)
     whole = np.abs(exact - nearest) <= EXACT * np.maximum(1.0, exact)

@@ -11,19 +11,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, default=200, help="how many seeds")
-    parser.add_argument("--hard", action="store_true", help="with functions that defeat careless quadrature")
+    parser.add_argument(
+        "--hard",
+        action="store_true",
+        help="with functions that defeat careless quadrature",
+    )
     options = parser.parse_args()
     begin = perf_counter()
 
     def report(scores):
         case, word = scores.case, "ALARM " if scores.alarming else ""
         functions = f"{case.K} {case.student} from {case.M} {case.teacher}"
-        print(f"{word}{scores.kind:5} {case.seed:4} |z| {scores.largest:5.2f} {functions} ({perf_counter() - begin:.0f} s)")
+        print(
+            f"{word}{scores.kind:5} {case.seed:4} |z| {scores.largest:5.2f} {functions} ({perf_counter() - begin:.0f} s)"
+        )
         if scores.alarming:
             print(scores)
         sys.stdout.flush()
 
-    done = survey(range(options.first, options.first + options.count), options.hard, report)
+    done = survey(
+        range(options.first, options.first + options.count), options.hard, report
+    )
     print(summary(done))
     return int(any(scores.alarming for scores in done))
 

@@ -36,7 +36,9 @@ class Scores:
     @property
     def alarming(self):
         """Would chance alone give the largest of these less often than ALARM?"""
-        return bool(not np.all(np.isfinite(self.z)) or self.largest > threshold(self.z.size))
+        return bool(
+            not np.all(np.isfinite(self.z)) or self.largest > threshold(self.z.size)
+        )
 
     def __str__(self):
         worst = np.argsort(-np.abs(self.z))[:5]
@@ -64,13 +66,23 @@ def drift(case, samples=1500, seed=0, theory=None):
 def curve(case, runs=200, seed=0, end=1.2, theory=None):
     N = case.dim
     steps = [int(end * N / 2), int(end * N)]
-    small, large = (plain.learn(case, n, [s * n // N for s in steps], runs, [case.seed, seed]) for n in (N, 2 * N))
-    expected = packaged.solved(case, np.array([0.0, *steps]) / N) if theory is None else theory
+    small, large = (
+        plain.learn(case, n, [s * n // N for s in steps], runs, [case.seed, seed])
+        for n in (N, 2 * N)
+    )
+    expected = (
+        packaged.solved(case, np.array([0.0, *steps]) / N) if theory is None else theory
+    )
     names, z = [], []
     for name in small:
         a, b = small[name], large[name]
-        limit, gap = 2 * b.mean(axis=0) - a.mean(axis=0), a.mean(axis=0) - b.mean(axis=0)
-        error = np.sqrt(4 * b.var(axis=0) / runs + a.var(axis=0) / runs + (0.1 * gap) ** 2)  # what is left: 1/N^2
+        limit, gap = (
+            2 * b.mean(axis=0) - a.mean(axis=0),
+            a.mean(axis=0) - b.mean(axis=0),
+        )
+        error = np.sqrt(
+            4 * b.var(axis=0) / runs + a.var(axis=0) / runs + (0.1 * gap) ** 2
+        )  # what is left: 1/N^2
         _collect(names, z, name, expected[name][1:] - limit, error, np.abs(limit))
     return Scores("curve", case, names, np.concatenate(z))
 
@@ -79,15 +91,27 @@ def law(case, runs=500, seed=0, end=1.2, other=None):
     """other: the case that the package simulates, if not the same (a control)."""
     N = case.dim + 7  # where shares of levels are not whole
     steps = [int(end * N / 3), int(end * N)]
-    ours = packaged.simulated(other or case, N, np.array(steps) / N, runs, seed=1000 * seed + 1)
+    ours = packaged.simulated(
+        other or case, N, np.array(steps) / N, runs, seed=1000 * seed + 1
+    )
     theirs = plain.learn(case, N, steps, runs, [case.seed, seed])
     names, z = [], []
     for name in theirs:
         a, b = ours[name], theirs[name]
         center, size = b.mean(axis=0), np.abs(b).max(axis=0)
-        for word, x, y in (("mean", a, b), ("square", (a - center) ** 2, (b - center) ** 2)):
+        for word, x, y in (
+            ("mean", a, b),
+            ("square", (a - center) ** 2, (b - center) ** 2),
+        ):
             error = np.sqrt(x.var(axis=0) / runs + y.var(axis=0) / runs)
-            _collect(names, z, f"{word} {name}", x.mean(axis=0) - y.mean(axis=0), error, size if word == "mean" else size**2)
+            _collect(
+                names,
+                z,
+                f"{word} {name}",
+                x.mean(axis=0) - y.mean(axis=0),
+                error,
+                size if word == "mean" else size**2,
+            )
     return Scores("law", case, names, np.concatenate(z))
 
 
@@ -95,8 +119,16 @@ def _collect(names, z, name, gap, error, size):
     """Adds the z-scores of an array. What does not move at all must agree to rounding; NaN stays NaN."""
     gap, error, size = (np.broadcast_to(x, np.shape(gap)) for x in (gap, error, size))
     still = error <= 1e-9 * (1e-3 + size)
-    scores = np.where(still, np.where(np.abs(gap) <= 1e-7 * (1e-3 + size), 0.0, np.sign(gap) * 100.0), 0.0)
-    scores = np.where(still & np.isfinite(gap), scores, np.divide(gap, np.where(error > 0, error, 1.0)))
+    scores = np.where(
+        still,
+        np.where(np.abs(gap) <= 1e-7 * (1e-3 + size), 0.0, np.sign(gap) * 100.0),
+        0.0,
+    )
+    scores = np.where(
+        still & np.isfinite(gap),
+        scores,
+        np.divide(gap, np.where(error > 0, error, 1.0)),
+    )
     names += [f"{name}{list(index)}" for index in np.ndindex(*np.shape(gap))]
     z.append(scores.ravel())
 
@@ -121,7 +153,9 @@ def survey(seeds, hard=False, report=None):
     done = []
     for seed in seeds:
         for kind in (kind for kind, every in EVERY.items() if seed % every == 0):
-            done.append(look(kind, described.draw(seed, hard=hard, bounded=kind != "drift")))
+            done.append(
+                look(kind, described.draw(seed, hard=hard, bounded=kind != "drift"))
+            )
             if report:
                 report(done[-1])
     return done

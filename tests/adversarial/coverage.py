@@ -122,7 +122,9 @@ def committee(rng: np.random.Generator, most: int = 3) -> tu.Problem:
     )
 
 
-def specialized(rng: np.random.Generator, problem: tu.Problem, dim: int | None = None) -> tu.Start:
+def specialized(
+    rng: np.random.Generator, problem: tu.Problem, dim: int | None = None
+) -> tu.Start:
     """A start that meets no plateau that noise would decide about."""
     K = problem.student.hidden
     M = problem.teacher.hidden
@@ -214,7 +216,9 @@ def growth_rate(rng: np.random.Generator) -> Pair | None:
     tilt = 10.0 ** rng.uniform(-2.0, -1.3) * np.array([[1.0, -1.0], [-1.0, 1.0]])
     start = tu.Start(R=plateau.R + tilt, Q=plateau.Q, dim=int(rng.choice([500, 2000])))
     times = tu.linear_times(12.0 / rate, 401)
-    runs = tu.simulate(problem, start, times=times, runs=1, seed=int(rng.integers(2**31)))
+    runs = tu.simulate(
+        problem, start, times=times, runs=1, seed=int(rng.integers(2**31))
+    )
     found = tu.analysis.plateaus(runs, run=0).longest
     if found is None or found.growth_rate is None:
         return None
@@ -262,7 +266,9 @@ def fluctuations_error(rng: np.random.Generator) -> Pair | None:
     """One network's e_g at a random time, against two standard deviations."""
     theory, law, dim = run_and_law(rng)
     seed = int(rng.integers(2**31))
-    runs = tu.simulate(theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed)
+    runs = tu.simulate(
+        theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed
+    )
     place = chosen(rng, theory.error)
     if not law.trusted:
         return None
@@ -274,7 +280,9 @@ def fluctuations_overlaps(rng: np.random.Generator) -> Pair | None:
     """One entry of R or Q of one network at a random time."""
     theory, law, dim = run_and_law(rng)
     seed = int(rng.integers(2**31))
-    runs = tu.simulate(theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed)
+    runs = tu.simulate(
+        theory.problem, theory.start, times=theory.times, dim=dim, runs=1, seed=seed
+    )
     name = str(rng.choice(["R", "Q"]))
     solved = np.asarray(theory[name])
     place = chosen(rng, solved)
@@ -294,7 +302,9 @@ def fluctuations_accuracy(rng: np.random.Generator) -> Pair | None:
     return Pair(true_error=off, estimate=float(few.accuracy[place]))
 
 
-def comparison_of(rng: np.random.Generator, dim: int, runs: int, scatter: bool = False) -> Comparison:
+def comparison_of(
+    rng: np.random.Generator, dim: int, runs: int, scatter: bool = False
+) -> Comparison:
     """Theory and runs of a committee from one start."""
     problem = committee(rng)
     start = specialized(rng, problem, dim)
@@ -322,7 +332,9 @@ def compare_scatter(rng: np.random.Generator) -> Pair | None:
     return Pair(true_error=found.ratio - 1, estimate=found.ratio_error)
 
 
-def measured_gap(rng: np.random.Generator, problem: tu.Problem, start: tu.Start, rough: bool) -> Pair | None:
+def measured_gap(
+    rng: np.random.Generator, problem: tu.Problem, start: tu.Start, rough: bool
+) -> Pair | None:
     """The gap of 8000 networks against twice the expected one, where one of both stands out.
 
     A place of all quantities is drawn at which one is at least four units (standard
@@ -354,7 +366,9 @@ def measured_gap(rng: np.random.Generator, problem: tu.Problem, start: tu.Start,
 def expected_gap(rng: np.random.Generator) -> Pair | None:
     """Plain SGD."""
     problem = committee(rng)
-    return measured_gap(rng, problem, specialized(rng, problem, small_dim(rng)), rough=False)
+    return measured_gap(
+        rng, problem, specialized(rng, problem, small_dim(rng)), rough=False
+    )
 
 
 def momentum_gap(rng: np.random.Generator) -> Pair | None:
@@ -363,7 +377,9 @@ def momentum_gap(rng: np.random.Generator) -> Pair | None:
     beta = float(rng.uniform(0.2, 0.8))
     lr = float(problem.sgd.lr) * (1 - beta)
     problem = problem.replace(sgd=tu.SGD(lr, momentum=beta))
-    return measured_gap(rng, problem, specialized(rng, problem, small_dim(rng)), rough=False)
+    return measured_gap(
+        rng, problem, specialized(rng, problem, small_dim(rng)), rough=False
+    )
 
 
 def rough_gap(rng: np.random.Generator) -> Pair | None:
@@ -374,7 +390,9 @@ def rough_gap(rng: np.random.Generator) -> Pair | None:
     kind = str(rng.choice(["slow momentum", "spherical", "spherical with momentum"]))
     if kind == "slow momentum":
         slow = tu.SlowMomentum(float(rng.uniform(1.0, 10.0)))
-        return measured_gap(rng, problem.replace(sgd=tu.SGD(lr, momentum=slow)), start, rough=True)
+        return measured_gap(
+            rng, problem.replace(sgd=tu.SGD(lr, momentum=slow)), start, rough=True
+        )
     beta = 0.0
     if kind == "spherical with momentum":
         beta = float(rng.uniform(0.2, 0.8))
@@ -394,7 +412,10 @@ def sweep_standard_error(rng: np.random.Generator) -> Pair | None:
     dim = {"dim": [300]}
     found = tu.sweep(problem, dim, "simulated_final_error", **options)
     many = tu.sweep(problem, dim, "simulated_final_error", runs=2000, **options)
-    mean, se = (float(found[name].values.ravel()[0]) for name in ("simulated_final_error", "simulated_final_error_se"))
+    mean, se = (
+        float(found[name].values.ravel()[0])
+        for name in ("simulated_final_error", "simulated_final_error_se")
+    )
     truth = float(many["simulated_final_error"].values.ravel()[0])
     return Pair(true_error=mean - truth, estimate=se)
 
@@ -546,7 +567,9 @@ def data_gap(rng: np.random.Generator) -> Pair | None:
     seeds = rng.integers(2**31, size=2)
     found = []
     for count, seed in zip((15, 300), seeds, strict=True):
-        runs = data.compare(problem, [0.0, 2.0, 5.0], runs=count, seed=int(seed), weights=weights)
+        runs = data.compare(
+            problem, [0.0, 2.0, 5.0], runs=count, seed=int(seed), weights=weights
+        )
         found.append(runs.causes() | {"gap": runs.gap()})
     few, many = found
     name = str(rng.choice(list(few)))
@@ -565,9 +588,13 @@ def noisy_case(rng: np.random.Generator, hidden: int) -> tuple[tu.Problem, tu.St
     kind = str(rng.choice(["flipped", "noisy labels", "Huber", "absolute"]))
     if kind == "flipped":
         flip = float(rng.choice([0.02, 0.1]))
-        problem = tu.Problem(unit, unit, sgd=sgd, labels=tu.labels.Sign(flip=flip), loss="logistic")
+        problem = tu.Problem(
+            unit, unit, sgd=sgd, labels=tu.labels.Sign(flip=flip), loss="logistic"
+        )
     elif kind == "noisy labels":
-        problem = tu.Problem(unit, unit, sgd=sgd, labels=tu.labels.Logistic(3.0), loss="logistic")
+        problem = tu.Problem(
+            unit, unit, sgd=sgd, labels=tu.labels.Logistic(3.0), loss="logistic"
+        )
     elif kind == "Huber":
         loss = tu.losses.Huber(float(rng.uniform(0.2, 1.5)))
         problem = tu.Problem(unit, unit, sgd=sgd, loss=loss, noise=0.5)
@@ -623,7 +650,9 @@ def averages_error_quadrature(rng: np.random.Generator) -> Pair | None:
     coarse = Quadrature(nodes=int(rng.choice([8, 12, 16])))
     theory = tu.solve(problem, start, tu.linear_times(5.0, 6), quadrature=coarse)
     stated = theory.validity.averages_error
-    used, finer = (moments_for(problem, rule) for rule in (coarse, Quadrature(96, 2**14)))
+    used, finer = (
+        moments_for(problem, rule) for rule in (coarse, Quadrature(96, 2**14))
+    )
     return Pair(true_error=gap_of_pairs(theory, used, finer), estimate=stated[0])
 
 
@@ -633,8 +662,14 @@ def gap_of_pairs(theory: tu.Trajectory, used: object, finer: object) -> float:
     system = OrderParameters(theory.problem, t)
     which = np.linspace(0, len(theory.times) - 1, 5).astype(int)
     names = ("R", "Q", "readout", "bias")
-    seen = {n: np.asarray(theory.variables[n])[which] for n in names if n in theory.variables}
-    (a, _), (b, _) = (_matrices(system, m, T=theory.T, seen=seen) for m in (used, finer))
+    seen = {
+        n: np.asarray(theory.variables[n])[which]
+        for n in names
+        if n in theory.variables
+    }
+    (a, _), (b, _) = (
+        _matrices(system, m, T=theory.T, seen=seen) for m in (used, finer)
+    )
     size = np.max(np.abs(b), axis=(1, 2))
     return float(np.max(np.max(np.abs(a - b), axis=(1, 2)) / size))
 

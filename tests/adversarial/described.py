@@ -45,8 +45,14 @@ class Case:
 
     def __str__(self):
         """All but the vectors, which the seed gives."""
-        shown = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items() if k not in LONG}
-        return ", ".join(f"{name}={value}" for name, value in shown.items() if value not in UNSAID)
+        shown = {
+            k: v.tolist() if isinstance(v, np.ndarray) else v
+            for k, v in vars(self).items()
+            if k not in LONG
+        }
+        return ", ".join(
+            f"{name}={value}" for name, value in shown.items() if value not in UNSAID
+        )
 
     @property
     def K(self):
@@ -65,7 +71,11 @@ class Case:
         if kind == "power law":
             lam = np.arange(1.0, rest[1] + 1) ** -(1 + rest[0])
             return lam / lam.mean(), np.full(rest[1], 1 / rest[1])
-        lam, p, normalize = np.asarray(rest[0], float), np.asarray(rest[1], float), rest[2]
+        lam, p, normalize = (
+            np.asarray(rest[0], float),
+            np.asarray(rest[1], float),
+            rest[2],
+        )
         return lam / (p @ lam if normalize else 1.0), p
 
     def overlaps(self):
@@ -143,14 +153,21 @@ def _spectrum(rng):
         return ("isotropic",), int(rng.integers(60, 120))
     if kind < 0.55:
         levels = int(rng.integers(2, 6))
-        return ("power law", float(rng.uniform(0.1, 1.5)), levels), levels * int(rng.integers(60 // levels, 120 // levels))
+        return ("power law", float(rng.uniform(0.1, 1.5)), levels), levels * int(
+            rng.integers(60 // levels, 120 // levels)
+        )
     dim, levels = int(rng.integers(60, 120)), int(rng.integers(2, 5))
     cuts = np.sort(rng.choice(np.arange(1, dim), levels - 1, replace=False))
     whole = np.diff(cuts, prepend=0, append=dim)
     lam = np.exp(rng.uniform(np.log(0.03), np.log(3.0), levels))
     if rng.random() < 0.2:
         lam[1] = lam[0]  # two levels with one eigenvalue
-    return ("levels", lam.tolist(), (whole / dim).tolist(), bool(rng.random() < 0.8)), dim
+    return (
+        "levels",
+        lam.tolist(),
+        (whole / dim).tolist(),
+        bool(rng.random() < 0.8),
+    ), dim
 
 
 def _readout(rng, units):
@@ -166,7 +183,9 @@ def _with_vectors(rng, case):
     K, M = case.K, case.M
     whole = np.round(case.levels[1] * case.dim).astype(int)
     length = np.exp(rng.uniform(np.log(0.3), np.log(1.6), K + M))
-    kind = rng.choice(["generic", "near", "coinciding", "opposite"], p=[0.75, 0.15, 0.05, 0.05])
+    kind = rng.choice(
+        ["generic", "near", "coinciding", "opposite"], p=[0.75, 0.15, 0.05, 0.05]
+    )
     vectors, velocities = [], []
     for n in whole:
         d = min(n, 2 * K + M)
@@ -177,7 +196,9 @@ def _with_vectors(rng, case):
             x[1] = x[0] if kind == "coinciding" else -x[0]
         vectors.append(x)
         velocities.append(rng.standard_normal((K, d)) * 0.4 / np.sqrt(d))
-    return _changed(case, vectors=tuple(vectors), velocities=tuple(velocities), tags=(str(kind),))
+    return _changed(
+        case, vectors=tuple(vectors), velocities=tuple(velocities), tags=(str(kind),)
+    )
 
 
 def _with_algorithm(rng, case):
@@ -205,15 +226,23 @@ def _with_rates(rng, case):
 
     first, second, head, bias = speeds(case, rng)
     wanted = rng.uniform(0.3, 1.0)
-    size = (np.sqrt(first**2 + 4 * second * wanted) - first) / (2 * second) if second > 0 else wanted / first
+    size = (
+        (np.sqrt(first**2 + 4 * second * wanted) - first) / (2 * second)
+        if second > 0
+        else wanted / first
+    )
     size = float(min(size, 5.0) * (1 - case.momentum))
     changes = {"lr": _rate(rng, size)}
     if case.train_readout:
         own = rng.random() < 0.5 or size * head > 1
-        changes["readout_lr"] = _rate(rng, float(min(rng.uniform(0.2, 1.0) / head, 3.0))) if own else None
+        changes["readout_lr"] = (
+            _rate(rng, float(min(rng.uniform(0.2, 1.0) / head, 3.0))) if own else None
+        )
     if case.train_bias:
         own = rng.random() < 0.5 or size * bias > 1
-        changes["bias_lr"] = _rate(rng, float(min(rng.uniform(0.2, 1.0) / bias, 3.0))) if own else None
+        changes["bias_lr"] = (
+            _rate(rng, float(min(rng.uniform(0.2, 1.0) / bias, 3.0))) if own else None
+        )
     if case.slow is not None and rng.random() < 0.4:
         changes["slow"] = (case.slow[0], _rate(rng, float(case.slow[0] * size)))
     return _changed(case, **changes)
@@ -221,17 +250,31 @@ def _with_rates(rng, case):
 
 def _rate(rng, size):
     """A constant (half of the time) or a schedule that begins at `size`."""
-    kind = rng.choice(["constant", "power", "steps", "lines", "cosine", "wave"], p=[0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    kind = rng.choice(
+        ["constant", "power", "steps", "lines", "cosine", "wave"],
+        p=[0.5, 0.1, 0.1, 0.1, 0.1, 0.1],
+    )
     if kind == "constant":
         return size
     if kind == "power":
         return "power", size, float(rng.uniform(0.3, 1.5)), float(rng.uniform(0.3, 3.0))
     if kind == "steps":
         times = np.sort(rng.uniform(0.1, 1.4, 2))
-        return "steps", times.tolist(), (size * np.array([1.0, rng.uniform(0.2, 1.2), rng.uniform(0.1, 1.0)])).tolist()
+        return (
+            "steps",
+            times.tolist(),
+            (
+                size * np.array([1.0, rng.uniform(0.2, 1.2), rng.uniform(0.1, 1.0)])
+            ).tolist(),
+        )
     if kind == "lines":
         times = np.sort(rng.uniform(0.0, 1.4, 3))
         return "lines", times.tolist(), (size * rng.uniform(0.3, 1.0, 3)).tolist()
     if kind == "cosine":
-        return "cosine", size, float(rng.uniform(0.5, 3.0)), float(size * rng.uniform(0, 0.4))
+        return (
+            "cosine",
+            size,
+            float(rng.uniform(0.5, 3.0)),
+            float(size * rng.uniform(0, 0.4)),
+        )
     return "wave", size, float(rng.uniform(1, 5))

@@ -42,17 +42,29 @@ SMOOTH = {
 CUSTOM = {
     "sine": (lambda x: np.sin(x) + 0.1 * x, lambda x: np.cos(x) + 0.1),
     "cosine": (lambda x: np.cos(1.3 * x), lambda x: -1.3 * np.sin(1.3 * x)),
-    "bump": (lambda x: x * np.exp(-(x**2) / 2), lambda x: (1 - x**2) * np.exp(-(x**2) / 2)),
+    "bump": (
+        lambda x: x * np.exp(-(x**2) / 2),
+        lambda x: (1 - x**2) * np.exp(-(x**2) / 2),
+    ),
     "arctan": (lambda x: np.arctan(2 * x), lambda x: 2 / (1 + 4 * x**2)),
-    "swish": (lambda x: x * logistic(x), lambda x: logistic(x) + x * logistic(x) * logistic(-x)),
+    "swish": (
+        lambda x: x * logistic(x),
+        lambda x: logistic(x) + x * logistic(x) * logistic(-x),
+    ),
     "log_square": (lambda x: np.log1p(x**2), lambda x: 2 * x / (1 + x**2)),
 }
 KINKS = {
-    "leaky": (lambda x: np.where(x > 0, x, 0.2 * x), lambda x: np.where(x > 0, 1.0, 0.2)),
+    "leaky": (
+        lambda x: np.where(x > 0, x, 0.2 * x),
+        lambda x: np.where(x > 0, 1.0, 0.2),
+    ),
     "absolute": (np.abs, np.sign),
     "clipped": (lambda x: np.clip(x, -1, 1), lambda x: (np.abs(x) < 1) * 1.0),
     "shifted_relu": (lambda x: np.maximum(x - 0.7, 0), lambda x: (x > 0.7) * 1.0),
-    "dead_zone": (lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0), lambda x: (np.abs(x) > 0.5) * 1.0),
+    "dead_zone": (
+        lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+        lambda x: (np.abs(x) > 0.5) * 1.0,
+    ),
     "exponential_unit": (
         lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1),
         lambda x: np.where(x > 0, 1.0, np.exp(np.minimum(x, 0))),
@@ -80,7 +92,10 @@ HARD = {
     "cubic": (lambda x: x**3 - 3 * x, lambda x: 3 * x**2 - 3),
     "far_kink": (lambda x: np.maximum(x, -9) / 3, lambda x: (x > -9) / 3),
     "erf_of_x": (erf, lambda x: 2 / np.sqrt(np.pi) * np.exp(-(x**2))),
-    "leaky_called_relu": (lambda x: np.where(x > 0, x, 0.3 * x), lambda x: np.where(x > 0, 1.0, 0.3)),
+    "leaky_called_relu": (
+        lambda x: np.where(x > 0, x, 0.3 * x),
+        lambda x: np.where(x > 0, 1.0, 0.3),
+    ),
 }
 HARD_JUMPS = {
     "fine_levels": (lambda x: np.round(5 * x) / 5, np.zeros_like),

@@ -90,7 +90,9 @@ def draw(seed):
 def one_step(case, seed=0, noise=None):
     """Mean and standard error of dR and dQ of one step at rate 1, flat."""
     rng = np.random.default_rng([case.seed, seed, 40])
-    found = np.array([_one_chunk(case, rng, noise or case.noise) for _ in range(CHUNKS)])
+    found = np.array(
+        [_one_chunk(case, rng, noise or case.noise) for _ in range(CHUNKS)]
+    )
     return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(CHUNKS)
 
 

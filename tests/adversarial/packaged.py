@@ -59,23 +59,42 @@ def rate(described):
         "lines": tu.schedules.Interpolated,
         "cosine": tu.schedules.Cosine,
     }
-    return schedules[kind](*a) if kind in schedules else lambda t: a[0] * (1 + 0.5 * jnp.sin(a[1] * t))
+    return (
+        schedules[kind](*a)
+        if kind in schedules
+        else lambda t: a[0] * (1 + 0.5 * jnp.sin(a[1] * t))
+    )
 
 
 def inputs(case):
     kind, *rest = case.spectrum
     if kind == "isotropic":
         return tu.Isotropic()
-    return tu.PowerLaw(*rest) if kind == "power law" else tu.Spectrum(rest[0], rest[1], normalize=rest[2])
+    return (
+        tu.PowerLaw(*rest)
+        if kind == "power law"
+        else tu.Spectrum(rest[0], rest[1], normalize=rest[2])
+    )
 
 
 def problem(case):
     """The `Problem` of a case."""
-    momentum = case.momentum if case.slow is None else tu.SlowMomentum(case.slow[0], rate(case.slow[1]))
-    student, teacher = (FUNCTIONS.get(name, name) for name in (case.student, case.teacher))
+    momentum = (
+        case.momentum
+        if case.slow is None
+        else tu.SlowMomentum(case.slow[0], rate(case.slow[1]))
+    )
+    student, teacher = (
+        FUNCTIONS.get(name, name) for name in (case.student, case.teacher)
+    )
     return tu.Problem(
         tu.Network(
-            case.K, student, readout=case.v, train_readout=case.train_readout, bias=case.b, train_bias=case.train_bias
+            case.K,
+            student,
+            readout=case.v,
+            train_readout=case.train_readout,
+            bias=case.b,
+            train_bias=case.train_bias,
         ),
         tu.Network(case.M, teacher, readout=case.v_teacher, bias=case.b_teacher),
         inputs=inputs(case),
@@ -103,7 +122,9 @@ def trainable(case):
 def start(case):
     """Overlaps per level; those of one level are covariances of fields."""
     parts = case.overlaps()
-    return tu.Start(*(x[0] for x in parts)) if len(case.vectors) == 1 else tu.Start(*parts)
+    return (
+        tu.Start(*(x[0] for x in parts)) if len(case.vectors) == 1 else tu.Start(*parts)
+    )
 
 
 @eqx.filter_jit
@@ -115,14 +136,24 @@ def drift(case, gradient_flow=False):
     """The theory's d/dalpha of everything at the case's state and time, and its e_g."""
     r, q, t = (jnp.asarray(x) for x in case.overlaps())
     p = problem(case)
-    bias = jnp.zeros(case.K) if case.b is None and p.biased else None if case.b is None else jnp.asarray(case.b)
+    bias = (
+        jnp.zeros(case.K)
+        if case.b is None and p.biased
+        else None
+        if case.b is None
+        else jnp.asarray(case.b)
+    )
     velocity = None
     if case.slow is not None:
         pairs = list(zip(case.vectors, case.velocities, strict=True))
         parts = [(o @ x[case.K :].T, x[: case.K] @ o.T, o @ o.T) for x, o in pairs]
-        velocity = Velocity(*(jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)))
+        velocity = Velocity(
+            *(jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True))
+        )
     state = Overlaps(r, q, jnp.asarray(case.v), bias, velocity)
-    d, error = _drift(OrderParameters(p, t, gradient_flow), jnp.asarray(case.time), state)
+    d, error = _drift(
+        OrderParameters(p, t, gradient_flow), jnp.asarray(case.time), state
+    )
     out = {"r": d.r, "q": d.q, "error": error}
     out |= {"v": d.readout} if case.train_readout else {}
     out |= {"b": d.bias} if case.train_bias else {}
@@ -133,17 +164,30 @@ def drift(case, gradient_flow=False):
 
 def _named(trajectory, case):
     names = {"R": "R", "Q": "Q", "r": "r", "q": "q"}
-    names |= ({"v": "readout"} if case.train_readout else {}) | ({"b": "bias"} if case.train_bias else {})
+    names |= ({"v": "readout"} if case.train_readout else {}) | (
+        {"b": "bias"} if case.train_bias else {}
+    )
     return {short: np.asarray(trajectory[name]) for short, name in names.items()}
 
 
 def solved(case, times, **options):
     """The theory's curves: {name: (times, ...)}, to a thousandth; units may start alike here."""
-    accuracy = {"rtol": 1e-4, "atol": 1e-5, "quadrature": tu.Quadrature(nodes=48, points=2**13)}
+    accuracy = {
+        "rtol": 1e-4,
+        "atol": 1e-5,
+        "quadrature": tu.Quadrature(nodes=48, points=2**13),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
-        warnings.simplefilter("ignore", tu.errors.ValidityWarning)  # a rule coarser than the default: what is asked for here
-        return _named(tu.solve(problem(case), start(case), times, keep="blocks", **accuracy, **options), case)
+        warnings.simplefilter(
+            "ignore", tu.errors.ValidityWarning
+        )  # a rule coarser than the default: what is asked for here
+        return _named(
+            tu.solve(
+                problem(case), start(case), times, keep="blocks", **accuracy, **options
+            ),
+            case,
+        )
 
 
 def simulated(case, N, times, runs, seed):
@@ -153,6 +197,14 @@ def simulated(case, N, times, runs, seed):
     """
     errors = "tutelage.simulation.recorded_error.errors_at_records"
     with patch(errors, lambda problem, R, *rest: np.zeros((2, *R.shape[:-2]))):
-        done = tu.simulate(problem(case), start(case), dim=N, times=times, runs=runs, seed=seed, keep="blocks")
+        done = tu.simulate(
+            problem(case),
+            start(case),
+            dim=N,
+            times=times,
+            runs=runs,
+            seed=seed,
+            keep="blocks",
+        )
     assert done.finished
     return _named(done, case)

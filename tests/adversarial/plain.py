@@ -30,15 +30,29 @@ def rate(described, t):
 def rates(case, t):
     """eta, eta_v, eta_b, k."""
     lr = rate(case.lr, t)
-    heads = [lr if own is None else rate(own, t) for own in (case.readout_lr, case.bias_lr)]
-    k = None if case.slow is None else case.slow[0] * lr if case.slow[1] is None else rate(case.slow[1], t)
+    heads = [
+        lr if own is None else rate(own, t) for own in (case.readout_lr, case.bias_lr)
+    ]
+    k = (
+        None
+        if case.slow is None
+        else case.slow[0] * lr
+        if case.slow[1] is None
+        else rate(case.slow[1], t)
+    )
     return lr, *heads, k
 
 
 def respond(case, student_fields, teacher_fields, v, b, xi):
     """Fields (..., K) and (..., M) to Delta (...), g (..., K), delta (..., K) and the error without noise."""
     fields = student_fields if b is None else student_fields + b
-    labels = value(case.teacher, teacher_fields + (0 if case.b_teacher is None else case.b_teacher)) @ case.v_teacher
+    labels = (
+        value(
+            case.teacher,
+            teacher_fields + (0 if case.b_teacher is None else case.b_teacher),
+        )
+        @ case.v_teacher
+    )
     g = value(case.student, fields)
     clean = labels - np.sum(v * g, axis=-1)
     error = clean + case.noise * xi
@@ -52,7 +66,9 @@ def student_bias(case):
 def level_fields(case, samples, rng):
     """Contributions of each level to all fields (students, teachers, momenta): (L, samples, 2K + M)."""
     out = []
-    for lam, p, x, velocity in zip(*case.levels, case.vectors, case.velocities, strict=True):
+    for lam, p, x, velocity in zip(
+        *case.levels, case.vectors, case.velocities, strict=True
+    ):
         z = rng.standard_normal((samples, x.shape[1]))
         out.append(np.sqrt(p * lam) * z @ np.concatenate([x, velocity]).T)
     return np.stack(out)
@@ -73,8 +89,12 @@ def _one_chunk(case, samples, rng):
     z = level_fields(case, samples, rng)
     fields = z.sum(axis=0)
     xi = rng.standard_normal(samples)
-    error, g, delta, clean = respond(case, fields[:, :K], fields[:, K : K + M], case.v, student_bias(case), xi)
-    force = np.einsum("sk,lsa->lka", delta, z) / samples / p[:, None, None]  # on what each vector of a level sees
+    error, g, delta, clean = respond(
+        case, fields[:, :K], fields[:, K : K + M], case.v, student_bias(case), xi
+    )
+    force = (
+        np.einsum("sk,lsa->lka", delta, z) / samples / p[:, None, None]
+    )  # on what each vector of a level sees
     G = lam[:, None, None] * (delta.T @ delta) / samples / case.batch
     mask = np.ones((K, lam.size)) if case.mask is None else case.mask * 1.0
     mask = mask.T[:, :, None]
@@ -98,15 +118,24 @@ def _one_chunk(case, samples, rng):
     on_own = push[..., K + M :]
     out |= {"r": U, "q": V + V.swapaxes(1, 2), "U": push[..., K : K + M] - gamma * U}
     out["V"] = W2 - gamma * V + push[..., :K].swapaxes(1, 2)
-    out["W2"] = on_own + on_own.swapaxes(1, 2) - 2 * gamma * W2 + k**2 * mask * G * mask.swapaxes(1, 2)
+    out["W2"] = (
+        on_own
+        + on_own.swapaxes(1, 2)
+        - 2 * gamma * W2
+        + k**2 * mask * G * mask.swapaxes(1, 2)
+    )
     return out
 
 
 def velocity_overlaps(case):
     """U = Om.W* (K, M), V = W.Om (student first), W2 = Om.Om, per level."""
     K = case.K
-    U = np.stack([o @ x[K:].T for x, o in zip(case.vectors, case.velocities, strict=True)])
-    V = np.stack([x[:K] @ o.T for x, o in zip(case.vectors, case.velocities, strict=True)])
+    U = np.stack(
+        [o @ x[K:].T for x, o in zip(case.vectors, case.velocities, strict=True)]
+    )
+    V = np.stack(
+        [x[:K] @ o.T for x, o in zip(case.vectors, case.velocities, strict=True)]
+    )
     return U, V, np.stack([o @ o.T for o in case.velocities])
 
 
@@ -116,16 +145,26 @@ def speeds(case, rng):
     z = level_fields(case, 4000, rng)
     fields = z.sum(axis=0)
     b = student_bias(case)
-    _, g, delta, _ = respond(case, fields[:, :K], fields[:, K : K + M], case.v, b, rng.standard_normal(4000))
+    _, g, delta, _ = respond(
+        case, fields[:, :K], fields[:, K : K + M], case.v, b, rng.standard_normal(4000)
+    )
     _, q, t = case.overlaps()
-    size = p @ np.trace(q, axis1=1, axis2=2) / K + 0.3 * p @ np.trace(t, axis1=1, axis2=2) / M
+    size = (
+        p @ np.trace(q, axis1=1, axis2=2) / K
+        + 0.3 * p @ np.trace(t, axis1=1, axis2=2) / M
+    )
     slopes = slope(case.student, fields[:, :K] + (0 if b is None else b))
     steep = np.sum(case.v**2 * slopes**2, axis=1)
     curve = np.max(steep.mean() * lam)  # decay rate of an error in w
     force = np.einsum("sk,lsk->lk", delta, z[..., :K]) / 4000 / p[:, None]
     first = max(2 * np.abs(force).max() / size, 0.5 * curve)
     second = np.max(lam) * np.max(np.mean(delta**2, axis=0)) / case.batch / size
-    return first, max(second, 0.25 * curve**2 / case.batch), np.sum(g**2, axis=1).mean(), steep.mean()
+    return (
+        first,
+        max(second, 0.25 * curve**2 / case.batch),
+        np.sum(g**2, axis=1).mean(),
+        steep.mean(),
+    )
 
 
 def learn(case, N, steps, runs, seed):
@@ -133,12 +172,23 @@ def learn(case, N, steps, runs, seed):
     rng = np.random.default_rng([*seed, N, 2])
     K, (lam, _), whole = case.K, case.levels, case.dims(N)
     both = np.concatenate(
-        [np.pad(x * np.sqrt(n), ((0, 0), (0, n - x.shape[1]))) for x, n in zip(case.vectors, whole, strict=True)], axis=1
+        [
+            np.pad(x * np.sqrt(n), ((0, 0), (0, n - x.shape[1])))
+            for x, n in zip(case.vectors, whole, strict=True)
+        ],
+        axis=1,
     )
     root = np.repeat(np.sqrt(lam), whole)
-    mask = np.ones((K, N)) if case.mask is None else np.repeat(case.mask * 1.0, whole, axis=1)
+    mask = (
+        np.ones((K, N))
+        if case.mask is None
+        else np.repeat(case.mask * 1.0, whole, axis=1)
+    )
     W, teacher = np.repeat(both[None, :K], runs, axis=0), both[K:]
-    v, b = np.tile(case.v, (runs, 1)), np.tile(np.zeros(K) if case.b is None else case.b, (runs, 1))
+    v, b = (
+        np.tile(case.v, (runs, 1)),
+        np.tile(np.zeros(K) if case.b is None else case.b, (runs, 1)),
+    )
     Om, v_Om, b_Om = np.zeros_like(W), np.zeros_like(v), np.zeros_like(b)
     norm = np.sum(W**2, axis=2, keepdims=True)
     records = [_record(case, W, teacher, v, b, lam, whole)] if 0 in steps else []
@@ -148,7 +198,9 @@ def learn(case, N, steps, runs, seed):
         xi = rng.standard_normal((runs, case.batch))
         fields = x @ W.swapaxes(1, 2) / np.sqrt(N), x @ teacher.T / np.sqrt(N)
         error, g, delta, _ = respond(case, *fields, v[:, None], b[:, None], xi)
-        gradient = mask * (delta.swapaxes(1, 2) @ x / (np.sqrt(N) * case.batch) - case.decay / N * W)
+        gradient = mask * (
+            delta.swapaxes(1, 2) @ x / (np.sqrt(N) * case.batch) - case.decay / N * W
+        )
         if case.slow is None:
             Om = case.momentum * Om + gradient
             W = W + eta * Om
@@ -165,7 +217,10 @@ def learn(case, N, steps, runs, seed):
             b = b + eta_b * b_Om
         if step + 1 in steps:
             records.append(_record(case, W, teacher, v, b, lam, whole))
-    return {name: np.stack([record[name] for record in records], axis=1) for name in records[0]}
+    return {
+        name: np.stack([record[name] for record in records], axis=1)
+        for name in records[0]
+    }
 
 
 def _record(case, W, teacher, v, b, lam, whole):
@@ -173,6 +228,13 @@ def _record(case, W, teacher, v, b, lam, whole):
     spans = [slice(end - n, end) for end, n in zip(ends, whole, strict=True)]
     r = np.stack([W[..., s] @ teacher[:, s].T for s in spans], axis=1)
     q = np.stack([W[..., s] @ W[..., s].swapaxes(1, 2) for s in spans], axis=1)
-    seen = {"R": np.einsum("l,rlab->rab", lam, r) / whole.sum(), "Q": np.einsum("l,rlab->rab", lam, q) / whole.sum()}
+    seen = {
+        "R": np.einsum("l,rlab->rab", lam, r) / whole.sum(),
+        "Q": np.einsum("l,rlab->rab", lam, q) / whole.sum(),
+    }
     seen |= {"r": r / whole[:, None, None], "q": q / whole[:, None, None]}
-    return seen | ({"v": v} if case.train_readout else {}) | ({"b": b} if case.train_bias else {})
+    return (
+        seen
+        | ({"v": v} if case.train_readout else {})
+        | ({"b": b} if case.train_bias else {})
+    )

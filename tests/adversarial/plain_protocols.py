@@ -37,7 +37,9 @@ def draw_lesson(seed):
     student = rng.normal(0.0, 0.4, 3)  # the last one is orthogonal to both teachers
     return Lesson(
         seed=seed,
-        state=np.array([*(vectors @ student[:2]), student @ student, *rng.normal(0, 0.6, 2)]),
+        state=np.array(
+            [*(vectors @ student[:2]), student @ student, *rng.normal(0, 0.6, 2)]
+        ),
         overlap=overlap,
         noise=rng.uniform(0.0, 0.6),
         end=rng.uniform(4.0, 20.0),
@@ -61,7 +63,9 @@ def drift(state, lr, share, lesson):
     p = np.stack([share, 1 - share], axis=1)
     dR = lr * ((p * v) @ T - np.sum(p * v**2, axis=1, keepdims=True) * R)
     force = np.sum(p * v * (R - v * Q), axis=1, keepdims=True)
-    squares = np.sum(p * v**2 * (2 * errors(state) + lesson.noise**2), axis=1, keepdims=True)
+    squares = np.sum(
+        p * v**2 * (2 * errors(state) + lesson.noise**2), axis=1, keepdims=True
+    )
     dQ = 2 * lr * force + lr**2 * squares
     return np.concatenate([dR, dQ, lr * p * (R - v * Q)], axis=1)
 
@@ -85,7 +89,9 @@ def follow(lesson, lr, share):
 
 def simpson(values, h):
     """The integral along the last axis, of an even number of intervals."""
-    return h / 3 * (values[:, :-1:2] + 4 * values[:, 1::2] + values[:, 2::2]).sum(axis=1)
+    return (
+        h / 3 * (values[:, :-1:2] + 4 * values[:, 1::2] + values[:, 2::2]).sum(axis=1)
+    )
 
 
 def first_time(times, mean, level):
@@ -98,7 +104,9 @@ def first_time(times, mean, level):
         elif below.size:
             last = below[0]
             y = np.log(curve[last - 1 : last + 1] / level)
-            found[i] = times[last - 1] + (times[last] - times[last - 1]) * y[0] / (y[0] - y[1])
+            found[i] = times[last - 1] + (times[last] - times[last - 1]) * y[0] / (
+                y[0] - y[1]
+            )
     return found
 
 

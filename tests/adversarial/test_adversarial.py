@@ -19,14 +19,22 @@ READY = (
     "far_kink",
 )  # of functions.HARD and HARD_JUMPS: those that the package's quadrature resolves
 
-LONG = ("erf_of_x", "small_jump", "cube_and_sign", "far_kink")  # moments/test_jumps.py has their averages
+LONG = (
+    "erf_of_x",
+    "small_jump",
+    "cube_and_sign",
+    "far_kink",
+)  # moments/test_jumps.py has their averages
 
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [
         *((kind, seed) for kind, seeds in FEW.items() for seed in seeds),
-        *(pytest.param(*case, marks=pytest.mark.full) for case in (("drift", 2), ("drift", 3), ("curve", 8))),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in (("drift", 2), ("drift", 3), ("curve", 8))
+        ),
     ],
 )
 def test_random_problem(kind, seed):
@@ -39,12 +47,23 @@ def test_random_problem(kind, seed):
 def test_many_random_problems(first):
     done = checks.survey(range(first, first + PART))
     print(checks.summary(done))
-    assert not any(scores.alarming for scores in done), "\n".join(str(s) for s in done if s.alarming)
+    assert not any(scores.alarming for scores in done), "\n".join(
+        str(s) for s in done if s.alarming
+    )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in READY])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in READY],
+)
 def test_hard_function(name):
-    case = replace(RICH, student=name if name in functions.HARD else "erf", teacher=name, b=None, b_teacher=None)
+    case = replace(
+        RICH,
+        student=name if name in functions.HARD else "erf",
+        teacher=name,
+        b=None,
+        b_teacher=None,
+    )
     scores = checks.look("drift", replace(case, train_bias=False))
     assert not scores.alarming, scores
 
@@ -84,20 +103,26 @@ def test_the_rich_problem_is_right():
 @pytest.mark.parametrize("change", WRONG)
 def test_the_theory_of_another_problem_is_noticed(change):
     """Negative control: one ingredient of the theory is wrong."""
-    assert checks.drift(RICH, theory=packaged.drift(replace(RICH, **WRONG[change]))).alarming
+    assert checks.drift(
+        RICH, theory=packaged.drift(replace(RICH, **WRONG[change]))
+    ).alarming
 
 
 def test_a_wrong_four_field_average_is_noticed():
     """Negative control: G times 0.9, which is a tenth of the way to gradient flow."""
     right, flow = packaged.drift(RICH), packaged.drift(RICH, gradient_flow=True)
-    assert checks.drift(RICH, theory={name: 0.9 * right[name] + 0.1 * flow[name] for name in right}).alarming
+    assert checks.drift(
+        RICH, theory={name: 0.9 * right[name] + 0.1 * flow[name] for name in right}
+    ).alarming
 
 
 def test_gradient_flow_is_noticed_in_curves():
     """Negative control: the curve without its eta^2 term."""
     case = replace(described.draw(FEW["curve"][0], bounded=True), noise=1.0)
     steps = np.array([0, int(0.6 * case.dim), int(1.2 * case.dim)])
-    assert checks.curve(case, theory=packaged.solved(case, steps / case.dim, gradient_flow=True)).alarming
+    assert checks.curve(
+        case, theory=packaged.solved(case, steps / case.dim, gradient_flow=True)
+    ).alarming
 
 
 def test_another_rate_is_noticed_in_laws():
@@ -111,8 +136,14 @@ def test_another_rate_is_noticed_in_laws():
 def test_the_reference_is_independent(name):
     """The plain half of this suite imports NumPy, SciPy and itself."""
     tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text())
-    modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    modules = {
+        a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names
+    }
     modules |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     homes = {m.split(".")[0] for m in modules}
     assert homes <= {"numpy", "scipy", "dataclasses", "typing", "tests"}
-    assert not any("packaged" in ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom))
+    assert not any(
+        "packaged" in ast.unparse(n)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Import | ast.ImportFrom)
+    )

@@ -17,8 +17,12 @@ LOSSES = {
     "squared": "squared",
     "absolute": "absolute",
     "huber": tu.losses.Huber(0.3),
-    "log cosh": lambda output, label: jnp.sum(jnp.logaddexp(label - output, output - label)),
-    "insensitive": lambda output, label: jnp.sum(jnp.maximum(jnp.abs(label - output) - 0.2, 0.0)),
+    "log cosh": lambda output, label: jnp.sum(
+        jnp.logaddexp(label - output, output - label)
+    ),
+    "insensitive": lambda output, label: jnp.sum(
+        jnp.maximum(jnp.abs(label - output) - 0.2, 0.0)
+    ),
 }
 ALARM = 1e-3  # probability that chance alone makes a case alarming
 MANY, PART = 60, 10
@@ -30,7 +34,9 @@ def problem_of(case):
     for v in (case.v, case.v_teacher):
         readout = v[0] if outputs == 1 else v
         units = v.shape[1]
-        networks.append(tu.Network(units, case.activation, outputs=outputs, readout=readout))
+        networks.append(
+            tu.Network(units, case.activation, outputs=outputs, readout=readout)
+        )
     keywords = {}
     if case.noise == "rare":
         teacher = networks[1]
@@ -56,7 +62,9 @@ def scores(case, noise=None):
     """z-scores of dR and dQ, with the errors of both averages."""
     mean, error = noisy.one_step(case, noise=noise)
     students, teachers = case.students, case.teachers
-    start = tu.Start(students @ teachers.T, students @ students.T, teachers @ teachers.T)
+    start = tu.Start(
+        students @ teachers.T, students @ students.T, teachers @ teachers.T
+    )
     problem = problem_of(case)
     state, t = initial_overlaps(problem, start)
 
@@ -100,5 +108,9 @@ def test_many_random_noises(first):
 def test_another_noise_is_noticed():
     """Negative control: the steps have another strength of noise."""
     seeds = range(100)
-    case = next(c for c in map(noisy.draw, seeds) if isinstance(c.noise, float) and c.loss == "squared")
+    case = next(
+        c
+        for c in map(noisy.draw, seeds)
+        if isinstance(c.noise, float) and c.loss == "squared"
+    )
     assert alarming(scores(case, noise=case.noise + 0.5))

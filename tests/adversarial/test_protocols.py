@@ -66,12 +66,20 @@ def require_right(lesson, objective, count):
     assert found.value == pytest.approx(value, rel=2e-5)
     constant = found.best_constant.controls
     own = np.full((1, plain.SEGMENTS), 1.0)
-    of_constant = plain.measure(lesson, objective, constant["lr"] * own, constant["tasks"] * own)[0]
+    of_constant = plain.measure(
+        lesson, objective, constant["lr"] * own, constant["tasks"] * own
+    )[0]
     assert found.best_constant.value == pytest.approx(of_constant, rel=2e-5)
-    assert found.starts.min() == pytest.approx(found.value, rel=2e-5)  # one number, not two
+    assert found.starts.min() == pytest.approx(
+        found.value, rel=2e-5
+    )  # one number, not two
     rng = np.random.default_rng(lesson.seed)
     others = plain.measure(lesson, objective, *tried_around(lesson, found, rng, count))
-    assert np.nanmin(others) > value * (1 - 1e-4) if np.isfinite(value) else np.all(np.isinf(others))
+    assert (
+        np.nanmin(others) > value * (1 - 1e-4)
+        if np.isfinite(value)
+        else np.all(np.isinf(others))
+    )
     return found
 
 
@@ -92,7 +100,11 @@ def test_objective_of_many_lessons(objective):
         found = require_right(lesson, objective, 2000)
         subsets = [
             optimized(lesson, objective, budgets={"tasks": lesson.budget * lesson.end}),
-            optimized(lesson, objective, budgets={"lr": (0.5 * lesson.highest_lr * lesson.end, None)}),
+            optimized(
+                lesson,
+                objective,
+                budgets={"lr": (0.5 * lesson.highest_lr * lesson.end, None)},
+            ),
             optimized(lesson, objective, share_of_lr=0.6),
         ]
         assert found.value <= min(one.value for one in subsets) * (1 + 1e-6), lesson
@@ -112,7 +124,9 @@ def with_schedule(lesson, schedule, lr=0.5):
 
 def followed(lesson, share, lr=0.5):
     """Times and errors (time, task) of a share in each segment."""
-    times, errors = plain.follow(lesson, np.full((1, plain.SEGMENTS), lr), np.array([share], float))
+    times, errors = plain.follow(
+        lesson, np.full((1, plain.SEGMENTS), lr), np.array([share], float)
+    )
     return times, errors[0]
 
 
@@ -134,8 +148,12 @@ def test_transfer_savings_and_replay_as_numbers(seed):
     level = 1.2 * max(after[-1, 1], scratch[-1, 1])
     problem, start = with_schedule(lesson, tu.Switch(edges[0]))
     found = tu.analysis.transfer(problem, start, recorded, target=level)
-    assert found.after == pytest.approx(time_below(times, after[:, 1], level, edges[0]), abs=1e-4)
-    assert found.scratch == pytest.approx(time_below(times, scratch[:, 1], level, 0.0), abs=1e-4)
+    assert found.after == pytest.approx(
+        time_below(times, after[:, 1], level, edges[0]), abs=1e-4
+    )
+    assert found.scratch == pytest.approx(
+        time_below(times, scratch[:, 1], level, 0.0), abs=1e-4
+    )
 
     problem, start = with_schedule(lesson, tu.Switch(edges, order=[0, 1, 0]))
     times, returning = followed(lesson, [1, 0, 1])
@@ -146,7 +164,9 @@ def test_transfer_savings_and_replay_as_numbers(seed):
     assert (saved.first, saved.again) == pytest.approx((first, again), abs=1e-4)
     lost = tu.analysis.forgetting(tu.solve(problem, start, recorded))
     np.testing.assert_allclose(lost.left, edges[:2], rtol=1e-6)
-    assert lost.amount[0] == pytest.approx(returning[-1, 0] - returning[plain.STEPS, 0], rel=1e-6, abs=1e-9)
+    assert lost.amount[0] == pytest.approx(
+        returning[-1, 0] - returning[plain.STEPS, 0], rel=1e-6, abs=1e-9
+    )
 
     problem, start = with_schedule(lesson, tu.Replay(0.1, after=edges[0]))
     best = tu.analysis.best_replay(problem, start, [0.0, *edges, lesson.end])
@@ -163,9 +183,13 @@ def test_a_batch_of_schedules():
     lesson = plain.draw_lesson(3)
     Piecewise, even = tu.schedules.Piecewise, np.full(plain.SEGMENTS, 0.5)
     edges = edges_of(lesson)
-    problem, start = with_schedule(lesson, tu.Interleave(Piecewise(edges, even)), Piecewise(edges, even))
+    problem, start = with_schedule(
+        lesson, tu.Interleave(Piecewise(edges, even)), Piecewise(edges, even)
+    )
     rng = np.random.default_rng(0)
     lr, share = rng.uniform(0.1, 1.0, (5, 3)), rng.random((5, 3))
     over = {"lr.values": lr, "schedule.shares.values": share}
     found = tu.solve_batch(problem, over, start, [0.0, lesson.end]).error[:, -1]
-    np.testing.assert_allclose(found, plain.follow(lesson, lr, share)[1][:, -1], rtol=1e-7)
+    np.testing.assert_allclose(
+        found, plain.follow(lesson, lr, share)[1][:, -1], rtol=1e-7
+    )

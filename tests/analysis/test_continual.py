@@ -9,17 +9,30 @@ from scipy.special import erf
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.analysis import best_replay, forgetting, interference, node_reuse, savings, transfer
+from tutelage.analysis import (
+    best_replay,
+    forgetting,
+    interference,
+    node_reuse,
+    savings,
+    transfer,
+)
 from tutelage.analysis.continual import _begins_and_left
 
 ONE = tu.Network(1, "erf")
-START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+START = tu.Start(
+    R=[[0.05, 0.02], [-0.01, 0.03]],
+    Q=[[0.3, 0.02], [0.02, 0.2]],
+    readout=[[0.3, 0.1], [0.2, -0.1]],
+)
 TIMES = tu.linear_times(120, 481)
 
 
 def two_tasks(schedule, similarity=0.5, **options):
     tasks = tu.Tasks([ONE, ONE], schedule, similarity=similarity, **options)
-    return tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    return tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +60,9 @@ def interfering():
 
 @pytest.fixture(scope="module")
 def replayed():
-    return best_replay(two_tasks(tu.Replay(0.0, after=60.0)), START, tu.linear_times(120, 13))
+    return best_replay(
+        two_tasks(tu.Replay(0.0, after=60.0)), START, tu.linear_times(120, 13)
+    )
 
 
 # Forgetting
@@ -55,7 +70,9 @@ def replayed():
 
 def test_forgetting_is_the_difference_of_errors(theory):
     found = forgetting(theory)
-    np.testing.assert_allclose(found.amount, [theory.error[-1, 0] - theory.error[240, 0], 0.0], atol=1e-15)
+    np.testing.assert_allclose(
+        found.amount, [theory.error[-1, 0] - theory.error[240, 0], 0.0], atol=1e-15
+    )
     np.testing.assert_allclose(found.left, [60.0, 120.0])
     assert found.amount[0] == pytest.approx(0.1549, abs=1e-4)
     assert "forgetting 0.1549" in str(found)
@@ -84,7 +101,10 @@ FALLS = {
     "from the start": (LINE([0.0, 120.0], [1.0, 0.0]), 60.0),
     "in part": (LINE([0.0, 120.0], [0.8, 0.2]), 60.0),
     "after a while": (LINE([0.0, 30.0, 90.0], [1.0, 1.0, 0.0]), 60.0),
-    "in steps": (tu.schedules.Piecewise([20.0, 30.0, 40.0], [1.0, 0.7, 0.3, 0.0]), 30.0),
+    "in steps": (
+        tu.schedules.Piecewise([20.0, 30.0, 40.0], [1.0, 0.7, 0.3, 0.0]),
+        30.0,
+    ),
     "and returns": (LINE([0.0, 20.0, 40.0, 60.0], [1.0, 1.0, 0.0, 1.0]), 30.0),
     "nearly at once": (LINE([0.0, 59.99, 60.01], [1.0, 1.0, 0.0]), 60.0),
     "never": (LINE([0.0, 120.0], [0.2, 0.9]), 120.0),
@@ -161,9 +181,20 @@ def test_forgetting_of_networks_trained_in_numpy():
     times = tu.linear_times(end, 481)
     found = forgetting(tu.solve(two_tasks(tu.Switch(switch)), START, times)).amount[0]
     assert abs(amounts.mean() - found) < 4 * error + 2 / dim * found
-    other = forgetting(tu.solve(two_tasks(tu.Switch(switch), similarity=0.7), START, times)).amount[0]
-    assert abs(amounts.mean() - other) > 4 * error + 2 / dim * other  # the wrong similarity is told apart
-    runs = tu.simulate(two_tasks(tu.Switch(switch)), START, dim=dim, times=[0.0, switch, end], runs=40, seed=1)
+    other = forgetting(
+        tu.solve(two_tasks(tu.Switch(switch), similarity=0.7), START, times)
+    ).amount[0]
+    assert (
+        abs(amounts.mean() - other) > 4 * error + 2 / dim * other
+    )  # the wrong similarity is told apart
+    runs = tu.simulate(
+        two_tasks(tu.Switch(switch)),
+        START,
+        dim=dim,
+        times=[0.0, switch, end],
+        runs=40,
+        seed=1,
+    )
     simulated = forgetting(runs)
     combined = np.hypot(error, simulated.standard_error[0])
     assert 0 < simulated.standard_error[0] < 0.02
@@ -180,19 +211,27 @@ def first_below(times, error, target):
 def test_transfer_against_learning_from_scratch(theory, transferred):
     found = transferred
     late = TIMES >= 60.0
-    assert found.after == pytest.approx(first_below(TIMES[late] - 60.0, theory.error[late, 1], 0.01), abs=0.25)
+    assert found.after == pytest.approx(
+        first_below(TIMES[late] - 60.0, theory.error[late, 1], 0.01), abs=0.25
+    )
     assert found.after == pytest.approx(10.75, abs=0.06)
     assert found.scratch == pytest.approx(10.45, abs=0.06)
-    alone = tu.Start(START.R[:, 1:], START.Q, readout=START.readout[1])  # scratch: the columns and the head of this task
+    alone = tu.Start(
+        START.R[:, 1:], START.Q, readout=START.readout[1]
+    )  # scratch: the columns and the head of this task
     only = tu.solve(two_tasks(tu.Switch(60.0)).task(1), alone, TIMES)
-    assert found.scratch == pytest.approx(first_below(TIMES, only.error, 0.01), abs=0.25)
+    assert found.scratch == pytest.approx(
+        first_below(TIMES, only.error, 0.01), abs=0.25
+    )
     np.testing.assert_allclose(found.alone.error, only.error, rtol=1e-6)
     assert found.gain < 1
     assert "negative transfer" in str(found)
 
 
 def test_the_sign_of_transfer_changes_with_similarity():
-    found = transfer(two_tasks(tu.Switch(60.0), similarity=0.8), START, TIMES, target=0.01)
+    found = transfer(
+        two_tasks(tu.Switch(60.0), similarity=0.8), START, TIMES, target=0.01
+    )
     assert found.after == pytest.approx(7.05, abs=0.06)
     assert found.gain > 1
     assert "positive transfer" in str(found)
@@ -219,9 +258,13 @@ def test_savings(returning):
 def test_interference_is_one_solve_for_each_similarity(interfering):
     some, found = [5, 15, 25], interfering  # similarities 0.1, 0.3, 0.5
     for v, amount in zip([0.1, 0.3, 0.5], found.forgetting[some, 0], strict=True):
-        single = forgetting(tu.solve(two_tasks(tu.Switch(60.0), similarity=v), START, TIMES))
+        single = forgetting(
+            tu.solve(two_tasks(tu.Switch(60.0), similarity=v), START, TIMES)
+        )
         assert amount == pytest.approx(single.amount[0], rel=1e-5)
-    assert found.forgetting[some, 0] == pytest.approx([0.1072, 0.1645, 0.1549], abs=1e-4)
+    assert found.forgetting[some, 0] == pytest.approx(
+        [0.1072, 0.1645, 0.1549], abs=1e-4
+    )
     assert found.time_to(0.01)[some] == pytest.approx([12.4, 12.0, 10.75], abs=0.06)
 
 
@@ -231,9 +274,16 @@ def test_forgetting_is_worst_at_intermediate_similarity(interfering):
     assert worst == pytest.approx(0.325, abs=0.01)
     assert amount == pytest.approx(0.1647, abs=1e-4)
     assert amount >= found.forgetting[:, 0].max() - 1e-12
-    one_unit = tu.Start(R=[[0.05, 0.05], [0.0, 0.0]], Q=0.3 * np.eye(2), readout=[[0.5, 0.01], [0.5, 0.01]])
+    one_unit = tu.Start(
+        R=[[0.05, 0.05], [0.0, 0.0]],
+        Q=0.3 * np.eye(2),
+        readout=[[0.5, 0.01], [0.5, 0.01]],
+    )
     assert (
-        interference(two_tasks(tu.Switch(60.0)), one_unit, TIMES, SIMILARITIES).worst()[0] == 0.0
+        interference(two_tasks(tu.Switch(60.0)), one_unit, TIMES, SIMILARITIES).worst()[
+            0
+        ]
+        == 0.0
     )  # both heads on one unit
 
 
@@ -241,12 +291,22 @@ def test_forgetting_is_worst_at_intermediate_similarity(interfering):
 
 
 def test_best_replay_is_a_minimum(replayed):
-    problem, times, found = two_tasks(tu.Replay(0.0, after=60.0)), tu.linear_times(120, 13), replayed
+    problem, times, found = (
+        two_tasks(tu.Replay(0.0, after=60.0)),
+        tu.linear_times(120, 13),
+        replayed,
+    )
 
     def mean_error(fraction):
-        return float(tu.solve(problem.replace(**{"schedule.fraction": fraction}), START, times).error[-1].mean())
+        return float(
+            tu.solve(problem.replace(**{"schedule.fraction": fraction}), START, times)
+            .error[-1]
+            .mean()
+        )
 
-    second = minimize_scalar(mean_error, bounds=(0.1, 0.5), method="bounded", options={"xatol": 1e-4})
+    second = minimize_scalar(
+        mean_error, bounds=(0.1, 0.5), method="bounded", options={"xatol": 1e-4}
+    )
     assert found.fraction == pytest.approx(second.x, abs=2e-3)
     assert found.value == pytest.approx(second.fun, rel=1e-5)
     assert found.gain == pytest.approx(mean_error(0.0) / second.fun, rel=1e-4)
@@ -260,7 +320,12 @@ def test_importance_is_the_error_of_a_network_without_the_unit(theory):
     found = node_reuse(theory)
     rng = np.random.default_rng(5)
     for task, place in ((0, 240), (1, 480)):
-        C = np.block([[theory.Q[place], theory.R[place][:, [task]]], [theory.R[place][:, [task]].T, np.ones((1, 1))]])
+        C = np.block(
+            [
+                [theory.Q[place], theory.R[place][:, [task]]],
+                [theory.R[place][:, [task]].T, np.ones((1, 1))],
+            ]
+        )
         fields = rng.multivariate_normal(np.zeros(3), C, size=200_000)
         outputs, v = erf(fields / np.sqrt(2)), theory.readout[place, task]
         whole = np.mean((outputs[:, 2] - outputs[:, :2] @ v) ** 2) / 2
@@ -269,7 +334,10 @@ def test_importance_is_the_error_of_a_network_without_the_unit(theory):
             rise = np.mean((outputs[:, 2] - outputs[:, :2] @ cut) ** 2) / 2 - whole
             assert found.importance[task, k] == pytest.approx(rise, abs=1e-3)
     np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
-    assert (found.shares > 0.1).all(axis=0).tolist() == [True, False]  # at V = 0.5 the same unit serves both tasks
+    assert (found.shares > 0.1).all(axis=0).tolist() == [
+        True,
+        False,
+    ]  # at V = 0.5 the same unit serves both tasks
     assert found.reuse[0, 1] > 0.9
 
 
@@ -284,14 +352,24 @@ def test_unrelated_tasks_take_different_units():
 @pytest.mark.full
 def test_three_tasks_of_different_widths_with_one_head():
     """Second routes again: differences of errors, the first task never shown, and a run against its own overlaps."""
-    teachers = [tu.Network(1, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5]), tu.Network(1, "erf", readout=0.5)]
+    teachers = [
+        tu.Network(1, "erf"),
+        tu.Network(2, "erf", readout=[1.0, 0.5]),
+        tu.Network(1, "erf", readout=0.5),
+    ]
     tasks = tu.Tasks(teachers, tu.Switch([5.0, 10.0]), heads="shared", similarity=0.4)
-    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=0.5)
+    )
     start, times = tu.asymmetric_start(problem, dim=100), tu.linear_times(15, 31)
     theory = tu.solve(problem, start, times)
     found = forgetting(theory)
     np.testing.assert_allclose(found.left, [5.0, 10.0, 15.0])
-    np.testing.assert_allclose(found.amount, theory.error[-1] - theory.error[[10, 20, 30], [0, 1, 2]], atol=1e-15)
+    np.testing.assert_allclose(
+        found.amount,
+        theory.error[-1] - theory.error[[10, 20, 30], [0, 1, 2]],
+        atol=1e-15,
+    )
     moved = transfer(problem, start, times, task=1)
     alone = tu.Start(start.R[:, 1:3], start.Q, readout=start.readout)
     only = tu.solve(problem.task(1), alone, times)
@@ -302,7 +380,10 @@ def test_three_tasks_of_different_widths_with_one_head():
     assert of_run.shares.shape == (3, 2)
     R, Q, v = (np.asarray(runs[name])[1, 20] for name in ("R", "Q", "readout"))
     whole, cut = (
-        float(tu.generalization_error(problem.task(1), R[:, 1:3], Q, np.eye(2), readout)) for readout in (v, v * [0.0, 1.0])
+        float(
+            tu.generalization_error(problem.task(1), R[:, 1:3], Q, np.eye(2), readout)
+        )
+        for readout in (v, v * [0.0, 1.0])
     )
     assert of_run.importance[1, 0] == pytest.approx(cut - whole, rel=1e-9)
     with pytest.raises(InputError, match="2 runs; node_reuse looks at one"):
@@ -312,13 +393,17 @@ def test_three_tasks_of_different_widths_with_one_head():
 # Figures and bad input
 
 
-def test_every_result_draws_itself(theory, returning, transferred, interfering, replayed):
+def test_every_result_draws_itself(
+    theory, returning, transferred, interfering, replayed
+):
     results = [forgetting(theory), node_reuse(theory), savings(returning, target=0.01)]
     for result in (*results, transferred, interfering, replayed):
         figure = result.plot()
         assert figure.axes
         assert str(result)
-    legend = [text.get_text() for text in results[0].plot().axes[0].get_legend().get_texts()]
+    legend = [
+        text.get_text() for text in results[0].plot().axes[0].get_legend().get_texts()
+    ]
     assert legend == ["task 1", "task 2"]
 
 
@@ -329,20 +414,34 @@ def one_teacher():
 BAD = {
     "no tasks": (lambda t, r: interference(one_teacher()), "one teacher"),
     "no trajectory": (lambda t, r: forgetting(3), "solve or simulate returned"),
-    "one task of a trajectory": (lambda t, r: forgetting(t.task(0)), "trajectory of several tasks"),
-    "task that does not exist": (lambda t, r: savings(r, task=2), "task is 2; it must be at most 1"),
+    "one task of a trajectory": (
+        lambda t, r: forgetting(t.task(0)),
+        "trajectory of several tasks",
+    ),
+    "task that does not exist": (
+        lambda t, r: savings(r, task=2),
+        "task is 2; it must be at most 1",
+    ),
     "no return": (lambda t, r: savings(t), "savings needs a task that returns"),
     "negative target": (lambda t, r: savings(r, target=-1.0), "target is -1"),
-    "first task": (lambda t, r: transfer(two_tasks(tu.Switch(60.0)), START, TIMES, task=0), "begins at time 0"),
+    "first task": (
+        lambda t, r: transfer(two_tasks(tu.Switch(60.0)), START, TIMES, task=0),
+        "begins at time 0",
+    ),
     "unsorted similarity": (
         lambda t, r: interference(two_tasks(tu.Switch(60.0)), START, TIMES, [0.5, 0.1]),
         "increasing numbers",
     ),
     "a gram": (
-        lambda t, r: interference(two_tasks(tu.Switch(60.0), similarity=None, gram=np.eye(2)), START, TIMES),
+        lambda t, r: interference(
+            two_tasks(tu.Switch(60.0), similarity=None, gram=np.eye(2)), START, TIMES
+        ),
         "varies the similarity",
     ),
-    "no replay": (lambda t, r: best_replay(two_tasks(tu.Switch(60.0)), START, TIMES), "fraction of Replay"),
+    "no replay": (
+        lambda t, r: best_replay(two_tasks(tu.Switch(60.0)), START, TIMES),
+        "fraction of Replay",
+    ),
     "run of a solve": (lambda t, r: node_reuse(t, run=0), "Leave run out"),
 }
 
@@ -358,4 +457,6 @@ def test_bad_input_gets_one_message(name, theory, returning):
 def test_other_analyses_ask_for_one_task(theory):
     with pytest.raises(InputError, match=r"trajectory.task\(0\)"):
         tu.analysis.plateaus(theory)
-    assert tu.analysis.early_stopping(theory.task(0)).inside  # the first task is best at the switch
+    assert tu.analysis.early_stopping(
+        theory.task(0)
+    ).inside  # the first task is best at the switch

@@ -9,7 +9,17 @@ from tutelage import analysis
 from tutelage.analysis.result import AnalysisResult
 
 
-@pytest.mark.parametrize("name", ["fixed_point", "plateaus", "fluctuations", "escape_time", "landscape", "drift_matrices"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fixed_point",
+        "plateaus",
+        "fluctuations",
+        "escape_time",
+        "landscape",
+        "drift_matrices",
+    ],
+)
 def test_an_analysis_is_in_its_namespace_only(name):
     assert callable(getattr(analysis, name))
     with pytest.raises(AttributeError, match=f"It is tutelage.analysis.{name}"):
@@ -31,7 +41,13 @@ def test_importing_a_module_does_not_hide_a_function():
 
 def test_every_result_that_draws_itself_has_a_figure():
     """`AnalysisResult.plot` finds its function by the name that the class gives: each must exist."""
-    classes = [getattr(analysis, name) for name in analysis.__all__] + [tu.schedules.OptimalProtocol]
-    figures = {value.figure for value in classes if getattr(value, "plot", None) is AnalysisResult.plot}
+    classes = [getattr(analysis, name) for name in analysis.__all__] + [
+        tu.schedules.OptimalProtocol
+    ]
+    figures = {
+        value.figure
+        for value in classes
+        if getattr(value, "plot", None) is AnalysisResult.plot
+    }
     assert len(figures) > 12
     assert all(callable(getattr(tu.plot, name)) for name in figures)

@@ -92,10 +92,15 @@ LINES = {
 
 def check(tutelage, folder, argv, words):
     outputs = [
-        part for name, value in (("--out", "no.nc"), ("--plot", "no.png")) if name not in argv for part in (name, value)
+        part
+        for name, value in (("--out", "no.nc"), ("--plot", "no.png"))
+        if name not in argv
+        for part in (name, value)
     ]
     before = sorted(folder.rglob("*"))
-    ending = tutelage(*argv, *(outputs if argv[0] == "solve" and argv[-1] != "--lr" else ()))
+    ending = tutelage(
+        *argv, *(outputs if argv[0] == "solve" and argv[-1] != "--lr" else ())
+    )
     assert (ending.code, ending.stdout) == (2, "")
     assert ending.stderr.startswith("error: ")
     assert ending.stderr.count("\n") == 1
@@ -126,6 +131,19 @@ def test_disk_that_fills_up_meanwhile(tutelage, monkeypatch):
         raise OSError(28, "No space left on device", "x.png")
 
     monkeypatch.setattr("tutelage.plot.save_figure", full)
-    ending = tutelage("solve", "-K", "2", "-M", "2", "--times", "5", "--points", "11", "--quiet", "--plot", "x.png")
+    ending = tutelage(
+        "solve",
+        "-K",
+        "2",
+        "-M",
+        "2",
+        "--times",
+        "5",
+        "--points",
+        "11",
+        "--quiet",
+        "--plot",
+        "x.png",
+    )
     said = "error: x.png cannot be written: No space left on device. Fix that, or give another place.\n"
     assert (ending.code, ending.stderr) == (2, said)

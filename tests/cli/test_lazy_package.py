@@ -12,7 +12,11 @@ import pytest
 import tutelage
 from tutelage._namespace import NAMESPACES, public_names
 
-STUBBED = [space for space in NAMESPACES if (Path(import_module(space).__file__ or "").with_suffix(".pyi")).is_file()]
+STUBBED = [
+    space
+    for space in NAMESPACES
+    if (Path(import_module(space).__file__ or "").with_suffix(".pyi")).is_file()
+]
 
 
 @pytest.mark.parametrize("space", NAMESPACES)
@@ -26,8 +30,15 @@ def test_every_public_name_is_there(space):
 @pytest.mark.parametrize("space", STUBBED)
 def test_a_stub_lists_what_it_imports(space):
     """Its imports are what lazy_loader loads; its `__all__` is what readers and type checkers see."""
-    tree = ast.parse(Path(import_module(space).__file__ or "").with_suffix(".pyi").read_text())
-    imported = [alias.asname or alias.name for n in tree.body if isinstance(n, ast.ImportFrom) for alias in n.names]
+    tree = ast.parse(
+        Path(import_module(space).__file__ or "").with_suffix(".pyi").read_text()
+    )
+    imported = [
+        alias.asname or alias.name
+        for n in tree.body
+        if isinstance(n, ast.ImportFrom)
+        for alias in n.names
+    ]
     assert sorted(imported) == sorted(public_names()[space])
 
 
@@ -49,7 +60,9 @@ for verb in ("linear_network", "symmetric_plateau", "asymptotic_decay", "weight_
     assert isinstance(getattr(tutelage.papers.power_law, verb), types.FunctionType), verb
 assert isinstance(tutelage.papers.replicate, types.FunctionType)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert isinstance(tutelage.solve, types.FunctionType)
 
@@ -62,7 +75,11 @@ def test_an_unknown_name_gets_the_nearest_or_its_home():
         (tutelage, "fixed_point", "It is tutelage.analysis.fixed_point"),
         (tutelage, "PowerDecay", "It is tutelage.schedules.PowerDecay"),
         (tutelage.analysis, "fixd_point", "nearest is tutelage.analysis.fixed_point"),
-        (tutelage.papers, "raw_features", "It is tutelage.papers.power_law.raw_features"),
+        (
+            tutelage.papers,
+            "raw_features",
+            "It is tutelage.papers.power_law.raw_features",
+        ),
     ):
         with pytest.raises(AttributeError, match=answer):
             getattr(space, name)

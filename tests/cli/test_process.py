@@ -14,8 +14,17 @@ from tutelage.cli import process
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))}
-    return subprocess.run([sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True)
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_help_does_not_wait_for_jax():
@@ -35,7 +44,9 @@ def test_help_does_not_wait_for_jax():
     [
         pytest.param("import tutelage, jax", marks=pytest.mark.full),
         "import jax, tutelage",
-        pytest.param("from tutelage.problem import Problem; import jax", marks=pytest.mark.full),
+        pytest.param(
+            "from tutelage.problem import Problem; import jax", marks=pytest.mark.full
+        ),
     ],
 )
 def test_float64_whoever_imports_jax(imports):
@@ -44,21 +55,50 @@ def test_float64_whoever_imports_jax(imports):
 
 
 def test_float64_can_be_declined():
-    assert python("import tutelage, jax; print(jax.numpy.zeros(1).dtype)", TUTELAGE_X64="0").stdout == "float32\n"
+    assert (
+        python(
+            "import tutelage, jax; print(jax.numpy.zeros(1).dtype)", TUTELAGE_X64="0"
+        ).stdout
+        == "float32\n"
+    )
 
 
 def test_programs_are_kept_between_runs(tmp_path):
-    flags = ["-K", "1", "-M", "1", "--activation", "linear", "--times", "5", "--no-validity"]
+    flags = [
+        "-K",
+        "1",
+        "-M",
+        "1",
+        "--activation",
+        "linear",
+        "--times",
+        "5",
+        "--no-validity",
+    ]
     command = [sys.executable, "-m", "tutelage.cli", "solve", *flags]
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))
+    }
     cache, outputs, entries = tmp_path / "cache", [], []
     for _ in range(2):
         run = subprocess.run(
-            command, env=kept | {"XDG_CACHE_HOME": str(cache)}, capture_output=True, text=True, cwd=tmp_path
+            command,
+            env=kept | {"XDG_CACHE_HOME": str(cache)},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
         )
         assert (run.returncode, run.stderr) == (0, "")
         outputs.append(run.stdout)
-        entries.append({path for path in (cache / "tutelage" / "programs").iterdir() if "integrate" in path.name})
+        entries.append(
+            {
+                path
+                for path in (cache / "tutelage" / "programs").iterdir()
+                if "integrate" in path.name
+            }
+        )
     assert outputs[0] == outputs[1]
     assert entries[0] == entries[1]  # found again: nothing was compiled
     assert entries[0]
@@ -94,7 +134,9 @@ def test_a_reader_may_stop_early():
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, monkeypatch):
+def test_no_program_is_loaded_that_another_user_could_have_written(
+    tmp_path, monkeypatch
+):
     """JAX's cache holds machine code: its folder must belong to this user alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = process._writable_folder()
@@ -127,20 +169,44 @@ press.count = 0
 OverlapsMethod.run = press
 sys.exit(main(sys.argv[2:]))
 """
-SLOW = ["simulate", "-K", "1", "-M", "1", "--dim", "1000", "--runs", "200", "--times", "200", "--points", "5"]
+SLOW = [
+    "simulate",
+    "-K",
+    "1",
+    "-M",
+    "1",
+    "--dim",
+    "1000",
+    "--runs",
+    "200",
+    "--times",
+    "200",
+    "--points",
+    "5",
+]
 
 
 def interrupted(*line: str, after: int = 3) -> subprocess.CompletedProcess:
     """Ctrl-C when so many of 200 runs have ended."""
     command = [sys.executable, "-c", INTERRUPTED, str(after), *SLOW, *line]
-    return subprocess.run(command, env=os.environ | {"TUTELAGE_CACHE": "0"}, capture_output=True, text=True, timeout=200)
+    return subprocess.run(
+        command,
+        env=os.environ | {"TUTELAGE_CACHE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
 
 
 @pytest.mark.full  # test_simulate.py interrupts runs without a process of their own
 def test_interrupted_runs_are_counted_and_left_out(folder):
     run = interrupted("--out", "runs.nc")
     assert run.returncode == 130
-    found = re.search(r"^interrupted: (\d+) of 200 runs are complete; the others are left out.$", run.stderr, re.MULTILINE)
+    found = re.search(
+        r"^interrupted: (\d+) of 200 runs are complete; the others are left out.$",
+        run.stderr,
+        re.MULTILINE,
+    )
     assert found is not None, run.stderr
     count = int(found[1])
     assert 3 <= count < 200
@@ -151,7 +217,9 @@ def test_interrupted_runs_are_counted_and_left_out(folder):
     assert np.isfinite(kept.error).all()
     assert dict(kept.settings)["runs"] == count
     # one thread per core: a run may be complete although some before it are not
-    same = (kept.error[:, None] == everything(count + (os.cpu_count() or 1))).all(axis=2)
+    same = (kept.error[:, None] == everything(count + (os.cpu_count() or 1))).all(
+        axis=2
+    )
     assert same.any(axis=1).all()
     assert same.sum() == count
 

@@ -18,7 +18,9 @@ def two_figures(monkeypatch):
 
 
 def test_a_figure_prints_its_claims_and_writes_its_files(tutelage, folder):
-    ending = tutelage("replicate", "toy-1", "--quick", "--out", "here/there", "--format", "pdf")
+    ending = tutelage(
+        "replicate", "toy-1", "--quick", "--out", "here/there", "--format", "pdf"
+    )
     assert ending.code == 0
     for words in (
         "a line & its slope",
@@ -42,7 +44,9 @@ def test_a_second_run_computes_nothing(tutelage):
 
 
 def test_json_alone_on_stdout(tutelage):
-    ending = tutelage("replicate", "toy-1", "toy-2", "--quick", "--json", "--workers", "1")
+    ending = tutelage(
+        "replicate", "toy-1", "toy-2", "--quick", "--json", "--workers", "1"
+    )
     answer = json.loads(ending.stdout)
     assert list(answer) == ["figures"]
     assert [figure["id"] for figure in answer["figures"]] == ["toy-1", "toy-2"]
@@ -70,7 +74,9 @@ def test_a_stopped_run_resumes(tutelage, monkeypatch):
         raise KeyboardInterrupt
 
     whole = registry.replicas()
-    monkeypatch.setattr(registry, "replicas", lambda: {**whole, "toy-2": toy("toy-2", compute=stopped)})
+    monkeypatch.setattr(
+        registry, "replicas", lambda: {**whole, "toy-2": toy("toy-2", compute=stopped)}
+    )
     assert tutelage("replicate", "--all", "--workers", "1").code == 130
     monkeypatch.setattr(registry, "replicas", lambda: whole)
     ending = tutelage("replicate", "--all", "--workers", "1")
@@ -82,7 +88,11 @@ def test_the_list_says_what_is_known(tutelage):
     tutelage("replicate", "toy-1", "--quick")
     ending = tutelage("replicate")
     assert (ending.code, ending.stderr) == (0, "")
-    rows = {line.split()[0]: line for line in ending.stdout.splitlines() if line.startswith("toy")}
+    rows = {
+        line.split()[0]: line
+        for line in ending.stdout.splitlines()
+        if line.startswith("toy")
+    }
     assert "2 pass, 1 does not hold, 0.0 s" in rows["toy-1"]
     assert rows["toy-2"].split()[-2:] == ["-", "-"]
     figures = json.loads(tutelage("replicate", "--json").stdout)["figures"]
@@ -94,11 +104,17 @@ def test_the_list_says_what_is_known(tutelage):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("toy-3",), "there is no figure 'toy-3'; it must be one of toy-1, toy-2. The nearest is"),
+        (
+            ("toy-3",),
+            "there is no figure 'toy-3'; it must be one of toy-1, toy-2. The nearest is",
+        ),
         (("toy-1", "--all"), "--all and 'toy-1' are given"),
         (("toy-1", "--out", "taken"), "taken is a file"),
         (("toy-1", "--format", "gif"), "gif"),
-        (("toy-1", "--workers", "0"), "--workers is 0; it must be a whole number, 1 or more."),
+        (
+            ("toy-1", "--workers", "0"),
+            "--workers is 0; it must be a whole number, 1 or more.",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(tutelage, folder, flags, words):

@@ -15,7 +15,21 @@ def test_numbers_of_a_matrix_do_not_run_together():
 
 def test_the_mean_is_over_the_runs_that_finished(tutelage):
     """Some runs of a network just above its critical rate diverge; their NaN must not hide the others."""
-    line = ("simulate", "-K", "1", "-M", "1", "--activation", "quadratic", "--lr", "0.15", "--dim", "30", "--runs", "40")
+    line = (
+        "simulate",
+        "-K",
+        "1",
+        "-M",
+        "1",
+        "--activation",
+        "quadratic",
+        "--lr",
+        "0.15",
+        "--dim",
+        "30",
+        "--runs",
+        "40",
+    )
     ending = tutelage(*line, "--times", "20", "--points", "5")
     assert "diverged" in ending.stderr
     assert "runs that finished" in ending.stdout

@@ -35,15 +35,25 @@ def file(folder):
 
 
 def test_a_sweep_into_a_folder_and_its_status(tutelage, file, folder):
-    ending = tutelage("sweep", file, "--out", "here", "--executor", "serial", "--plot", "a.png")
+    ending = tutelage(
+        "sweep", file, "--out", "here", "--executor", "serial", "--plot", "a.png"
+    )
     assert ending.code == 0
-    for words in ("6 points: sgd.lr (2), noise (3)", "final_error:", "3 with a note", "here/sweep.nc", "a.png"):
+    for words in (
+        "6 points: sgd.lr (2), noise (3)",
+        "final_error:",
+        "3 with a note",
+        "here/sweep.nc",
+        "a.png",
+    ):
         assert words in ending.stdout
     data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
     assert data["noise"].values == pytest.approx([0.1, 0.2, 0.4])
     problem = tu.Problem(tu.Network(1), tu.Network(1), sgd=tu.SGD(0.3), noise=0.2)
     alone = tu.solve(problem, tu.Start(R=[[0.2]], Q=[[0.3]]), 10.0, rtol=1e-6)
-    assert data["final_error"].sel({"sgd.lr": 0.3}).values[1] == pytest.approx(float(alone.error[-1]), rel=1e-5)
+    assert data["final_error"].sel({"sgd.lr": 0.3}).values[1] == pytest.approx(
+        float(alone.error[-1]), rel=1e-5
+    )
     assert "unstable" in data["note"].values[1, 0]
     status = tutelage("sweep", "status", "here")
     assert status.code == 0
@@ -74,7 +84,9 @@ def test_a_changed_file_is_refused(tutelage, file, folder):
 
 
 def test_failed_points_give_exit_code_one(tutelage, folder):
-    (folder / "s.toml").write_text(FILE.replace("sgd.lr = [0.3, 9.0]", "student.hidden = [1, 2]"))
+    (folder / "s.toml").write_text(
+        FILE.replace("sgd.lr = [0.3, 9.0]", "student.hidden = [1, 2]")
+    )
     ending = tutelage("sweep", "s.toml", "--executor", "serial")
     assert ending.code == 1
     assert "3 failed" in ending.stdout
@@ -134,8 +146,15 @@ def test_a_bad_command_line_gets_one_sentence(tutelage, file, line, words):
 
 
 def test_points_one_by_one(tutelage, folder):
-    (folder / "p.toml").write_text(FILE.partition("[over]")[0] + "[[points]]\nlr = 0.3\n[[points]]\nlr = 0.6\n")
-    assert tutelage("sweep", "p.toml", "--out", "here", "--executor", "serial", "--quiet").code == 0
+    (folder / "p.toml").write_text(
+        FILE.partition("[over]")[0] + "[[points]]\nlr = 0.3\n[[points]]\nlr = 0.6\n"
+    )
+    assert (
+        tutelage(
+            "sweep", "p.toml", "--out", "here", "--executor", "serial", "--quiet"
+        ).code
+        == 0
+    )
     data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
     assert data["final_error"].dims == ("point",)
     assert data["lr"].values.tolist() == [0.3, 0.6]
@@ -156,13 +175,21 @@ lr = [0.3]
 """
 
 
-@pytest.mark.parametrize("allowed", ["tests.sweeps.questions", "tests.problem.own_learning"])
+@pytest.mark.parametrize(
+    "allowed", ["tests.sweeps.questions", "tests.problem.own_learning"]
+)
 def test_functions_need_their_modules_allowed(tutelage, folder, allowed):
     (folder / "s.toml").write_text(OWN)
     ending = tutelage("sweep", "s.toml", "--import", allowed)
     assert (ending.code, ending.stdout) == (2, "")
-    other = {"tests.sweeps.questions": "own_learning", "tests.problem.own_learning": "questions"}[allowed]
-    assert f"--import tests.{'problem' if other == 'own_learning' else 'sweeps'}.{other}" in ending.stderr
+    other = {
+        "tests.sweeps.questions": "own_learning",
+        "tests.problem.own_learning": "questions",
+    }[allowed]
+    assert (
+        f"--import tests.{'problem' if other == 'own_learning' else 'sweeps'}.{other}"
+        in ending.stderr
+    )
     assert not (folder / "output").exists()
 
 
@@ -172,12 +199,21 @@ def test_a_sweep_over_flips(tutelage, folder):
         "[student]\nhidden = 1\nactivation = 'linear'\n[teacher]\nhidden = 1\nactivation = 'linear'\n"
         "[start]\nR = [[0.2]]\nQ = [[0.3]]\n[times]\nend = 1\npoints = 2\n[over]\nflip = [0.1, 0.3]\n"
     )
-    assert tutelage("sweep", "s.toml", "--out", "here", "--executor", "serial", "--quiet").code == 0
+    assert (
+        tutelage(
+            "sweep", "s.toml", "--out", "here", "--executor", "serial", "--quiet"
+        ).code
+        == 0
+    )
     data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
     assert data.final_error.long_name == "probability of a wrong class at the end"
     one = tu.Network(1, "linear")
     for flip in (0.1, 0.3):
         problem = tu.Problem(one, one, loss="logistic", labels=tu.labels.Sign(flip))
         alone = tu.solve(problem, tu.Start(R=[[0.2]], Q=[[0.3]]), [0.0, 1.0], rtol=1e-5)
-        assert float(data.final_loss.sel(flip=flip)) == pytest.approx(float(alone.loss[-1]), rel=1e-4)
-        assert float(data.final_error.sel(flip=flip)) == pytest.approx(float(alone.error[-1]), rel=1e-4)
+        assert float(data.final_loss.sel(flip=flip)) == pytest.approx(
+            float(alone.loss[-1]), rel=1e-4
+        )
+        assert float(data.final_error.sel(flip=flip)) == pytest.approx(
+            float(alone.error[-1]), rel=1e-4
+        )

@@ -19,28 +19,39 @@ def start_of(K, M, dim, own=0.1):
 
 
 def erf_problem(noise=0.1, lr=1.0):
-    return tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise)
+    return tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+    )
 
 
 def linear_problem():
-    return tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.8), noise=0.3)
+    return tu.Problem(
+        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.8), noise=0.3
+    )
 
 
 @cache
 def theory(noise=0.1, gradient_flow=False, dim=200):
-    return tu.solve(erf_problem(noise), start_of(2, 2, dim), TIMES, gradient_flow=gradient_flow)
+    return tu.solve(
+        erf_problem(noise), start_of(2, 2, dim), TIMES, gradient_flow=gradient_flow
+    )
 
 
 @cache
 def runs(count=100, dim=200, seed=3):
-    return tu.simulate(erf_problem(), start_of(2, 2, dim), times=TIMES, runs=count, seed=seed)
+    return tu.simulate(
+        erf_problem(), start_of(2, 2, dim), times=TIMES, runs=count, seed=seed
+    )
 
 
 def with_(trajectory, **changes):
     """The trajectory with some fields replaced."""
     names = list(changes)
     return eqx.tree_at(
-        lambda t: [getattr(t, n) for n in names], trajectory, list(changes.values()), is_leaf=lambda x: x is None
+        lambda t: [getattr(t, n) for n in names],
+        trajectory,
+        list(changes.values()),
+        is_leaf=lambda x: x is None,
     )
 
 
@@ -52,9 +63,17 @@ def permuted(trajectory, which, order, since=0):
     """Runs `which` with their hidden units in another order, from the time with index `since` on."""
     variables = {name: np.array(value) for name, value in trajectory.variables.items()}
     for run in which:
-        for name, axes in {"R": (1,), "Q": (1, 2), "r": (2,), "q": (2, 3), "readout": (1,)}.items():
+        for name, axes in {
+            "R": (1,),
+            "Q": (1, 2),
+            "r": (2,),
+            "q": (2, 3),
+            "readout": (1,),
+        }.items():
             for axis in axes:
-                variables[name][run, since:] = np.take(variables[name][run, since:], order, axis=axis)
+                variables[name][run, since:] = np.take(
+                    variables[name][run, since:], order, axis=axis
+                )
     return with_(trajectory, variables=variables)
 
 
@@ -67,16 +86,23 @@ def scaled_spread(problem, start, times, factor):
 
     like, t = initial_overlaps(problem, start)
     first, state_of = ravel_pytree(like)
-    system, flow = OrderParameters(problem, t, False, True), OrderParameters(problem, t, True, True)
+    system, flow = (
+        OrderParameters(problem, t, False, True),
+        OrderParameters(problem, t, True, True),
+    )
 
     @eqx.filter_jit
     def drift(t, x):
         full, slow = (ravel_pytree(s.drift(t, state_of(x)))[0] for s in (system, flow))
         return slow + factor * (full - slow)
 
-    path = solve_ivp(drift, (0, times[-1]), np.asarray(first), t_eval=times, rtol=1e-8, atol=1e-10).y.T
+    path = solve_ivp(
+        drift, (0, times[-1]), np.asarray(first), t_eval=times, rtol=1e-8, atol=1e-10
+    ).y.T
     seen = jax.jit(jax.vmap(lambda x: system.observe(state_of(x))))(path)
     variables = {name: np.asarray(values) for name, values in seen.items()}
     return with_(
-        tu.solve(problem, start, times), variables=variables, error=np.asarray(jax.jit(jax.vmap(system.error))(seen))
+        tu.solve(problem, start, times),
+        variables=variables,
+        error=np.asarray(jax.jit(jax.vmap(system.error))(seen)),
     )

@@ -30,13 +30,23 @@ def solution(escape):
     parted = 1 / (1 + np.exp(-RATE * (TIMES - escape)))[:, None, None]
     early = (1 - np.exp(-TIMES))[:, None, None]
     R = early * (0.4 * np.ones((2, 2)) + parted * np.array([[0.6, -0.4], [-0.4, 0.6]]))
-    Q = early * (0.35 * np.ones((2, 2)) + parted * np.array([[0.65, -0.35], [-0.35, 0.65]])) + 0.01 * np.eye(2)
-    return {"R": R, "Q": Q, "r": R[:, None], "q": Q[:, None], "readout": np.ones((TIMES.size, 2))}
+    Q = early * (
+        0.35 * np.ones((2, 2)) + parted * np.array([[0.65, -0.35], [-0.35, 0.65]])
+    ) + 0.01 * np.eye(2)
+    return {
+        "R": R,
+        "Q": Q,
+        "r": R[:, None],
+        "q": Q[:, None],
+        "readout": np.ones((TIMES.size, 2)),
+    }
 
 
 def pair_of(escapes, ours=150.0, dim=1000, jitter=1e-4):
     start = tu.Start(R=np.zeros((2, 2)), Q=0.01 * np.eye(2), dim=dim)
-    theory = tu.Trajectory(TIMES, solution(ours), curve(ours), 0, TIMES[-1], 1, np.eye(2), problem(), start)
+    theory = tu.Trajectory(
+        TIMES, solution(ours), curve(ours), 0, TIMES[-1], 1, np.eye(2), problem(), start
+    )
     rng = np.random.default_rng(0)
     parts = [solution(t) for t in escapes]
     variables = {n: np.stack([p[n] for p in parts]) for n in parts[0]}
@@ -46,14 +56,31 @@ def pair_of(escapes, ours=150.0, dim=1000, jitter=1e-4):
             value += noise.reshape(*noise.shape, *[1] * (value.ndim - 2))
     error = np.stack([curve(t) for t in escapes]) * (1 + noise)
     runs = tu.Trajectory(
-        TIMES, variables, error, np.zeros(len(escapes), int), 0, 0, np.eye(2), problem(), start, kind="simulation"
+        TIMES,
+        variables,
+        error,
+        np.zeros(len(escapes), int),
+        0,
+        0,
+        np.eye(2),
+        problem(),
+        start,
+        kind="simulation",
     )
     return theory, runs
 
 
 def validity(noise_dim):
     blank = dict.fromkeys(Validity.__dataclass_fields__)
-    return Validity(**blank | {"noise_dim": noise_dim, "effective_rank": 1.0, "dim_needed": 10.0, "notes": ()})
+    return Validity(
+        **blank
+        | {
+            "noise_dim": noise_dim,
+            "effective_rank": 1.0,
+            "dim_needed": 10.0,
+            "notes": (),
+        }
+    )
 
 
 def test_times_of_escape_are_measured():
@@ -65,7 +92,10 @@ def test_times_of_escape_are_measured():
     assert np.isinf(found.runs[4])
     assert found.earlier in (2, 3)
     assert found.start_to_noise == pytest.approx(0.1)
-    assert pytest.approx(curve(120.0, np.array([found.first_departure]))[0], rel=0.01) == 0.9 * PLATEAU
+    assert (
+        pytest.approx(curve(120.0, np.array([found.first_departure]))[0], rel=0.01)
+        == 0.9 * PLATEAU
+    )
     text = " ".join(found.lines())
     assert "4 of 5 runs" in text
     assert "theory at 150" in text
@@ -85,11 +115,19 @@ def test_noise_decides():
     assert result.verdict.outcome == "inconclusive after the plateau"
     assert result.agrees is None
     assert result.verdict.before == "agree"
-    assert "SGD noise determines the escape of single runs (asymmetry/noise = 1.6" in result.verdict.sentence
-    assert result.times[result.verdict.counted].max() < result.escape.first_departure < 110
+    assert (
+        "SGD noise determines the escape of single runs (asymmetry/noise = 1.6"
+        in result.verdict.sentence
+    )
+    assert (
+        result.times[result.verdict.counted].max() < result.escape.first_departure < 110
+    )
     assert "compare the escape times" in " ".join(str(result).split())
     assert "not counted" in result.to_html()
-    assert json.loads(json.dumps(result.to_dict()))["escape"]["runs"] == result.escape.runs.tolist()
+    assert (
+        json.loads(json.dumps(result.to_dict()))["escape"]["runs"]
+        == result.escape.runs.tolist()
+    )
 
 
 def test_the_start_decides():
@@ -118,10 +156,24 @@ def test_units_swapped_in_the_escape_are_matched():
 
 def test_no_plateau_no_escape():
     times = np.linspace(0, 10, 21)
-    steady = {"R": np.exp(-times)[:, None, None] * np.ones((2, 2)), "Q": np.exp(-times)[:, None, None] * np.ones((2, 2))}
-    smooth = tu.Trajectory(times, steady, np.exp(-times), 0, 10.0, 1, None, problem(), None)
+    steady = {
+        "R": np.exp(-times)[:, None, None] * np.ones((2, 2)),
+        "Q": np.exp(-times)[:, None, None] * np.ones((2, 2)),
+    }
+    smooth = tu.Trajectory(
+        times, steady, np.exp(-times), 0, 10.0, 1, None, problem(), None
+    )
     many = {n: np.stack([v] * 3) for n, v in steady.items()}
     runs = tu.Trajectory(
-        times, many, np.stack([smooth.error] * 3), np.zeros(3), 0, 0, None, problem(), None, kind="simulation"
+        times,
+        many,
+        np.stack([smooth.error] * 3),
+        np.zeros(3),
+        0,
+        0,
+        None,
+        problem(),
+        None,
+        kind="simulation",
     )
     assert find_escape(pair(smooth, runs), None) is None

@@ -16,7 +16,15 @@ def exact_linear(problem, start, dim, times):
     R += (eta/N) (T - R) - (eta kappa/N) R, and with E = T - 2R + Q and a batch of B samples
     Q changes by the mean of |w + dw|^2/N, dw the averaged step with decay.
     """
-    eta, kappa, B, s2 = (float(x) for x in (problem.sgd.lr, problem.sgd.weight_decay, problem.sgd.batch, problem.noise**2))
+    eta, kappa, B, s2 = (
+        float(x)
+        for x in (
+            problem.sgd.lr,
+            problem.sgd.weight_decay,
+            problem.sgd.batch,
+            problem.noise**2,
+        )
+    )
     R, Q, T = float(start.R[0, 0]), float(start.Q[0, 0]), 1.0
     out, wanted = [], {int(round(t * dim)) for t in times}
     for step in range(int(round(times[-1] * dim)) + 1):
@@ -27,24 +35,34 @@ def exact_linear(problem, start, dim, times):
         keep = 1 - eta * kappa / dim
         one = eta**2 / dim**2 * ((dim + 2) * E + dim * s2) / B  # the same sample twice
         two = eta**2 / dim**2 * E * (1 - 1 / B)  # two different samples
-        R, Q = keep * R + mean * (T - R), keep**2 * Q + 2 * keep * mean * (R - Q) + one + two
+        R, Q = (
+            keep * R + mean * (T - R),
+            keep**2 * Q + 2 * keep * mean * (R - Q) + one + two,
+        )
     return np.array(out).T
 
 
 @pytest.mark.parametrize(("batch", "decay"), [(1, 0.0), (3, 0.4)])
 def test_linear_network_against_the_exact_recursion(batch, decay):
     problem = tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(0.8, batch=batch, weight_decay=decay), noise=0.3
+        tu.Network(1, "linear"),
+        tu.Network(1, "linear"),
+        sgd=tu.SGD(0.8, batch=batch, weight_decay=decay),
+        noise=0.3,
     )
     start, times = tu.Start(R=[[0.1]], Q=[[0.4]], dim=200), tu.linear_times(6.0, 41)
     theory = tu.solve(problem, start, times)
-    runs = tu.simulate(problem, start, times=times, runs=3, seed=0)  # a linear drift has no curvature: any runs will do
+    runs = tu.simulate(
+        problem, start, times=times, runs=3, seed=0
+    )  # a linear drift has no curvature: any runs will do
     found, rough = expected_gaps(pair(theory, runs))
     assert not rough
     exact = exact_linear(problem, start, 200, times)
     for i, name in enumerate(("R", "Q")):
         gap = exact[i] - theory[name][:, 0, 0]
-        np.testing.assert_allclose(found[name][:, 0, 0], gap, atol=0.04 * np.max(np.abs(gap)))
+        np.testing.assert_allclose(
+            found[name][:, 0, 0], gap, atol=0.04 * np.max(np.abs(gap))
+        )
     gap = exact[2] - theory.error
     np.testing.assert_allclose(found["error"], gap, atol=0.05 * np.max(np.abs(gap)))
 
@@ -107,10 +125,15 @@ def gaps_with_momentum(beta, batch, decay):
 
 def relative_misses(gaps):
     """By name, the largest miss of a gap over its largest size."""
-    return {name: np.max(np.abs(estimate - gap)) / np.max(np.abs(gap)) for name, (gap, estimate) in gaps.items()}
+    return {
+        name: np.max(np.abs(estimate - gap)) / np.max(np.abs(gap))
+        for name, (gap, estimate) in gaps.items()
+    }
 
 
-@pytest.mark.parametrize(("beta", "batch", "decay"), [(0.0, 1, 0.0), (0.6, 1, 0.0), (0.8, 3, 0.4)])
+@pytest.mark.parametrize(
+    ("beta", "batch", "decay"), [(0.0, 1, 0.0), (0.6, 1, 0.0), (0.8, 3, 0.4)]
+)
 def test_momentum_against_the_exact_recursion(beta, batch, decay):
     misses = relative_misses(gaps_with_momentum(beta, batch, decay))
     assert max(misses.values()) < 0.05, misses
@@ -168,7 +191,9 @@ def test_it_shrinks_as_1_over_N():
     for dim in (100, 400):
         start, times = start_of(2, 2, dim), tu.linear_times(8.0, 41)
         theory = tu.solve(erf_problem(), start, times)
-        together = pair(theory, tu.simulate(erf_problem(), start, times=times, runs=256, seed=0))
+        together = pair(
+            theory, tu.simulate(erf_problem(), start, times=times, runs=256, seed=0)
+        )
         sizes.append(np.max(np.abs(expected_gaps(together)[0]["Q"])))
     assert sizes[0] / sizes[1] == pytest.approx(4.0, rel=0.35)
 
@@ -180,7 +205,9 @@ def test_a_state_recorded_late_is_expected_late():
     theory = tu.solve(problem, start, times)
     runs = tu.simulate(problem, start, times=times, runs=20, seed=0)
     shift = expected_gaps(pair(theory, runs))[0]["R"][0]
-    np.testing.assert_allclose(shift, 0.04 * (theory.R[1] - theory.R[0]) / (times[1] - times[0]), rtol=1e-6)
+    np.testing.assert_allclose(
+        shift, 0.04 * (theory.R[1] - theory.R[0]) / (times[1] - times[0]), rtol=1e-6
+    )
 
 
 def test_elsewhere_a_rough_size():

@@ -13,9 +13,18 @@ def apart():
     s = (TIMES / TIMES[-1])[:, None, None]
     R = 0.3 + s * np.array([[0.6, -0.3], [-0.28, 0.65]])
     Q = 0.3 + s * np.array([[0.6, -0.2], [-0.2, 0.7]])
-    both = {"R": R, "Q": Q, "r": R[:, None], "q": Q[:, None], "readout": np.ones((41, 2))}
+    both = {
+        "R": R,
+        "Q": Q,
+        "r": R[:, None],
+        "q": Q[:, None],
+        "readout": np.ones((41, 2)),
+    }
     noise = np.random.default_rng(0).standard_normal((12, 1, 1, 1)) * 0.01
-    many = {n: v + noise.reshape(12, *[1] * v.ndim) * (n != "readout") for n, v in both.items()}
+    many = {
+        n: v + noise.reshape(12, *[1] * v.ndim) * (n != "readout")
+        for n, v in both.items()
+    }
     error = np.linspace(1.0, 0.1, 41)
     ours = with_(theory(), variables=both, error=error)
     return ours, with_(runs(12), variables=many, error=error + noise[:, 0, 0] * 0.1)
@@ -28,10 +37,16 @@ def test_permuted_runs_are_matched(since):
     together, relabeled = match(pair(ours, shuffled))
     assert np.flatnonzero(relabeled).tolist() == [1, 4, 5]
     for name in ("R", "Q", "r", "q", "readout"):
-        late = slice(max(since, 5), None)  # the units are nearly alike at first: there the moment of the swap is free
-        np.testing.assert_allclose(together.runs[name][:, late], plain[name][:, late], atol=1e-14)
+        late = slice(
+            max(since, 5), None
+        )  # the units are nearly alike at first: there the moment of the swap is free
+        np.testing.assert_allclose(
+            together.runs[name][:, late], plain[name][:, late], atol=1e-14
+        )
     result = tu.compare(ours, shuffled)
-    assert any("3 of 12 runs had their hidden units relabeled" in note for note in result.notes)
+    assert any(
+        "3 of 12 runs had their hidden units relabeled" in note for note in result.notes
+    )
     assert result.to_dict()["relabeled"] == 3
 
 
@@ -40,15 +55,24 @@ def test_units_that_are_alike_are_not_swapped():
     ours, plain = apart()
     rng = np.random.default_rng(1)
     flat = {n: np.full_like(v, 0.3) for n, v in ours.variables.items()}
-    noisy = {n: 0.3 + 0.05 * rng.standard_normal(v.shape) for n, v in plain.variables.items()}
-    _, relabeled = match(pair(with_(ours, variables=flat), with_(plain, variables=noisy)))
+    noisy = {
+        n: 0.3 + 0.05 * rng.standard_normal(v.shape) for n, v in plain.variables.items()
+    }
+    _, relabeled = match(
+        pair(with_(ours, variables=flat), with_(plain, variables=noisy))
+    )
     assert not relabeled.any()
 
 
 def test_units_with_different_readouts_are_not_exchanged():
     ours, plain = apart()
     other = ours.problem.replace(**{"student.readout": [1.0, 0.5]})
-    _, relabeled = match(pair(with_(ours, problem=other), with_(permuted(plain, (2,), (1, 0)), problem=other)))
+    _, relabeled = match(
+        pair(
+            with_(ours, problem=other),
+            with_(permuted(plain, (2,), (1, 0)), problem=other),
+        )
+    )
     assert not relabeled.any()
 
 

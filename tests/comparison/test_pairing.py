@@ -13,12 +13,32 @@ from tests.comparison.cases import TIMES, erf_problem, runs, start_of, theory, w
         (lambda: 3, runs, "theory is of type int; compare takes two Trajectories"),
         (theory, lambda: "runs.nc", "runs is of type str"),
         (runs, theory, "the first trajectory is a simulation; call compare"),
-        (lambda: theory(noise=0.12), runs, "noise is 0.12 in the theory and 0.1 in the runs"),
+        (
+            lambda: theory(noise=0.12),
+            runs,
+            "noise is 0.12 in the theory and 0.1 in the runs",
+        ),
         (lambda: with_(theory(), times=TIMES * 2), runs, "they must be the same"),
-        (lambda: with_(theory(), start=start_of(2, 2, 200, own=0.2)), runs, "begin at different R"),
-        (lambda: with_(theory(), variables={"x": TIMES}), runs, "they must share at least one name"),
-        (lambda: with_(theory(), variables={"R": theory().R[:, :1]}), runs, "R has shape"),
-        (lambda: with_(theory(), error=np.zeros((2, 41))), runs, "one solution at a time"),
+        (
+            lambda: with_(theory(), start=start_of(2, 2, 200, own=0.2)),
+            runs,
+            "begin at different R",
+        ),
+        (
+            lambda: with_(theory(), variables={"x": TIMES}),
+            runs,
+            "they must share at least one name",
+        ),
+        (
+            lambda: with_(theory(), variables={"R": theory().R[:, :1]}),
+            runs,
+            "R has shape",
+        ),
+        (
+            lambda: with_(theory(), error=np.zeros((2, 41))),
+            runs,
+            "one solution at a time",
+        ),
     ],
 )
 def test_refused_with_one_sentence(first, second, words):
@@ -31,17 +51,38 @@ def test_own_equations():
     """Online linear regression as one's own system, against runs of the network under the same names."""
     start = tu.Start(R=[[0.0]], Q=[[0.1]], dim=200)
     network = tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(0.5, weight_decay=0.01), noise=np.sqrt(0.1)
+        tu.Network(1, "linear"),
+        tu.Network(1, "linear"),
+        sgd=tu.SGD(0.5, weight_decay=0.01),
+        noise=np.sqrt(0.1),
     )
     found = tu.simulate(network, start, times=TIMES, runs=200, seed=2)
     mine = {"m": found.R[:, :, 0, 0], "q": found.Q[:, :, 0, 0]}
-    own = tu.Trajectory(TIMES, mine, found.error, found.status_code, found.end_time, found.steps, kind="simulation")
-    right = tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES)
-    wrong = tu.solve(tu.papers.notes.linear_regression(noise_variance=0.15), {"m": 0.0, "q": 0.1}, times=TIMES)
+    own = tu.Trajectory(
+        TIMES,
+        mine,
+        found.error,
+        found.status_code,
+        found.end_time,
+        found.steps,
+        kind="simulation",
+    )
+    right = tu.solve(
+        tu.papers.notes.linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES
+    )
+    wrong = tu.solve(
+        tu.papers.notes.linear_regression(noise_variance=0.15),
+        {"m": 0.0, "q": 0.1},
+        times=TIMES,
+    )
     result = tu.compare(right, own)
     assert result.agrees
     assert list(result.gaps) == ["error", "m", "q"]
-    assert (result.relabeled.any(), result.escape, result.validity) == (False, None, None)
+    assert (result.relabeled.any(), result.escape, result.validity) == (
+        False,
+        None,
+        None,
+    )
     assert result["m"].rough
     assert tu.compare(wrong, own).agrees is False
     assert "Custom equations" in str(result)
@@ -49,7 +90,10 @@ def test_own_equations():
 
 
 def test_files_compare_as_well(tmp_path):
-    loaded = tu.compare(tu.load(theory().save(tmp_path / "a.nc")), tu.load(runs().save(tmp_path / "b.nc")))
+    loaded = tu.compare(
+        tu.load(theory().save(tmp_path / "a.nc")),
+        tu.load(runs().save(tmp_path / "b.nc")),
+    )
     fresh = tu.compare(theory(), runs())
     assert loaded.verdict.sentence == fresh.verdict.sentence
     assert str(loaded) == str(fresh)
@@ -70,7 +114,10 @@ def test_a_theory_that_diverged_is_compared_up_to_there():
 
 def test_own_functions_are_compared_by_identity():
     bend = lambda x: x / (1 + x**2)  # noqa: E731
-    a, b = (tu.Problem(tu.Network(2, g), tu.Network(2, "erf"), sgd=tu.SGD(1.0)) for g in (bend, lambda x: x))
+    a, b = (
+        tu.Problem(tu.Network(2, g), tu.Network(2, "erf"), sgd=tu.SGD(1.0))
+        for g in (bend, lambda x: x)
+    )
     with pytest.raises(tu.InputError, match="different problems"):
         tu.compare(with_(theory(), problem=a), with_(runs(), problem=b))
     with pytest.raises(tu.InputError, match="different problems"):

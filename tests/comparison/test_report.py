@@ -39,7 +39,11 @@ def test_text_says_all(result):
 
 def test_rows_are_the_numbers(result):
     last = result.curve_rows()[-1]
-    assert last[:3] == ("20", f"{theory().error[-1]:.4g}", f"{runs().error[:, -1].mean():.4g}")
+    assert last[:3] == (
+        "20",
+        f"{theory().error[-1]:.4g}",
+        f"{runs().error[:, -1].mean():.4g}",
+    )
     assert result.worst_rows()[0][0] == "error"
     largest = max(np.abs(result["Q"].z[:, *np.triu_indices(2)]).ravel())
     assert f"{largest:.1f}" == result.worst_rows()[2][7].lstrip("+-")
@@ -59,7 +63,15 @@ def test_json(result):
     answer = json.loads(json.dumps(result.to_dict()))
     assert answer["outcome"] == "agree"
     assert answer["quantities"]["R"]["gap"] == result["R"].gap.tolist()
-    assert set(answer["quantities"]["Q"]) >= {"theory", "mean", "gap", "standard_error", "z", "expected", "beyond"}
+    assert set(answer["quantities"]["Q"]) >= {
+        "theory",
+        "mean",
+        "gap",
+        "standard_error",
+        "z",
+        "expected",
+        "beyond",
+    }
 
 
 def test_the_page_needs_nothing_else(result, page, tmp_path, monkeypatch):
@@ -68,10 +80,24 @@ def test_the_page_needs_nothing_else(result, page, tmp_path, monkeypatch):
     text = path.read_text()
     assert list(tmp_path.iterdir()) == [path]
     assert re.findall(r"<script|<link|<img|<iframe|@import", text) == []
-    outside = [a for a in re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]+)""", text) if not a.startswith("#")]
+    outside = [
+        a
+        for a in re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]+)""", text)
+        if not a.startswith("#")
+    ]
     assert outside == []
-    assert set(re.findall(r"https?://[^\"'\s<]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    for words in ("<svg", "viewport", "prefers-color-scheme: dark", "@media print", "[student]", "Validity"):
+    assert set(re.findall(r"https?://[^\"'\s<]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    for words in (
+        "<svg",
+        "viewport",
+        "prefers-color-scheme: dark",
+        "@media print",
+        "[student]",
+        "Validity",
+    ):
         assert words in text
     assert text.count("<h1>") == 1
 
@@ -106,7 +132,9 @@ def test_the_page_can_be_computed_again(result):
     np.testing.assert_allclose(again.error, theory().error, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "words"), [("missing/a.html", "does not exist"), (".", "is a folder")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("missing/a.html", "does not exist"), (".", "is a folder")]
+)
 def test_where_no_page_can_go(result, tmp_path, name, words, monkeypatch):
     monkeypatch.setattr(type(result), "to_html", lambda self: "")
     with pytest.raises(tu.InputError, match=words):

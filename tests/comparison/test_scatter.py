@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.comparison.cases import TIMES, erf_problem, runs, start_of, theory, with_, with_error
+from tests.comparison.cases import (
+    TIMES,
+    erf_problem,
+    runs,
+    start_of,
+    theory,
+    with_,
+    with_error,
+)
 from tutelage.comparison.pairing import pair
 from tutelage.comparison.verdict import Escape, _ratio_with_error, predicted_scatter
 
@@ -21,13 +29,17 @@ def test_runs_scatter_as_predicted():
     scatter = comparison.scatter
     assert abs(scatter.ratio - 1) < 3 * scatter.ratio_error
     expected = tu.analysis.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
-    np.testing.assert_allclose(scatter.predicted, expected.sd("error"), rtol=0.05, atol=1e-12)
+    np.testing.assert_allclose(
+        scatter.predicted, expected.sd("error"), rtol=0.05, atol=1e-12
+    )
     np.testing.assert_allclose(scatter.measured, runs().error.std(axis=0, ddof=1))
     assert "measured / predicted" in str(comparison)
     assert scatter.as_predicted
     told = json.loads(json.dumps(comparison.to_dict()["scatter"]))
     assert told["ratio"] == pytest.approx(scatter.ratio)
-    assert LABEL in [text.get_text() for text in comparison.plot().axes[0].get_legend().get_texts()]
+    assert LABEL in [
+        text.get_text() for text in comparison.plot().axes[0].get_legend().get_texts()
+    ]
     assert "predicted" in comparison.to_html()
 
 
@@ -53,10 +65,14 @@ def test_times_before_the_first_step_are_those_of_one_step():
     start = start_of(2, 2, 100)
     scatter = scatter_of(problem, start, tu.log_times(1e-4, 1.0, 21), 100)
     early = scatter.times < 0.01
-    np.testing.assert_allclose(scatter.predicted[early][1:], scatter.predicted[early][1])
+    np.testing.assert_allclose(
+        scatter.predicted[early][1:], scatter.predicted[early][1]
+    )
     assert np.all(scatter.ratios[1:] < 1.5)
     assert scatter.as_predicted
-    at_the_times = tu.analysis.fluctuations(problem, start, scatter.times, 100, points=256)
+    at_the_times = tu.analysis.fluctuations(
+        problem, start, scatter.times, 100, points=256
+    )
     wrong = scatter.measured[1] / at_the_times.sd("error")[1]
     assert wrong > 5  # a negative control: the scatter at alpha itself
 
@@ -83,12 +99,17 @@ def test_the_error_of_the_ratio_is_that_over_repetitions():
     ratios, errors = np.transpose(results)
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.02)
     assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.2)
-    assert 1 / np.sqrt(2 * 19) > 1.5 * np.std(ratios)  # that of a single time is too wide
+    assert 1 / np.sqrt(2 * 19) > 1.5 * np.std(
+        ratios
+    )  # that of a single time is too wide
 
 
 def test_smallest_and_largest_ratio_are_those_of_the_printed_numbers():
     scatter = tu.compare(theory(), runs()).scatter
-    for word, value in (("smallest", np.nanmin(scatter.ratios)), ("largest", np.nanmax(scatter.ratios))):
+    for word, value in (
+        ("smallest", np.nanmin(scatter.ratios)),
+        ("largest", np.nanmax(scatter.ratios)),
+    ):
         printed = re.search(rf"{word} (\S+) = (\S+) / (\S+) at", scatter.lines()[1])
         ratio, measured, predicted = map(float, printed.groups())
         assert ratio == pytest.approx(value, abs=0.006)
@@ -97,10 +118,15 @@ def test_smallest_and_largest_ratio_are_those_of_the_printed_numbers():
 
 def test_where_it_is_not_predicted():
     """Gradient flow, an escape that noise decides, slow momentum, levels not kept, one's own equations; on request."""
-    together, noisy = pair(theory(), runs()), Escape(0.1, 0.05, 5.0, np.array([4.0]), 3.0, start_to_noise=2.0)
+    together, noisy = (
+        pair(theory(), runs()),
+        Escape(0.1, 0.05, 5.0, np.array([4.0]), 3.0, start_to_noise=2.0),
+    )
     slow = with_(theory(), problem=erf_problem().replace(momentum=tu.SlowMomentum(5.0)))
     unkept = {name: value for name, value in together.theory.items() if name != "r"}
-    assert predicted_scatter(replace(together, gradient_flow=True), theory(), None) is None
+    assert (
+        predicted_scatter(replace(together, gradient_flow=True), theory(), None) is None
+    )
     assert predicted_scatter(together, theory(), noisy) is None
     assert predicted_scatter(together, slow, None) is None
     assert predicted_scatter(replace(together, theory=unkept), theory(), None) is None
@@ -108,7 +134,9 @@ def test_where_it_is_not_predicted():
     without = tu.compare(theory(), runs(), fluctuations=False)
     assert without.scatter is None
     assert without.to_dict()["scatter"] is None
-    assert LABEL not in [text.get_text() for text in without.plot().axes[0].get_legend().get_texts()]
+    assert LABEL not in [
+        text.get_text() for text in without.plot().axes[0].get_legend().get_texts()
+    ]
     with pytest.raises(tu.InputError, match="fluctuations is 'no'"):
         tu.compare(theory(), runs(), fluctuations="no")
 
@@ -123,9 +151,20 @@ def test_one_run_has_no_scatter_to_measure():
 def test_nothing_is_predicted_below_rounding():
     together = pair(theory(), runs())
     tiny = np.where(np.arange(together.times.size) < 5, together.theory["error"], 1e-11)
-    scatter = predicted_scatter(replace(together, theory=together.theory | {"error": tiny}), theory(), None)
+    scatter = predicted_scatter(
+        replace(together, theory=together.theory | {"error": tiny}), theory(), None
+    )
     assert np.isfinite(scatter.predicted[:5]).all()
     assert np.isnan(scatter.predicted[5:]).all()
-    assert scatter.ratio == pytest.approx(np.sqrt(np.mean((scatter.measured[1:5] / scatter.predicted[1:5]) ** 2)))
+    assert scatter.ratio == pytest.approx(
+        np.sqrt(np.mean((scatter.measured[1:5] / scatter.predicted[1:5]) ** 2))
+    )
     assert "where e_g falls below 1e-10" in scatter.lines()[-1]
-    assert predicted_scatter(replace(together, theory=together.theory | {"error": 0 * tiny}), theory(), None) is None
+    assert (
+        predicted_scatter(
+            replace(together, theory=together.theory | {"error": 0 * tiny}),
+            theory(),
+            None,
+        )
+        is None
+    )

@@ -22,8 +22,12 @@ def test_theory_and_runs_agree():
     assert result.verdict.outcome == "agree"
     assert result.agrees is True
     assert list(result.gaps) == ["error", "R", "Q"]
-    np.testing.assert_allclose(result["R"].gap, runs().R.mean(axis=0) - theory().R, atol=1e-15)
-    np.testing.assert_allclose(result["Q"].standard_error[1:], runs().Q.std(axis=0, ddof=1)[1:] / 10)
+    np.testing.assert_allclose(
+        result["R"].gap, runs().R.mean(axis=0) - theory().R, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        result["Q"].standard_error[1:], runs().Q.std(axis=0, ddof=1)[1:] / 10
+    )
     assert result["R"].z.shape == (41, 2, 2)
     assert abs(result["error"].z[0]) < 1e-3
     assert (result.count, result.dim, result.relabeled.sum()) == (100, 200, 0)
@@ -32,7 +36,9 @@ def test_theory_and_runs_agree():
 def test_linear_problem_agrees():
     start = tu.Start(R=[[0.3]], Q=[[0.4]], dim=100)
     ours = tu.solve(linear_problem(), start, TIMES)
-    assert tu.compare(ours, tu.simulate(linear_problem(), start, times=TIMES, runs=200, seed=1)).agrees
+    assert tu.compare(
+        ours, tu.simulate(linear_problem(), start, times=TIMES, runs=200, seed=1)
+    ).agrees
 
 
 def test_a_bias_of_order_1_over_N_is_no_failure():
@@ -71,7 +77,11 @@ def test_the_right_theory_by_the_same_route_agrees():
 
 
 def test_a_different_start_is_seen_at_time_zero():
-    moved = with_(theory(), variables={n: v + 0.01 * (n in "Rr") for n, v in theory().variables.items()}, start=None)
+    moved = with_(
+        theory(),
+        variables={n: v + 0.01 * (n in "Rr") for n, v in theory().variables.items()},
+        start=None,
+    )
     result = tu.compare(moved, with_(runs(), start=None))
     assert result.verdict.outcome == "differ"
     assert result["R"].z[0, 0, 0] < -30

@@ -14,19 +14,25 @@ SOFTMAX = tu.Network(3, "linear", outputs=3)
 def mixture_samples(count, dim, seed):
     """Three classes with means of order one and isotropic noise."""
     y = np.arange(count) % 3
-    return 1.5 * np.eye(3, dim)[y] + np.random.default_rng(seed).standard_normal((count, dim)), y
+    return 1.5 * np.eye(3, dim)[y] + np.random.default_rng(seed).standard_normal(
+        (count, dim)
+    ), y
 
 
 @pytest.fixture(scope="module")
 def gaussian():
     data = tu.from_data(*mixture_samples(6000, 60, 1), levels=1)
-    return data, data.compare(data.problem(SOFTMAX, sgd=tu.SGD(lr=0.5)), TIMES, runs=30, seed=3)
+    return data, data.compare(
+        data.problem(SOFTMAX, sgd=tu.SGD(lr=0.5)), TIMES, runs=30, seed=3
+    )
 
 
 def test_gaussian_samples_leave_no_gap_beyond_finite_n(gaussian):
     _, found = gaussian
     part, error = found.causes()["not Gaussian"]
-    assert np.all(np.abs(part) < 4 * error + 0.01)  # 6000 samples: their own moments differ a little
+    assert np.all(
+        np.abs(part) < 4 * error + 0.01
+    )  # 6000 samples: their own moments differ a little
     assert np.all(np.abs(found.gap()[0]) < 0.1 * found.theory.error)
     assert found.theory.error[-1] < 0.75 * found.theory.error[0]  # they learned
 
@@ -37,7 +43,9 @@ def test_the_parts_add_up_to_the_gap(gaussian):
         parts = sum(part for part, _ in found.causes(name).values())
         np.testing.assert_allclose(parts, found.gap(name)[0], atol=1e-12)
         np.testing.assert_allclose(
-            found.gap(name)[0], getattr(found, name)["samples"].mean(0) - getattr(found.theory, name), atol=1e-12
+            found.gap(name)[0],
+            getattr(found, name)["samples"].mean(0) - getattr(found.theory, name),
+            atol=1e-12,
         )
 
 
@@ -46,7 +54,12 @@ def test_the_report_and_the_figure_show_the_gap(gaussian):
     text = str(found)
     value, error = found.gap()
     assert f"{value[-1]:.4f} ± {error[-1]:.4f}" in text
-    for words in ("6000 samples drawn with replacement, 30 runs, N = 60", "finite N", "not Gaussian", "training loss"):
+    for words in (
+        "6000 samples drawn with replacement, 30 runs, N = 60",
+        "finite N",
+        "not Gaussian",
+        "training loss",
+    ):
         assert words in text
     assert len(found.plot().axes) == 2
     with pytest.raises(tu.InputError, match="name"):
@@ -55,7 +68,11 @@ def test_the_report_and_the_figure_show_the_gap(gaussian):
 
 @pytest.mark.parametrize(
     ("law", "cause"),
-    [("scaled", "not Gaussian"), ("wide", "covariances"), pytest.param("none", None, marks=pytest.mark.full)],
+    [
+        ("scaled", "not Gaussian"),
+        ("wide", "covariances"),
+        pytest.param("none", None, marks=pytest.mark.full),
+    ],
 )
 def test_each_cause_is_found(law, cause):
     """Negative controls: samples that differ from the theory's law in one respect show it in that part and no other."""
@@ -67,23 +84,40 @@ def test_each_cause_is_found(law, cause):
         x *= np.sqrt(np.geomspace(4.0, 0.1, 30))
     data, student = tu.from_data(x, levels=1), tu.Network(1, "erf")
     assert (data.grouping_error > 0.5) == (law == "wide")
-    found = data.compare(data.problem(student, student, sgd=tu.SGD(lr=0.5)), [0.0, 2.0, 6.0, 15.0], runs=30, seed=4)
-    z = {name: np.max(np.abs(part / error)[1:]) for name, (part, error) in found.causes().items() if name != "finite N"}
+    found = data.compare(
+        data.problem(student, student, sgd=tu.SGD(lr=0.5)),
+        [0.0, 2.0, 6.0, 15.0],
+        runs=30,
+        seed=4,
+    )
+    z = {
+        name: np.max(np.abs(part / error)[1:])
+        for name, (part, error) in found.causes().items()
+        if name != "finite N"
+    }
     assert cause is None or z.pop(cause) > 8
     assert all(value < 5 for value in z.values())
 
 
 def test_gaussian_samples_have_the_moments_of_their_class():
     rng = np.random.default_rng(3)
-    x, y = rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4)), np.arange(3000) % 2
+    x, y = (
+        rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4)),
+        np.arange(3000) % 2,
+    )
     x[y == 1] = 2.0 * x[y == 1][:, ::-1] + [2.0, 0.0, 0.0, 1.0]
     data = tu.from_data(x, y, levels=2)
-    problem, which = data.problem(tu.Network(1, "linear")), np.repeat(np.arange(2), 40_000)
+    problem, which = (
+        data.problem(tu.Network(1, "linear")),
+        np.repeat(np.arange(2), 40_000),
+    )
     for roots, expected in (
         (gap.matrix_roots(data.covariances), data.covariances),
         (np.sqrt(data.variances), [np.diag(v) for v in data.variances]),
     ):
-        drawn, numbers = gap._Law(data, problem, roots).samples(which, rng, np.random.default_rng(0))
+        drawn, numbers = gap._Law(data, problem, roots).samples(
+            which, rng, np.random.default_rng(0)
+        )
         for c in range(2):
             own = drawn[which == c]
             np.testing.assert_allclose(own.mean(0), data.means[c], atol=0.06)
@@ -114,7 +148,9 @@ def test_the_loop_is_plain_sgd_on_the_samples():
 
 def require_measured(found, run, time, W, z, y):
     outputs = z @ W.T / np.sqrt(W.shape[1])
-    assert found.error["samples"][run, time] == pytest.approx(np.mean(outputs.argmax(1) != y), abs=1e-12)
+    assert found.error["samples"][run, time] == pytest.approx(
+        np.mean(outputs.argmax(1) != y), abs=1e-12
+    )
     loss = np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y]
     assert found.loss["samples"][run, time] == pytest.approx(loss.mean(), rel=1e-10)
 
@@ -123,7 +159,12 @@ def test_outputs_that_tie_are_guesses():
     """With zero weights all three classes tie: an error of 2/3 by theory and samples, however frequent the first class is."""
     x, y = mixture_samples(400, 40, 5)
     data = tu.from_data(x, np.where(np.arange(400) % 2, y, 0), levels=1)
-    found = data.compare(data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)), [0.0, 0.1], runs=2, weights=np.zeros((3, 40)))
+    found = data.compare(
+        data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)),
+        [0.0, 0.1],
+        runs=2,
+        weights=np.zeros((3, 40)),
+    )
     assert found.theory.error[0] == pytest.approx(2 / 3, abs=1e-12)
     for errors in found.error.values():
         np.testing.assert_allclose(errors[:, 0], 2 / 3, atol=1e-12)
@@ -139,17 +180,28 @@ def test_labels_of_a_teacher_and_trained_readouts():
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     found = data.compare(problem, [0.0, 3.0], runs=2, seed=1, weights=(W, W_teacher))
     z = (x - x.mean(0)) @ data.basis.T / np.sqrt(data.spectrum.scale)
-    order = np.random.default_rng([1, 1]).integers(300, size=(2, 18 * 2)).reshape(2, 18, 2)
+    order = (
+        np.random.default_rng([1, 1]).integers(300, size=(2, 18 * 2)).reshape(2, 18, 2)
+    )
     w, v, w_teacher = W @ data.basis.T, np.array([0.5, 0.8]), W_teacher @ data.basis.T
     g = lambda field: erf(field / np.sqrt(2))  # noqa: E731
     for pair in order[0]:
         fields = z[pair] @ w.T / np.sqrt(6)
         delta = g(z[pair] @ w_teacher[0] / np.sqrt(6)) - g(fields) @ v
         slope = np.sqrt(2 / np.pi) * np.exp(-(fields**2) / 2) * v * delta[:, None]
-        w, v = w + 0.4 / np.sqrt(6) * slope.T @ z[pair] / 2, v + 0.4 / 6 * np.mean(delta[:, None] * g(fields), axis=0)
-    error = np.mean((g(z @ w_teacher[0] / np.sqrt(6)) - g(z @ w.T / np.sqrt(6)) @ v) ** 2) / 2
+        w, v = (
+            w + 0.4 / np.sqrt(6) * slope.T @ z[pair] / 2,
+            v + 0.4 / 6 * np.mean(delta[:, None] * g(fields), axis=0),
+        )
+    error = (
+        np.mean((g(z @ w_teacher[0] / np.sqrt(6)) - g(z @ w.T / np.sqrt(6)) @ v) ** 2)
+        / 2
+    )
     assert found.error["samples"][0, -1] == pytest.approx(error, rel=1e-9)
-    assert list(found.error) == ["theory's law", "samples"]  # one level each: nothing is left out of the covariance
+    assert list(found.error) == [
+        "theory's law",
+        "samples",
+    ]  # one level each: nothing is left out of the covariance
 
 
 def test_real_labels():
@@ -185,28 +237,50 @@ def test_what_compare_does_not_support():
     free = tu.from_data(mixture_samples(300, 40, 7)[0])
     tasks = tu.Tasks([tu.Network(1), tu.Network(1)], tu.Switch(5.0))
     for make, words in (
-        (lambda: data.compare(other), "must be those of the data. Make the problem with data.problem"),
+        (
+            lambda: data.compare(other),
+            "must be those of the data. Make the problem with data.problem",
+        ),
         (lambda: data.compare(3), "compare takes a tutelage Problem"),
         (lambda: data.compare(problem, runs=1), "runs is 1"),
-        (lambda: data.compare(problem, weights=(np.ones((3, 40)), np.ones((3, 40)))), "weights hold 2 arrays"),
-        (lambda: data.compare(problem, weights=np.ones((3, 41))), r"weights has shape \(3, 41\)"),
-        (lambda: free.compare(free.problem(tu.Network(1), tasks)), "compare does not support this problem"),
+        (
+            lambda: data.compare(problem, weights=(np.ones((3, 40)), np.ones((3, 40)))),
+            "weights hold 2 arrays",
+        ),
+        (
+            lambda: data.compare(problem, weights=np.ones((3, 41))),
+            r"weights has shape \(3, 41\)",
+        ),
+        (
+            lambda: free.compare(free.problem(tu.Network(1), tasks)),
+            "compare does not support this problem",
+        ),
     ):
         with pytest.raises(tu.InputError, match=words):
             make()
 
 
 def test_times_of_one_number_are_few():
-    data, student = tu.from_data(mixture_samples(300, 40, 7)[0], levels=2), tu.Network(1, "linear")
+    data, student = (
+        tu.from_data(mixture_samples(300, 40, 7)[0], levels=2),
+        tu.Network(1, "linear"),
+    )
     found = data.compare(data.problem(student, student), 1.0, runs=2)
     np.testing.assert_allclose(found.times, tu.linear_times(1.0, 21))
     assert np.all(np.isfinite(found.error["samples"]))
 
 
 def test_divergence_is_said():
-    data, student = tu.from_data(mixture_samples(300, 40, 7)[0], levels=2), tu.Network(1, "linear")
+    data, student = (
+        tu.from_data(mixture_samples(300, 40, 7)[0], levels=2),
+        tu.Network(1, "linear"),
+    )
     with pytest.warns(tu.errors.DivergenceWarning):
-        found = data.compare(data.problem(student, student, sgd=tu.SGD(lr=20.0)), [0.0, 20.0, 60.0], runs=2)
+        found = data.compare(
+            data.problem(student, student, sgd=tu.SGD(lr=20.0)),
+            [0.0, 20.0, 60.0],
+            runs=2,
+        )
     assert "2 of 2 runs on the samples diverged; lower the learning rate" in str(found)
     assert len(found.plot().axes) == 2
     with pytest.raises(tu.InputError, match="times is 'long'"):

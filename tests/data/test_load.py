@@ -19,30 +19,45 @@ def test_the_digits_are_those_of_the_repository():
 
 def test_images_are_rows_of_pixels():
     pictures = tu.digits()
-    flat, square = tu.from_data(pictures.reshape(1797, 64)).inputs, tu.from_data(pictures).inputs
+    flat, square = (
+        tu.from_data(pictures.reshape(1797, 64)).inputs,
+        tu.from_data(pictures).inputs,
+    )
     assert np.array_equal(flat.eigenvalues, square.eigenvalues)
     assert (square.known_dim, square.dropped) == (61, 3)
-    assert np.array_equal(tu.from_data(pictures.astype(np.uint8)).inputs.eigenvalues, square.eigenvalues)
+    assert np.array_equal(
+        tu.from_data(pictures.astype(np.uint8)).inputs.eigenvalues, square.eigenvalues
+    )
 
 
 def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    data = (rng.standard_normal((501, 3, 4)) @ rng.standard_normal((4, 4)) + 100).astype(np.float32)
+    data = (
+        rng.standard_normal((501, 3, 4)) @ rng.standard_normal((4, 4)) + 100
+    ).astype(np.float32)
     np.save(tmp_path / "images.npy", data)
     whole = tu.from_data(data).inputs
-    monkeypatch.setattr(measure, "CHUNK", 12 * 7)  # seven rows at a time, the last piece shorter
+    monkeypatch.setattr(
+        measure, "CHUNK", 12 * 7
+    )  # seven rows at a time, the last piece shorter
     for name in (tmp_path / "images.npy", str(tmp_path / "images.npy")):
         pieces = tu.from_data(name).inputs
         np.testing.assert_allclose(pieces.eigenvalues, whole.eigenvalues, rtol=1e-9)
-        np.testing.assert_allclose(pieces.center, data.reshape(501, 12).mean(axis=0, dtype=float), rtol=1e-12)
+        np.testing.assert_allclose(
+            pieces.center, data.reshape(501, 12).mean(axis=0, dtype=float), rtol=1e-12
+        )
 
 
 def test_covariance_of_data_far_from_zero():
     """A mean of 1e6 leaves ten digits; the plain formula E[xx] - E[x]E[x] would keep four."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((300, 5)) + 1e6
-    _, center, covariance, _ = (x[0] for x in measure._moments(rows, None, np.zeros(300, dtype=int), None))
-    np.testing.assert_allclose(covariance, np.cov(rows, rowvar=False, bias=True), rtol=1e-9, atol=1e-10)
+    _, center, covariance, _ = (
+        x[0] for x in measure._moments(rows, None, np.zeros(300, dtype=int), None)
+    )
+    np.testing.assert_allclose(
+        covariance, np.cov(rows, rowvar=False, bias=True), rtol=1e-9, atol=1e-10
+    )
     np.testing.assert_allclose(center, rows.mean(axis=0), rtol=1e-14)
 
 
@@ -63,10 +78,16 @@ def test_data_sets_archives_and_frames_bring_their_labels(tmp_path):
     ):
         with pytest.warns(tu.errors.ValidityWarning):
             found = tu.from_data(*given)
-        order = [found.classes.tolist().index(c) for c in (["zero", "one", "two"] if given[-1] is words else range(3))]
+        order = [
+            found.classes.tolist().index(c)
+            for c in (["zero", "one", "two"] if given[-1] is words else range(3))
+        ]
         np.testing.assert_allclose(found.means[order], expected.means)
     np.savez(tmp_path / "one.npz", anything=X)
-    assert tu.from_data(tmp_path / "one.npz").inputs.levels == tu.from_data(X).inputs.levels
+    assert (
+        tu.from_data(tmp_path / "one.npz").inputs.levels
+        == tu.from_data(X).inputs.levels
+    )
 
 
 def pandas_like(array):
@@ -85,24 +106,62 @@ def test_a_feature_map_is_applied_piece_by_piece(monkeypatch):
     monkeypatch.setattr(measure, "CHUNK", 4 * 20)
     found = tu.from_data(rows, feature_map=squares).inputs
     assert max(sizes) == 20
-    np.testing.assert_allclose(found.eigenvalues, tu.from_data(squares(rows)).inputs.eigenvalues)
+    np.testing.assert_allclose(
+        found.eigenvalues, tu.from_data(squares(rows)).inputs.eigenvalues
+    )
 
 
 X = np.random.default_rng(0).standard_normal((20, 4))
 BAD = {
-    "labels of wrong length": (lambda: tu.from_data(X, np.arange(19)), ["y has shape (19,)", "(20,)"]),
+    "labels of wrong length": (
+        lambda: tu.from_data(X, np.arange(19)),
+        ["y has shape (19,)", "(20,)"],
+    ),
     "NaN label": (lambda: tu.from_data(X, np.full(20, np.nan)), ["y contains nan"]),
-    "one class": (lambda: tu.from_data(X, np.zeros(20, dtype=int)), ["one class only, 0", "Leave y out"]),
-    "class of one sample": (lambda: tu.from_data(X, [0] * 19 + [7]), ["class 7 has one sample", "floating-point"]),
-    "constant label": (lambda: tu.from_data(X, np.ones(20)), ["all labels y are 1", "Leave y out"]),
-    "labels of objects": (lambda: tu.from_data(X, [None] * 20), ["y has type object", "classes"]),
-    "complex label": (lambda: tu.from_data(X, np.ones(20) * 1j), ["y has type complex128"]),
-    "two labels": (lambda: tu.from_data(SimpleNamespace(data=X, target=X[:, 0]), X[:, 0]), ["y is given", "leave y out"]),
-    "no function": (lambda: tu.from_data(X, feature_map=3), ["feature_map is of type int", "function"]),
-    "map fails": (lambda: tu.from_data(X, feature_map=lambda x: x @ np.eye(3)), ["feature_map failed", "(20, 4)"]),
-    "map of wrong shape": (lambda: tu.from_data(X, feature_map=lambda x: x[:5]), ["feature_map made shape (5, 4)"]),
-    "map makes NaN": (lambda: tu.from_data(X, feature_map=lambda x: x * np.nan), ["output of feature_map contains nan"]),
-    "constant features": (lambda: tu.from_data(np.ones((5, 3))), ["no positive eigenvalue", "variance"]),
+    "one class": (
+        lambda: tu.from_data(X, np.zeros(20, dtype=int)),
+        ["one class only, 0", "Leave y out"],
+    ),
+    "class of one sample": (
+        lambda: tu.from_data(X, [0] * 19 + [7]),
+        ["class 7 has one sample", "floating-point"],
+    ),
+    "constant label": (
+        lambda: tu.from_data(X, np.ones(20)),
+        ["all labels y are 1", "Leave y out"],
+    ),
+    "labels of objects": (
+        lambda: tu.from_data(X, [None] * 20),
+        ["y has type object", "classes"],
+    ),
+    "complex label": (
+        lambda: tu.from_data(X, np.ones(20) * 1j),
+        ["y has type complex128"],
+    ),
+    "two labels": (
+        lambda: tu.from_data(SimpleNamespace(data=X, target=X[:, 0]), X[:, 0]),
+        ["y is given", "leave y out"],
+    ),
+    "no function": (
+        lambda: tu.from_data(X, feature_map=3),
+        ["feature_map is of type int", "function"],
+    ),
+    "map fails": (
+        lambda: tu.from_data(X, feature_map=lambda x: x @ np.eye(3)),
+        ["feature_map failed", "(20, 4)"],
+    ),
+    "map of wrong shape": (
+        lambda: tu.from_data(X, feature_map=lambda x: x[:5]),
+        ["feature_map made shape (5, 4)"],
+    ),
+    "map makes NaN": (
+        lambda: tu.from_data(X, feature_map=lambda x: x * np.nan),
+        ["output of feature_map contains nan"],
+    ),
+    "constant features": (
+        lambda: tu.from_data(np.ones((5, 3))),
+        ["no positive eigenvalue", "variance"],
+    ),
 }
 
 
@@ -116,7 +175,10 @@ def test_bad_data(name):
 
 
 def test_few_samples_warn():
-    with pytest.warns(tu.errors.TutelageWarning, match="4 samples of 10 features: at most 3 directions have variance"):
+    with pytest.warns(
+        tu.errors.TutelageWarning,
+        match="4 samples of 10 features: at most 3 directions have variance",
+    ):
         tu.from_data(X.reshape(-1, 10)[:4])
 
 
@@ -126,14 +188,21 @@ def test_refusals_of_files(tmp_path):
     np.save(tmp_path / "words2.npy", np.array(["a", "b"]))
     np.savez(tmp_path / "several.npz", a=np.eye(3), b=np.eye(2))
     for name in ("nowhere.npy", "nowhere.npz"):
-        with pytest.raises(tu.InputError, match=f"there is no file '{name}'; X must be an array"):
+        with pytest.raises(
+            tu.InputError, match=f"there is no file '{name}'; X must be an array"
+        ):
             tu.from_data(name)
     for name in ("words.npy", "words2.npy"):
-        with pytest.raises(tu.InputError, match=r"not a \.npy file of numbers; write one with numpy.save"):
+        with pytest.raises(
+            tu.InputError,
+            match=r"not a \.npy file of numbers; write one with numpy.save",
+        ):
             tu.from_data(tmp_path / name)
     with pytest.raises(tu.InputError, match=r"not an \.npz file of numbers"):
         tu.from_data(tmp_path / "words.npz")
-    with pytest.raises(tu.InputError, match=r"several.npz' holds a, b; the features must be named X, "):
+    with pytest.raises(
+        tu.InputError, match=r"several.npz' holds a, b; the features must be named X, "
+    ):
         tu.from_data(tmp_path / "several.npz")
     np.save(tmp_path / "nan.npy", np.array([[0.0, np.nan], [1.0, 2.0]]))
     with pytest.raises(tu.InputError, match="X contains nan"):

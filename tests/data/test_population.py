@@ -70,7 +70,9 @@ def test_equal_eigenvalues_stay():
 
 
 def test_range_of_an_isotropic_law():
-    measured = measured_eigenvalues(np.random.default_rng(3).standard_normal((2000, 500)))
+    measured = measured_eigenvalues(
+        np.random.default_rng(3).standard_normal((2000, 500))
+    )
     low, high = isotropic_range(0.25)
     assert (low, high) == (0.25, 2.25)
     assert measured[-1] == pytest.approx(low, rel=0.1)

@@ -13,9 +13,20 @@ from tutelage.moments import moments_for
 
 LEVELS = tu.Spectrum([1.7, 0.6, 0.2], [0.4, 0.35, 0.25])
 PROBLEMS = {
-    "readouts, noise, batch": pair(2, 3, lr=0.7, noise=0.3, batch=3, student={"train_readout": True, "readout": [0.7, 1.3]}),
-    "levels, decay, momentum": pair(2, 2, lr=1.1, inputs=LEVELS, weight_decay=0.02, momentum=0.3),
-    "sign as teacher": tu.Problem(tu.Network(3, "erf"), tu.Network(1, "sign"), sgd=tu.SGD(0.5)),
+    "readouts, noise, batch": pair(
+        2,
+        3,
+        lr=0.7,
+        noise=0.3,
+        batch=3,
+        student={"train_readout": True, "readout": [0.7, 1.3]},
+    ),
+    "levels, decay, momentum": pair(
+        2, 2, lr=1.1, inputs=LEVELS, weight_decay=0.02, momentum=0.3
+    ),
+    "sign as teacher": tu.Problem(
+        tu.Network(3, "erf"), tu.Network(1, "sign"), sgd=tu.SGD(0.5)
+    ),
 }
 
 
@@ -26,7 +37,9 @@ def both(problem, gradient_flow=False):
     T = generic_overlaps(K, M)[2]
     for seed in range(3):
         R, Q, _ = generic_overlaps(K, M, seed=seed)
-        like, t = initial_overlaps(problem, tu.Start(R, Q + 0.5 * np.eye(K), T + 0.5 * np.eye(M)))
+        like, t = initial_overlaps(
+            problem, tu.Start(R, Q + 0.5 * np.eye(K), T + 0.5 * np.eye(M))
+        )
         vectors.append(flatten(like))
     system = OrderParameters(problem, t, gradient_flow, True)
     by_jax = LocalDynamics(system, like)
@@ -37,12 +50,18 @@ def both(problem, gradient_flow=False):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_drift_error_and_gradient(name):
     committee, by_jax, vectors = both(PROBLEMS[name])
-    np.testing.assert_allclose(committee.drifts(vectors), by_jax.drifts(vectors), rtol=0, atol=1e-14)
-    np.testing.assert_allclose(committee.errors(vectors), by_jax.errors(vectors), rtol=1e-12)
+    np.testing.assert_allclose(
+        committee.drifts(vectors), by_jax.drifts(vectors), rtol=0, atol=1e-14
+    )
+    np.testing.assert_allclose(
+        committee.errors(vectors), by_jax.errors(vectors), rtol=1e-12
+    )
     exact = by_jax.gradients(vectors)
     np.testing.assert_allclose(committee.gradients(vectors), exact, rtol=0, atol=1e-14)
     moved = np.eye(vectors.shape[1]) * 1e-5  # a second route: differences of the error
-    slopes = (committee.errors(vectors[0] + moved) - committee.errors(vectors[0] - moved)) / 2e-5
+    slopes = (
+        committee.errors(vectors[0] + moved) - committee.errors(vectors[0] - moved)
+    ) / 2e-5
     np.testing.assert_allclose(exact[0], slopes, atol=1e-8)
 
 
@@ -57,8 +76,12 @@ def test_noise_of_steps(name, gradient_flow):
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.max(np.abs(exact)))
     direction = np.random.default_rng(0).standard_normal((3, vectors.shape[1], 1))
     along = committee.diffusions(vectors, 0.0, points, weights, direction)
-    np.testing.assert_allclose(along, np.swapaxes(direction, 1, 2) @ exact @ direction, rtol=1e-10)
-    other = both(PROBLEMS[name].replace(batch=7), gradient_flow)[0].diffusions(vectors, 0.0, points, weights)
+    np.testing.assert_allclose(
+        along, np.swapaxes(direction, 1, 2) @ exact @ direction, rtol=1e-10
+    )
+    other = both(PROBLEMS[name].replace(batch=7), gradient_flow)[0].diffusions(
+        vectors, 0.0, points, weights
+    )
     assert np.max(np.abs(other - exact)) > 0.1 * np.max(np.abs(exact))
 
 
@@ -67,9 +90,13 @@ def test_what_a_step_adds_beyond_the_limit(name):
     problem = PROBLEMS[name].replace(momentum=0.0)
     committee, by_jax, vectors = both(problem)
     states = unflatten(vectors, by_jax.like)
-    exact, found = (_beyond_limit(local, np.zeros(3), states) for local in (by_jax, committee))
+    exact, found = (
+        _beyond_limit(local, np.zeros(3), states) for local in (by_jax, committee)
+    )
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-10 * np.max(np.abs(exact)))
-    wrong = _beyond_limit(both(problem.replace(batch=int(problem.sgd.batch) + 1))[0], np.zeros(3), states)
+    wrong = _beyond_limit(
+        both(problem.replace(batch=int(problem.sgd.batch) + 1))[0], np.zeros(3), states
+    )
     assert np.max(np.abs(wrong - exact)) > 1e-3 * np.max(np.abs(exact))
 
 

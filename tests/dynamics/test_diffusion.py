@@ -23,23 +23,42 @@ def system_of(problem, start=START, gradient_flow=False):
 
 def found(problem, start=START, gradient_flow=False, count=2**15):
     system, state = system_of(problem, start, gradient_flow)
-    points, weights = point_sets(1, count, problem.student.hidden + problem.teacher.hidden + 1)
-    return LocalDynamics(system, state).diffusions(flatten(state)[None], 0.0, points, weights)[0]
+    points, weights = point_sets(
+        1, count, problem.student.hidden + problem.teacher.hidden + 1
+    )
+    return LocalDynamics(system, state).diffusions(
+        flatten(state)[None], 0.0, points, weights
+    )[0]
 
 
 def numpy_steps(problem, state, t, count, seed=0):
     """Shares of single samples in a step of erf units, with every level drawn by itself, in plain NumPy."""
     rng, (L, K, M) = np.random.default_rng(seed), state.r.shape
-    lam, p, eta = np.asarray(problem.inputs.eigenvalues), np.asarray(problem.inputs.fractions), float(problem.sgd.lr)
+    lam, p, eta = (
+        np.asarray(problem.inputs.eigenvalues),
+        np.asarray(problem.inputs.fractions),
+        float(problem.sgd.lr),
+    )
     fields = np.empty((count, L, K + M))
     for level in range(L):
         C = np.block([[state.q[level], state.r[level]], [state.r[level].T, t[level]]])
-        fields[:, level] = rng.multivariate_normal(np.zeros(K + M), lam[level] * p[level] * C, count)
+        fields[:, level] = rng.multivariate_normal(
+            np.zeros(K + M), lam[level] * p[level] * C, count
+        )
     summed, v = fields.sum(axis=1), np.asarray(state.readout)
     g = erf(summed / np.sqrt(2))
-    off = g[:, K:].sum(axis=1) - g[:, :K] @ v + float(problem.noise) * rng.standard_normal(count)
+    off = (
+        g[:, K:].sum(axis=1)
+        - g[:, :K] @ v
+        + float(problem.noise) * rng.standard_normal(count)
+    )
     delta = off[:, None] * v * np.sqrt(2 / np.pi) * np.exp(-(summed[:, :K] ** 2) / 2)
-    columns = [eta * delta[:, k] * fields[:, a, K + m] / p[a] for a in range(L) for k in range(K) for m in range(M)]
+    columns = [
+        eta * delta[:, k] * fields[:, a, K + m] / p[a]
+        for a in range(L)
+        for k in range(K)
+        for m in range(M)
+    ]
     for a in range(L):
         for i in range(K):
             for j in range(i, K):
@@ -51,7 +70,15 @@ def numpy_steps(problem, state, t, count, seed=0):
 
 def test_against_sampled_steps_of_several_levels():
     """Levels drawn one by one must scatter as the closed form for what their sum leaves open says."""
-    problem = pair(2, 2, lr=1.2, noise=0.3, inputs=LEVELS, batch=3, student={"train_readout": True, "readout": [0.7, 1.3]})
+    problem = pair(
+        2,
+        2,
+        lr=1.2,
+        noise=0.3,
+        inputs=LEVELS,
+        batch=3,
+        student={"train_readout": True, "readout": [0.7, 1.3]},
+    )
     system, state = system_of(problem)
     samples = numpy_steps(problem, state, np.asarray(system.t), SAMPLES)
     away = samples - samples.mean(axis=0)

@@ -23,7 +23,9 @@ STATES = {
 
 def build(activation, bias=None):
     problem = tu.Problem(
-        tu.Network(2, activation, train_readout=True, bias=bias, train_bias=bias is not None),
+        tu.Network(
+            2, activation, train_readout=True, bias=bias, train_bias=bias is not None
+        ),
         tu.Network(2, activation),
         sgd=tu.SGD(0.5),
         noise=0.1,
@@ -38,38 +40,64 @@ def derivatives(system, state):
 
     def both(s):
         drift = jax.tree.leaves(system.drift(jnp.asarray(0.0), s))
-        return system.error(system.observe(s)) + sum(jnp.sum(jnp.sin(leaf)) for leaf in drift)
+        return system.error(system.observe(s)) + sum(
+            jnp.sum(jnp.sin(leaf)) for leaf in drift
+        )
 
     return jax.value_and_grad(both)(state)
 
 
 @pytest.mark.parametrize(
     "activation",
-    ["erf", "quadratic", "relu", *(pytest.param(n, marks=pytest.mark.full) for n in ("tanh, biases", "relu, biases"))],
+    [
+        "erf",
+        "quadratic",
+        "relu",
+        *(
+            pytest.param(n, marks=pytest.mark.full)
+            for n in ("tanh, biases", "relu, biases")
+        ),
+    ],
 )
 def test_no_nan_anywhere(activation):
     name, _, biased = activation.partition(", ")
     system = build(name, np.zeros(2) if biased else None)
     for label, (R, Q, T) in STATES.items():
         at = eqx.tree_at(lambda s: s.t, system, jnp.asarray(T)[None])
-        state = Overlaps(jnp.asarray(R)[None], jnp.asarray(Q)[None], jnp.ones(2), jnp.zeros(2) if biased else None, None)
+        state = Overlaps(
+            jnp.asarray(R)[None],
+            jnp.asarray(Q)[None],
+            jnp.ones(2),
+            jnp.zeros(2) if biased else None,
+            None,
+        )
         for leaf in jax.tree.leaves(derivatives(at, state)):
             assert np.all(np.isfinite(leaf)), label
 
 
 @eqx.filter_jit
 def pull_and_gradient(system, state):
-    return system.matrices(state)[0], jax.grad(lambda s: system.error(system.observe(s)))(state)
+    return system.matrices(state)[0], jax.grad(
+        lambda s: system.error(system.observe(s))
+    )(state)
 
 
 @pytest.mark.parametrize("activation", ["erf", "quadratic", "tanh", "relu"])
 def test_gradient_of_the_error_is_minus_the_pull(activation):
     """The gradient with respect to Q and R is -A/2 and -B: checked by differentiating, away from special states."""
-    R, Q, T = np.array([[0.4, 0.1], [-0.2, 0.3]]), np.array([[0.6, 0.1], [0.1, 0.5]]), EYE
+    R, Q, T = (
+        np.array([[0.4, 0.1], [-0.2, 0.3]]),
+        np.array([[0.6, 0.1], [0.1, 0.5]]),
+        EYE,
+    )
     system = eqx.tree_at(lambda s: s.t, build(activation), jnp.asarray(T)[None])
-    state = Overlaps(jnp.asarray(R)[None], jnp.asarray(Q)[None], jnp.array([0.7, -1.2]), None, None)
+    state = Overlaps(
+        jnp.asarray(R)[None], jnp.asarray(Q)[None], jnp.array([0.7, -1.2]), None, None
+    )
     p, gradient = pull_and_gradient(system, state)
-    off = (gradient.q[0] + gradient.q[0].T) / 2  # Q is symmetric: only the symmetric part has a meaning
+    off = (
+        gradient.q[0] + gradient.q[0].T
+    ) / 2  # Q is symmetric: only the symmetric part has a meaning
     A = (p.A + p.A.T) / 2
     np.testing.assert_allclose(off, -A / 2, atol=1e-8)
     np.testing.assert_allclose(gradient.r[0], -p.B, atol=1e-8)

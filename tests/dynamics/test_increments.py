@@ -12,9 +12,19 @@ from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.order_parameters import flatten, unflatten
 
 CASES = {
-    "erf, three levels, noise": {"student": "erf", "inputs": SPECTRUM, "train_readout": True, "readout_lr": 0.3},
+    "erf, three levels, noise": {
+        "student": "erf",
+        "inputs": SPECTRUM,
+        "train_readout": True,
+        "readout_lr": 0.3,
+    },
     "relu": {"student": "relu", "inputs": SPECTRUM},
-    "quadratic, biases": {"student": "quadratic", "inputs": SPECTRUM, "bias": np.array([0.3, -0.5]), "bias_lr": 0.2},
+    "quadratic, biases": {
+        "student": "quadratic",
+        "inputs": SPECTRUM,
+        "bias": np.array([0.3, -0.5]),
+        "bias_lr": 0.2,
+    },
 }
 COUNT = 200_000
 
@@ -28,13 +38,19 @@ def test_mean_increment_is_the_drift(case):
     @eqx.filter_jit
     def moments(system, state):
         samples = sample_increments(system, time, state, jax.random.key(0), COUNT)
-        return samples.mean(axis=0), samples.std(axis=0), flatten(system.drift(time, state))
+        return (
+            samples.mean(axis=0),
+            samples.std(axis=0),
+            flatten(system.drift(time, state)),
+        )
 
     mean, deviation, drift = map(np.asarray, moments(system, state))
     error = deviation / np.sqrt(COUNT)
     assert np.max(np.abs(mean - drift) / (error + 1e-15)) < 4.5
     moved = np.abs(drift) > 0
-    assert np.median(error[moved] / np.abs(drift[moved])) < 0.05  # the test could see a wrong drift
+    assert (
+        np.median(error[moved] / np.abs(drift[moved])) < 0.05
+    )  # the test could see a wrong drift
     assert np.max(np.abs(mean - 1.2 * drift) / (error + 1e-15)) > 10  # negative control
 
 

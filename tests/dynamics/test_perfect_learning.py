@@ -8,7 +8,11 @@ from tests.problems import pair
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import flatten
-from tutelage.dynamics.perfect_learning import perfect_learning, perfect_overlaps, teacher_assignment
+from tutelage.dynamics.perfect_learning import (
+    perfect_learning,
+    perfect_overlaps,
+    teacher_assignment,
+)
 
 EYE = jnp.eye(2)[None]
 
@@ -33,7 +37,11 @@ def test_a_wrong_split_leaks(monkeypatch):
 
 @pytest.mark.parametrize(
     ("readout", "copies"),
-    [([1.0, 0.5], [[1, 0], [0, 1]]), ([0.5, 1.0], [[0, 1], [1, 0]]), ([-0.5, 1.0], [[0, -1], [1, 0]])],
+    [
+        ([1.0, 0.5], [[1, 0], [0, 1]]),
+        ([0.5, 1.0], [[0, 1], [1, 0]]),
+        ([-0.5, 1.0], [[0, -1], [1, 0]]),
+    ],
 )
 def test_students_are_matched_to_teachers_by_their_readouts(readout, copies):
     problem = pair(2, 2, student={"readout": readout}, teacher={"readout": [1.0, 0.5]})
@@ -47,4 +55,6 @@ def test_students_are_matched_to_teachers_by_their_readouts(readout, copies):
 
 def test_students_keep_their_order_where_they_can():
     np.testing.assert_array_equal(teacher_assignment(pair(3, 2)), np.eye(3, 2))
-    np.testing.assert_array_equal(teacher_assignment(pair(3, 3, "quadratic")), np.eye(3))
+    np.testing.assert_array_equal(
+        teacher_assignment(pair(3, 3, "quadratic")), np.eye(3)
+    )

@@ -8,16 +8,32 @@ import sys
 
 import pytest
 
-BASE = {"students": 2, "teachers": 2, "start": "asymmetric", "end": 20.0, "runs": 0, "band": False}
+BASE = {
+    "students": 2,
+    "teachers": 2,
+    "start": "asymmetric",
+    "end": 20.0,
+    "runs": 0,
+    "band": False,
+}
 
 
 class Server:
     """`tutelage explore` on a free port."""
 
     def __init__(self, cache):
-        environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONWARNINGS": "error"}
+        environment = os.environ | {
+            "XDG_CACHE_HOME": str(cache),
+            "PYTHONWARNINGS": "error",
+        }
         command = [sys.executable, "-m", "tutelage.cli", "explore", "--no-browser"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
         self.port = int(self.address.rstrip("/").rsplit(":", 1)[1])
 
@@ -50,7 +66,10 @@ def address_of(server, **settings):
     """The address of a page with these settings beside the small ones."""
     from urllib.parse import urlencode
 
-    values = {k: str(v).lower() if isinstance(v, bool) else v for k, v in (BASE | settings).items()}
+    values = {
+        k: str(v).lower() if isinstance(v, bool) else v
+        for k, v in (BASE | settings).items()
+    }
     return f"{server.address}?{urlencode(values)}"
 
 
@@ -60,7 +79,14 @@ class LivePage:
     def __init__(self, chromium, **options):
         self.page = chromium.new_page(**{"reduced_motion": "reduce"} | options)
         self.complaints = []
-        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on(
+            "console",
+            lambda m: (
+                self.complaints.append(m.text)
+                if m.type in ("error", "warning")
+                else None
+            ),
+        )
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
 
     def open(self, address):
@@ -74,15 +100,21 @@ class LivePage:
 
     def wait_for_all(self):
         """Until runs, band and marks are there, too."""
-        self.page.wait_for_function("() => document.body.dataset.state === 'done'", timeout=90_000)
+        self.page.wait_for_function(
+            "() => document.body.dataset.state === 'done'", timeout=90_000
+        )
         return self
 
     def wait_stopped(self):
-        self.page.wait_for_function("() => document.body.dataset.state === 'stopped'", timeout=20_000)
+        self.page.wait_for_function(
+            "() => document.body.dataset.state === 'stopped'", timeout=20_000
+        )
 
     def drawn(self):
         """x and y of the learning curve, as Plotly has them."""
-        return self.page.evaluate("() => { const t = document.getElementById('curve').data[0]; return [t.x, t.y]; }")
+        return self.page.evaluate(
+            "() => { const t = document.getElementById('curve').data[0]; return [t.x, t.y]; }"
+        )
 
     def change(self, **settings):
         self.page.evaluate("more => tutelageExplorer.change(more)", settings)

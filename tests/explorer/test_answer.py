@@ -27,7 +27,9 @@ def of(told, name):
 
 def test_the_curve_is_that_of_solve(told):
     problem = pair(2, 2, lr=0.7)
-    theory = tu.solve(problem, tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201))
+    theory = tu.solve(
+        problem, tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201)
+    )
     content = told[0]["content"]
     np.testing.assert_allclose(content["error"], theory.error, rtol=1e-5)
     np.testing.assert_allclose(content["times"], theory.times, rtol=1e-5)
@@ -45,8 +47,12 @@ def test_the_runs_are_those_of_simulate(told):
 def test_the_rates_are_those_of_the_verbs(told):
     problem = pair(2, 2)
     (rates,) = of(told, "rates")
-    assert rates["critical"] == pytest.approx(float(tu.analysis.critical_learning_rate(problem)), rel=1e-9)
-    assert rates["best"] == pytest.approx(float(tu.analysis.best_constant_rate(problem)), rel=1e-9)
+    assert rates["critical"] == pytest.approx(
+        float(tu.analysis.critical_learning_rate(problem)), rel=1e-9
+    )
+    assert rates["best"] == pytest.approx(
+        float(tu.analysis.best_constant_rate(problem)), rel=1e-9
+    )
 
 
 def test_what_does_not_apply_is_a_note_and_not_an_error(told):
@@ -57,23 +63,39 @@ def test_what_does_not_apply_is_a_note_and_not_an_error(told):
 def test_every_detail_is_announced(told):
     """Before each part comes what it will be, and how much is done."""
     names = [part["part"] for part in told[1:]]
-    assert names == ["doing", *["doing", "runs"] * 2, "doing", "rates", "doing", "escape"]
+    assert names == [
+        "doing",
+        *["doing", "runs"] * 2,
+        "doing",
+        "rates",
+        "doing",
+        "escape",
+    ]
     shares = [part["share"] for part in of(told, "doing")]
     assert shares == sorted(set(shares))
     assert (shares[0], shares[-1]) == (0.0, 0.8)
     assert of(told, "doing")[2]["words"] == "simulating network 2 of 2"
 
 
-@pytest.mark.parametrize("more", [{}, {"tasks": "two", "switch": 3.0}], ids=["power law", "two tasks"])
+@pytest.mark.parametrize(
+    "more", [{}, {"tasks": "two", "switch": 3.0}], ids=["power law", "two tasks"]
+)
 def test_a_solve_in_stretches_ends_with_the_whole_solve(monkeypatch, more):
-    chosen = Settings.read(BASE | {"spectrum": "power law", "levels": 4, "dim": 100} | more)
+    chosen = Settings.read(
+        BASE | {"spectrum": "power law", "levels": 4, "dim": 100} | more
+    )
     (whole,) = answer.curve(chosen)
     monkeypatch.setattr(answer, "is_long", lambda settings: True)
     *grown, last = answer.curve(chosen)
     assert [part["share"] for part in (*grown, last)] == list(answer.STRETCHES)
     assert last == whole
-    for name in ("times", "error"):  # a fifth of the time at 201 times, of which every fifth is one of the whole solve
-        np.testing.assert_allclose(grown[-1]["content"][name][::5], whole["content"][name][:41], rtol=2e-5)
+    for name in (
+        "times",
+        "error",
+    ):  # a fifth of the time at 201 times, of which every fifth is one of the whole solve
+        np.testing.assert_allclose(
+            grown[-1]["content"][name][::5], whole["content"][name][:41], rtol=2e-5
+        )
 
 
 @pytest.mark.parametrize("end", [200.0, 1e6])
@@ -98,7 +120,16 @@ def test_too_many_steps_are_refused_with_a_way_out():
 
 @pytest.mark.full
 def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_says_so():
-    chosen = Settings.read(BASE | {"activation": "linear", "students": 1, "teachers": 1, "noise": 0.5, "lr": 0.5})
+    chosen = Settings.read(
+        BASE
+        | {
+            "activation": "linear",
+            "students": 1,
+            "teachers": 1,
+            "noise": 0.5,
+            "lr": 0.5,
+        }
+    )
     found = list(answer.protocol(chosen, "lr"))[-1]
     problem = chosen.problem()
     start, times = chosen.first(problem), chosen.times()
@@ -113,7 +144,9 @@ def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_sa
 
 
 def test_a_protocol_that_does_not_apply_is_a_note():
-    (note,) = [part for part in answer.protocol(SMALL, "tasks") if part["part"] == "protocol"]
+    (note,) = [
+        part for part in answer.protocol(SMALL, "tasks") if part["part"] == "protocol"
+    ]
     assert "use several teachers" in note["note"]
 
 
@@ -140,14 +173,24 @@ def test_the_band_ends_where_noise_decides_the_escape(monkeypatch):
     chosen = Settings.read({"toml": NOISY_ESCAPE})
     theory = answer.theory_of(chosen)
     frames = list(range(theory.times.size))
-    monkeypatch.setattr(answer, "fluctuations_along", partial(answer.fluctuations_along, points=128))
+    monkeypatch.setattr(
+        answer, "fluctuations_along", partial(answer.fluctuations_along, points=128)
+    )
     part = answer._band(theory, 300, frames)
     low, high = part["band"]["low"], part["band"]["high"]
     assert 5 < len(low) == len(high) < 35
     assert min(low) > 0
-    assert part["note"].startswith(f"It ends at α = {theory.times[len(low) - 1]:.4g}. From there SGD noise")
-    runs = tu.simulate(chosen.problem(), theory.start, times=theory.times, runs=40, seed=1)
-    inside = np.mean(np.abs(runs.error - theory.error) < 0.5 * (np.subtract(*_padded(high, low, frames))), axis=0)
+    assert part["note"].startswith(
+        f"It ends at α = {theory.times[len(low) - 1]:.4g}. From there SGD noise"
+    )
+    runs = tu.simulate(
+        chosen.problem(), theory.start, times=theory.times, runs=40, seed=1
+    )
+    inside = np.mean(
+        np.abs(runs.error - theory.error)
+        < 0.5 * (np.subtract(*_padded(high, low, frames))),
+        axis=0,
+    )
     assert np.mean(inside[1 : len(low)]) > 0.85
 
 
@@ -158,5 +201,7 @@ def _padded(high, low, frames):
 
 def test_notes_of_parts_that_do_not_apply_are_for_readers_of_a_page():
     chosen = Settings.read(SMALL.values | {"loss": "huber"})
-    with pytest.raises(InputError, match="No critical rate is marked; it is known for one teacher"):
+    with pytest.raises(
+        InputError, match="No critical rate is marked; it is known for one teacher"
+    ):
         answer._rates(chosen.problem().to_toml())

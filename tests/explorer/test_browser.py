@@ -24,7 +24,9 @@ def assert_is(live, theory, first=0):
     """The curve on the page is this one, from its first or second time on."""
     x, y = live.drawn()
     np.testing.assert_allclose(x, theory.times[first:], rtol=1e-5)
-    np.testing.assert_allclose(y, theory.error[first:], rtol=1e-5, atol=1e-7)  # solved to 1e-7, as what is looked at
+    np.testing.assert_allclose(
+        y, theory.error[first:], rtol=1e-5, atol=1e-7
+    )  # solved to 1e-7, as what is looked at
 
 
 OVERLAPS_ARE_DRAWN = """() => {
@@ -32,7 +34,14 @@ OVERLAPS_ARE_DRAWN = """() => {
   return JSON.stringify(map.z) === JSON.stringify(shown.maps[0].values[Number(document.getElementById("time").value)]);
 }"""
 MOVES = [
-    *({"lr": 1.3}, {"noise": 0.4}, {"batch": 5}, {"decay": 0.05}, {"end": 45.0}, {"log_time": True}),
+    *(
+        {"lr": 1.3},
+        {"noise": 0.4},
+        {"batch": 5},
+        {"decay": 0.05},
+        {"end": 45.0},
+        {"log_time": True},
+    ),
     {"start": "random weights", "scale": 0.5, "seed": 7, "dim": 300},
 ]
 SHAPES = [
@@ -49,7 +58,9 @@ SHAPES = [
 ]
 
 
-WHOLE = {control.name for control in CONTROLS if control.kind == "count" and not control.log}
+WHOLE = {
+    control.name for control in CONTROLS if control.kind == "count" and not control.log
+}
 
 
 def test_every_control_that_is_data_changes_the_curve_as_it_should(server, live):
@@ -62,7 +73,9 @@ def test_every_control_that_is_data_changes_the_curve_as_it_should(server, live)
 
 def test_every_control_of_the_shape_changes_the_curve_as_it_should(server, live):
     moves = [{"activation": "linear"} | move for move in SHAPES]
-    theories = [solved(**move) for move in moves]  # before: a page that waits is told more than its curve, shape by shape
+    theories = [
+        solved(**move) for move in moves
+    ]  # before: a page that waits is told more than its curve, shape by shape
     live.open(address_of(server, activation="linear"))
     for move, theory in zip(moves, theories, strict=True):
         live.change(**(Settings.read({}).values | BASE | move))
@@ -95,7 +108,15 @@ def test_the_form_itself_moves_the_curve(server, live):
 
 def test_an_arrow_key_moves_every_slider_by_one_value(server, live):
     """Also where many positions of a slider share a whole number, as for K and M."""
-    live.open(address_of(server, activation="linear", spectrum="power law", levels=2, start="random weights"))
+    live.open(
+        address_of(
+            server,
+            activation="linear",
+            spectrum="power law",
+            levels=2,
+            start="random weights",
+        )
+    )
     page = live.page
     for control in Settings.read({}).values:
         slider = page.locator(f"#slider-{control}")
@@ -106,7 +127,9 @@ def test_an_arrow_key_moves_every_slider_by_one_value(server, live):
         before = float(field.input_value())
         page.keyboard.press("ArrowRight")
         assert float(field.input_value()) > before, control
-        assert float(slider.get_attribute("aria-valuetext")) == float(field.input_value())
+        assert float(slider.get_attribute("aria-valuetext")) == float(
+            field.input_value()
+        )
         page.keyboard.press("ArrowLeft")
         if control in WHOLE:
             assert float(field.input_value()) == before, control
@@ -119,10 +142,20 @@ LATE = "which => document.body.dataset.late === which"
 
 
 def test_a_curve_of_other_settings_is_dimmed_and_says_so(server, live):
-    huge = {"students": 12, "teachers": 12, "spectrum": "power law", "levels": 512, "end": 1e6, "activation": "gelu"}
+    huge = {
+        "students": 12,
+        "teachers": 12,
+        "spectrum": "power law",
+        "levels": 512,
+        "end": 1e6,
+        "activation": "gelu",
+    }
     live.open(address_of(server))
     page = live.page
-    heading, opacity = ".curve h2", "getComputedStyle(document.getElementById('curve')).opacity"
+    heading, opacity = (
+        ".curve h2",
+        "getComputedStyle(document.getElementById('curve')).opacity",
+    )
     page.wait_for_function(LATE, arg="")
     assert page.inner_text(heading) == "Learning curve"
     page.evaluate("more => tutelageExplorer.change(more)", huge)
@@ -140,7 +173,9 @@ def test_a_link_brings_the_state_back(server, live, browser):
     live.open(address_of(server, lr=0.77, noise=0.3))
     live.change(decay=0.02)
     again = LivePage(browser).open(live.page.url)
-    assert again.page.evaluate("tutelageExplorer.values()") == live.page.evaluate("tutelageExplorer.values()")
+    assert again.page.evaluate("tutelageExplorer.values()") == live.page.evaluate(
+        "tutelageExplorer.values()"
+    )
     assert again.drawn() == live.drawn()
     assert_drawn(again, lr=0.77, noise=0.3, decay=0.02)
     again.page.close()
@@ -171,7 +206,12 @@ document.addEventListener("DOMContentLoaded", () => {
   new MutationObserver(() => window.said.push(state.textContent)).observe(state, { childList: true });
 });
 """
-NOW = ("simulating network 2 of 2", "critical and best learning rate", "band of single networks", "time of escape")
+NOW = (
+    "simulating network 2 of 2",
+    "critical and best learning rate",
+    "band of single networks",
+    "time of escape",
+)
 
 
 def test_runs_band_marks_and_diagram(server, live):
@@ -179,16 +219,25 @@ def test_runs_band_marks_and_diagram(server, live):
     page.add_init_script(KEEP_WORDS)
     live.open(address_of(server, runs=2, band=True, dim=300)).wait_for_all()
     said = page.evaluate("window.said")
-    assert [f"Theory solved. Now: {words}." in said for words in NOW] == [True] * len(NOW), said
+    assert [f"Theory solved. Now: {words}." in said for words in NOW] == [True] * len(
+        NOW
+    ), said
     assert page.inner_text("#state") == ""
     assert page.is_hidden("#progress")
     traces = page.evaluate("document.getElementById('curve').data.length")
     assert traces == 2 + 2 + 2  # curve, marker; two runs; both edges of the band
     assert page.inner_text("#marks").split() == ["best", "critical"]
-    before = page.eval_on_selector_all("#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))")
+    before = page.eval_on_selector_all(
+        "#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))"
+    )
     assert len(before) == 4
     page.evaluate("tutelagePage.setTime(200)")
-    assert page.eval_on_selector_all("#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))") != before
+    assert (
+        page.eval_on_selector_all(
+            "#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))"
+        )
+        != before
+    )
     assert "2 simulated networks" in page.inner_text("#legend")
 
 
@@ -209,7 +258,12 @@ DROP = """([name, text]) => {
 
 def test_a_problem_file_is_dropped_onto_the_page(server, live):
     live.open(address_of(server, end=10.0))
-    page, problem = live.page, tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.9), noise=0.3)
+    page, problem = (
+        live.page,
+        tu.Problem(
+            tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.9), noise=0.3
+        ),
+    )
     start = "[start]\nR = [[0.3, 0.2], [0.2, 0.275]]\nQ = [[0.23, 0.1], [0.1, 0.25]]\n"
     page.evaluate(DROP, ["mine.toml", f"{problem.to_toml()}\n{start}"])
     page.wait_for_function("() => !document.getElementById('given').hidden")
@@ -236,14 +290,18 @@ def test_the_best_schedule_is_drawn_and_its_curve_pinned(server, live):
     assert page.is_hidden("#optimize-tasks")
     page.click("#optimize-lr")
     assert page.locator("#optimize-lr").is_disabled()
-    assert page.inner_text("#state").startswith(("Searching", "Theory solved. Now: searching"))
+    assert page.inner_text("#state").startswith(
+        ("Searching", "Theory solved. Now: searching")
+    )
     live.wait_for_all()
     assert "times smaller" in page.inner_text("#protocol figcaption")
     points = page.get_attribute("#protocol polyline", "points").split()
     heights = [float(point.split(",")[1]) for point in points]
     assert heights[-1] > heights[0]  # downwards: the rate falls
     assert page.locator("#pins li").all_inner_texts() == ["best η over time ✕"]
-    pinned = page.evaluate("document.getElementById('curve').data.find((t) => t.line?.dash === 'dash').y")
+    pinned = page.evaluate(
+        "document.getElementById('curve').data.find((t) => t.line?.dash === 'dash').y"
+    )
     assert pinned[-1] < 0.5 * live.drawn()[1][-1]
     assert page.evaluate(CONTRAST) == []
     live.change(lr=0.4)
@@ -252,7 +310,15 @@ def test_the_best_schedule_is_drawn_and_its_curve_pinned(server, live):
 
 
 def test_several_tasks_have_a_curve_and_a_run_each(server, live):
-    given = {"tasks": "two", "teachers": 1, "switch": 10.0, "similarity": 0.5, "train_readout": True, "runs": 1, "dim": 200}
+    given = {
+        "tasks": "two",
+        "teachers": 1,
+        "switch": 10.0,
+        "similarity": 0.5,
+        "train_readout": True,
+        "runs": 1,
+        "dim": 200,
+    }
     live.open(address_of(server, **given))
     live.wait_for_all()
     theory = solved(**given)
@@ -260,7 +326,9 @@ def test_several_tasks_have_a_curve_and_a_run_each(server, live):
     np.testing.assert_allclose(np.transpose(shown), theory.error, rtol=1e-5)
     assert live.page.evaluate("tutelagePage.data().runs.length") == 2
     assert "After the switch at time 10" in live.page.inner_text("#seen")
-    assert live.page.evaluate("tutelagePage.data().phases.map((phase) => phase.start)") == [0, 10]
+    assert live.page.evaluate(
+        "tutelagePage.data().phases.map((phase) => phase.start)"
+    ) == [0, 10]
 
 
 def test_the_kept_page_needs_no_server(server, live, browser, tmp_path):
@@ -279,7 +347,9 @@ def test_the_kept_page_needs_no_server(server, live, browser, tmp_path):
     assert kept.page.evaluate("document.getElementById('curve').data.length") == 3
     kept.page.fill("#time", "150")
     assert kept.page.inner_text("#now-time") == "15"
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert [
+        url for url in requests if not url.startswith(("file:", "data:", "blob:"))
+    ] == []
     assert kept.complaints == []
     kept.page.close()
 
@@ -339,6 +409,8 @@ def test_nothing_is_wider_than_the_window(server, browser, width, height):
     page = LivePage(browser, viewport={"width": width, "height": height})
     page.open(address_of(server))
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.page.locator("#form").is_visible() == (width > 1000)  # on a phone the controls are folded
+    assert page.page.locator("#form").is_visible() == (
+        width > 1000
+    )  # on a phone the controls are folded
     assert page.complaints == []
     page.page.close()

@@ -51,20 +51,31 @@ def test_explorer_and_widget_draw_the_curve_of_solve(cells, browser, tmp_path):
     file = tmp_path / "notebook.html"
     for outputs in cells[1:3]:
         (output,) = outputs
-        file.write_text(f"<!doctype html><title>notebook</title>{output['text/html']}", encoding="utf-8")
+        file.write_text(
+            f"<!doctype html><title>notebook</title>{output['text/html']}",
+            encoding="utf-8",
+        )
         with opened(browser, file, reduced_motion="reduce") as page:
             inside = page.frames[1]
             wait_until(inside, SETTLED)
-            x, y = inside.evaluate("(({ x, y }) => [x, y])(document.getElementById('curve').data[0])")
+            x, y = inside.evaluate(
+                "(({ x, y }) => [x, y])(document.getElementById('curve').data[0])"
+            )
             np.testing.assert_allclose(x, theory.times, rtol=1e-6)
             np.testing.assert_allclose(y, theory.error, rtol=1e-4)
-            path = inside.locator("#curve .scatterlayer path.js-line").first.get_attribute("d")
+            path = inside.locator(
+                "#curve .scatterlayer path.js-line"
+            ).first.get_attribute("d")
             assert path.count("L") + path.count("C") > 20  # a line is drawn
             assert inside.evaluate("tutelageExplorer.values().start") == "as given"
-            inside.evaluate("tutelageExplorer.change({students: 3})")  # the given overlaps have another size
+            inside.evaluate(
+                "tutelageExplorer.change({students: 3})"
+            )  # the given overlaps have another size
             wait_until(inside, SETTLED)
             assert "asymmetric start" in inside.inner_text("#conditions")
-            assert not [heard for heard in page.heard if "console" in heard or "error:" in heard]
+            assert not [
+                heard for heard in page.heard if "console" in heard or "error:" in heard
+            ]
 
 
 def test_a_notebook_is_told_what_to_do_where_the_browser_cannot_solve(cells):
@@ -74,7 +85,11 @@ def test_a_notebook_is_told_what_to_do_where_the_browser_cannot_solve(cells):
 
 
 def test_widget_shows_a_curve_that_the_browser_cannot_solve():
-    theory = tu.solve(pair(2, 2, "relu"), tu.asymmetric_start(pair(2, 2, "relu")), tu.linear_times(5.0, 11))
+    theory = tu.solve(
+        pair(2, 2, "relu"),
+        tu.asymmetric_start(pair(2, 2, "relu")),
+        tu.linear_times(5.0, 11),
+    )
     assert "tutelagePage.render" in theory.widget()
     assert "tutelageExplorer" not in theory.widget()
 
@@ -84,9 +99,18 @@ def test_a_script_starts_the_server_at_the_problem(monkeypatch):
     monkeypatch.setattr(explorer, "serve", lambda initial: begun.append(initial))
     problem = pair(2, 2, lr=0.7)
     tu.explore(problem, tu.asymmetric_start(problem, dim=500), 40.0)
-    values = {"students": 2, "teachers": 2, "lr": 0.7, "start": "asymmetric", "end": 40.0, "dim": 500}
+    values = {
+        "students": 2,
+        "teachers": 2,
+        "lr": 0.7,
+        "start": "asymmetric",
+        "end": 40.0,
+        "dim": 500,
+    }
     assert begun[0].changed() == values
-    tu.explore(problem, tu.Start(np.eye(2), 2 * np.eye(2)), 40.0)  # overlaps that no control describes: a file
+    tu.explore(
+        problem, tu.Start(np.eye(2), 2 * np.eye(2)), 40.0
+    )  # overlaps that no control describes: a file
     first = begun[1].first(begun[1].problem())
     assert begun[1].toml
     np.testing.assert_allclose(first.Q, 2 * np.eye(2))

@@ -54,7 +54,10 @@ def test_other_origins_are_refused(server, origin):
 def test_other_hosts_are_refused(server):
     """A domain that was bound to this machine later sends its own name."""
     assert get(server, "/", Host="example.org")[0] == 400
-    with pytest.raises(InvalidStatus, match="400"), talk(server, additional_headers={"Host": "example.org"}):
+    with (
+        pytest.raises(InvalidStatus, match="400"),
+        talk(server, additional_headers={"Host": "example.org"}),
+    ):
         pass
 
 
@@ -69,7 +72,14 @@ def test_its_own_origin_is_welcome(server):
 
 @pytest.mark.parametrize(
     "path",
-    ["/../../etc/passwd", "/%2e%2e%2fetc%2fpasswd", "/etc/passwd", "/file/curve.nc", "/static/x", "/live%00"],
+    [
+        "/../../etc/passwd",
+        "/%2e%2e%2fetc%2fpasswd",
+        "/etc/passwd",
+        "/file/curve.nc",
+        "/static/x",
+        "/live%00",
+    ],
 )
 def test_no_other_files(server, path):
     status, body, _ = get(server, path)
@@ -79,9 +89,17 @@ def test_no_other_files(server, path):
 
 def test_a_file_comes_whole_or_as_a_sentence(server):
     with talk(server) as socket:
-        answer = ask(socket, {"id": 1, "settings": {"lr": -1}, "want": "curve.nc"})["answer"]
-        assert answer == {"part": "error", "sentence": "lr is -1; it must be a number from 0.001 to 20."}
-        answer = ask(socket, {"id": 2, "settings": BASE | {"loss": "hinge"}, "want": "explorer.html"})["answer"]
+        answer = ask(socket, {"id": 1, "settings": {"lr": -1}, "want": "curve.nc"})[
+            "answer"
+        ]
+        assert answer == {
+            "part": "error",
+            "sentence": "lr is -1; it must be a number from 0.001 to 20.",
+        }
+        answer = ask(
+            socket,
+            {"id": 2, "settings": BASE | {"loss": "hinge"}, "want": "explorer.html"},
+        )["answer"]
         assert "a page without a server" in answer["sentence"]
         socket.send(json.dumps({"id": 3, "settings": BASE, "want": "curve.nc"}))
         assert socket.recv(timeout=60)[1:4] == b"HDF"
@@ -107,7 +125,10 @@ def test_bad_messages_get_a_sentence_and_the_next_one_an_answer(server):
         answer = ask(socket, {"id": 3, "settings": {"students": 10**9}})
         assert answer == {
             "id": 3,
-            "answer": {"part": "error", "sentence": "students is 1000000000; it must be a whole number from 1 to 12."},
+            "answer": {
+                "part": "error",
+                "sentence": "students is 1000000000; it must be a whole number from 1 to 12.",
+            },
         }
         assert ask(socket, {"id": 4, "settings": BASE})["answer"]["part"] == "curve"
 
@@ -121,11 +142,22 @@ def test_bytes_and_floods_close_the_page_and_nothing_else(server):
     assert is_alive(server)
 
 
-values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
+values = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=30)
+    | st.lists(st.integers(), max_size=3)
+)
 
 
 @SLOW
-@given(st.dictionaries(st.text(max_size=10) | st.just("lr"), values, min_size=1, max_size=4))
+@given(
+    st.dictionaries(
+        st.text(max_size=10) | st.just("lr"), values, min_size=1, max_size=4
+    )
+)
 def test_wrong_settings_are_refused(server, wrong):
     wrong = wrong | {"students": 0}  # so that nothing is ever solved
     with talk(server) as socket:
@@ -152,7 +184,14 @@ def test_two_pages_do_not_mix(server):
 
 def test_the_newest_request_wins_and_a_long_one_does_not_hold_it_up(server):
     """A solve of many levels would take minutes; what comes after it is answered all the same."""
-    huge = {"students": 12, "teachers": 12, "spectrum": "power law", "levels": 512, "end": 1e6, "activation": "gelu"}
+    huge = {
+        "students": 12,
+        "teachers": 12,
+        "spectrum": "power law",
+        "levels": 512,
+        "end": 1e6,
+        "activation": "gelu",
+    }
     with talk(server) as socket:
         for number in (1, 2, 3):
             socket.send(json.dumps({"id": number, "settings": huge}))
@@ -166,10 +205,17 @@ def test_the_address_is_told_to_readers_and_to_programs(monkeypatch, capsys):
 
     from tutelage.cli import main
 
-    monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: [here.close() for here in sockets])
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda _, sockets: [here.close() for here in sockets]
+    )
     assert main(["explore", "--no-browser"]) == 0
     assert capsys.readouterr().out.startswith("tutelage explorer: http://127.0.0.1:")
     assert main(["explore", "--no-browser", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["address"].startswith("http://127.0.0.1:")
+    assert json.loads(capsys.readouterr().out)["address"].startswith(
+        "http://127.0.0.1:"
+    )
     assert main(["explore", "--port", "99999"]) == 2
-    assert "--port 99999 cannot be used (there is no such port); leave it out" in capsys.readouterr().err
+    assert (
+        "--port 99999 cannot be used (there is no such port); leave it out"
+        in capsys.readouterr().err
+    )

@@ -16,12 +16,17 @@ from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, explore
 
 def test_defaults_are_allowed_and_the_table_is_data():
     assert Settings.read({}).changed() == {}
-    assert json.loads(json.dumps(explorer_table(Settings.read({}))))["controls"][0]["name"] == CONTROLS[0].name
+    assert (
+        json.loads(json.dumps(explorer_table(Settings.read({}))))["controls"][0]["name"]
+        == CONTROLS[0].name
+    )
 
 
 def test_given_overlaps_are_one_more_start():
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    table = explorer_table(Settings.of(problem, tu.Start(np.eye(2), 2 * np.eye(2)), 40.0), local=True)
+    table = explorer_table(
+        Settings.of(problem, tu.Start(np.eye(2), 2 * np.eye(2)), 40.0), local=True
+    )
     (start,) = [control for control in table["controls"] if control["name"] == "start"]
     assert start["options"] == ("as given", "random weights", "asymmetric")
     assert table["initial"]["start"] == "as given"
@@ -55,7 +60,8 @@ def settings_or_sentence(read, values):
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3)
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3),
 )
 
 
@@ -74,16 +80,54 @@ def test_whatever_is_given_is_settings_or_a_sentence(given_):
 @pytest.mark.parametrize(
     "given_",
     [
-        {"students": 2, "teachers": 2, "lr": 0.3, "noise": 0.1, "batch": 4, "decay": 0.01, "end": 40.0, "seed": 3},
-        {"start": "asymmetric", "train_readout": True, "spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True},
-        {"tasks": "two", "switch": 7.0, "similarity": 0.3, "train_readout": True, "readout": 0.2},
+        {
+            "students": 2,
+            "teachers": 2,
+            "lr": 0.3,
+            "noise": 0.1,
+            "batch": 4,
+            "decay": 0.01,
+            "end": 40.0,
+            "seed": 3,
+        },
+        {
+            "start": "asymmetric",
+            "train_readout": True,
+            "spectrum": "power law",
+            "levels": 4,
+            "beta": 0.5,
+            "log_time": True,
+        },
+        {
+            "tasks": "two",
+            "switch": 7.0,
+            "similarity": 0.3,
+            "train_readout": True,
+            "readout": 0.2,
+        },
         {"rule": "dropout", "keep": 0.7, "teachers": 2},
         {"loss": "logistic", "labels": "sign", "students": 1, "teachers": 1},
-        {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3, "students": 2, "start": "asymmetric"},
+        {
+            "spectrum": "two clusters",
+            "distance": 1.5,
+            "loss": "hinge",
+            "noise": 0.3,
+            "students": 2,
+            "start": "asymmetric",
+        },
         {"spectrum": "XOR", "distance": 2.5, "students": 2, "start": "asymmetric"},
         {"spectrum": "digits", "students": 2},
     ],
-    ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters", "xor", "digits"],
+    ids=[
+        "random",
+        "asymmetric",
+        "tasks",
+        "dropout",
+        "classifier",
+        "clusters",
+        "xor",
+        "digits",
+    ],
 )
 def test_toml_describes_this_problem(given_, tmp_path):
     from tutelage.cli.request import ProblemFlags, StartFlags, TimeFlags, read_request
@@ -97,7 +141,9 @@ def test_toml_describes_this_problem(given_, tmp_path):
     request = read_request(path, ProblemFlags(), StartFlags(), TimeFlags())
     assert request.problem.to_dict() == expected.to_dict()
     assert np.allclose(request.times, chosen.times())
-    for a, b in zip(request.start.blocks(request.problem), first.blocks(expected), strict=True):
+    for a, b in zip(
+        request.start.blocks(request.problem), first.blocks(expected), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
@@ -132,18 +178,26 @@ def test_the_settings_of_a_problem_describe_it(preset):
     assert found.problem().to_dict() == problem.to_dict()
     np.testing.assert_allclose(found.times(), chosen.times())
     r, q, _ = start.blocks(problem)
-    if found.given is not None:
-        np.testing.assert_array_equal(found.given["r"], r.ravel())
-        assert preset.settings["scale"] != 0.1  # the one that a control would have described
+    if found.start_overlaps is not None:
+        np.testing.assert_array_equal(found.start_overlaps["r"], r.ravel())
+        assert (
+            preset.settings["scale"] != 0.1
+        )  # the one that a control would have described
     else:
-        np.testing.assert_allclose(found.first(problem).blocks(problem)[1], q, rtol=1e-12)
+        np.testing.assert_allclose(
+            found.first(problem).blocks(problem)[1], q, rtol=1e-12
+        )
     known = Settings.of(problem, start, chosen.times(), overlaps=False)
-    assert known.given is None
-    np.testing.assert_allclose(known.first(known.problem()).blocks(problem)[0], r, rtol=1e-12)
+    assert known.start_overlaps is None
+    np.testing.assert_allclose(
+        known.first(known.problem()).blocks(problem)[0], r, rtol=1e-12
+    )
 
 
 def test_a_problem_file_takes_the_place_of_the_controls():
-    chosen = Settings.read({"toml": FILE, "dim": 200, "end": 30.0, "seed": 3, "scale": 0.5})
+    chosen = Settings.read(
+        {"toml": FILE, "dim": 200, "end": 30.0, "seed": 3, "scale": 0.5}
+    )
     problem = chosen.problem()
     assert problem.to_dict() == tu.Problem.from_toml(FILE).to_dict()
     expected = tu.random_start(problem, dim=200, scale=0.5, seed=3)

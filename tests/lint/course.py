@@ -48,7 +48,9 @@ def wrong_numbers(text: str, names: list[str]) -> list[tuple[int, str]]:
     found = []
     for match in LINK.finditer(text):
         if names[int(match[1]) - 1] != match[2]:
-            message = f"chapter {match[1]} is {names[int(match[1]) - 1]}, not {match[2]}"
+            message = (
+                f"chapter {match[1]} is {names[int(match[1]) - 1]}, not {match[2]}"
+            )
             found.append((line_of(text, match.start()), message))
     return found
 
@@ -57,7 +59,9 @@ def wrong_exercises(text: str) -> list[str]:
     """Each chapter has two exercises on paper and one with code, and three solutions."""
     exercises, _, solutions = text.partition("## Exercises\n")[2].partition(SOLUTIONS)
     wrong = []
-    kinds = re.findall(r"^\d\. \((paper|code), ★{1,3}\) ", exercises, flags=re.MULTILINE)
+    kinds = re.findall(
+        r"^\d\. \((paper|code), ★{1,3}\) ", exercises, flags=re.MULTILINE
+    )
     if sorted(kinds) != ["code", "paper", "paper"]:
         wrong.append("there must be two exercises on paper and one with code")
     if re.findall(r"^\*\*(\d)\.\*\*", solutions, flags=re.MULTILINE) != ["1", "2", "3"]:

@@ -57,7 +57,9 @@ def check_examples() -> Iterator[Finding]:
                 yield Finding(file, line, f"the docstring of {name} says too little")
             by_authors = name.split(".")[0] in FOR_AUTHORS
             if inspect.isfunction(value) and not by_authors and ">>> " not in text:
-                yield Finding(file, line, f"{name} has no example that runs as a doctest")
+                yield Finding(
+                    file, line, f"{name} has no example that runs as a doctest"
+                )
 
 
 def place_of(value: object) -> tuple[Path, int]:
@@ -85,7 +87,9 @@ def undocumented_methods(value: object) -> list[str]:
         return []
     missing = []
     for name, member in vars(value).items():
-        is_method = callable(member) or isinstance(member, property | classmethod | staticmethod)
+        is_method = callable(member) or isinstance(
+            member, property | classmethod | staticmethod
+        )
         if name.startswith("_") or not is_method:
             continue
         if not inspect.getdoc(member) and not inherits_docstring(value, name):

@@ -20,7 +20,12 @@ class Import(NamedTuple):
 def imports_of(tree: ast.AST, package: str) -> list[Import]:
     """All imports anywhere in a file; package: where it lives, for relative imports."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    inside = {id(node) for function in ast.walk(tree) if isinstance(function, functions) for node in ast.walk(function)}
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, functions)
+        for node in ast.walk(function)
+    }
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -58,7 +58,9 @@ def check() -> Iterator[Finding]:
             continue
         layer = layer_of(file)
         if layer not in RANK:
-            yield Finding(file, 1, f"{layer} has no place in LAYERS; add it where it belongs")
+            yield Finding(
+                file, 1, f"{layer} has no place in LAYERS; add it where it belongs"
+            )
             continue
         for line, message in violations(file.read_text(), layer, dotted_package(file)):
             yield Finding(file, line, message)
@@ -75,7 +77,9 @@ def violations(source: str, layer: str, package: str) -> list[tuple[int, str]]:
             message = f"{layer} imports {imported}, which LAYERS does not list"
             found.append((one.line, message))
         elif imported != layer and not is_left_of(imported, layer):
-            found.append((one.line, f"{layer} imports {imported}, a layer to its right"))
+            found.append(
+                (one.line, f"{layer} imports {imported}, a layer to its right")
+            )
     return found
 
 

@@ -12,8 +12,14 @@ from tests.lint.findings import PACKAGE, ROOT, Finding, line_of
 TOP_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 GENERATED = ROOT / "docs" / "generated"
 PAGES = [ROOT / name for name in TOP_PAGES]
-PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if GENERATED not in page.parents]
-HOW_TO = [page for page in PAGES if page.parent.name == "how-to" and page.name != "index.md"]
+PAGES += [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if GENERATED not in page.parents
+]
+HOW_TO = [
+    page for page in PAGES if page.parent.name == "how-to" and page.name != "index.md"
+]
 DRAWN = ("plots", "notebooks")  # how-to pages whose blocks draw and print nothing
 OUTPUT = re.compile(r"^```text$", re.MULTILINE)
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
@@ -27,7 +33,9 @@ def check() -> Iterator[Finding]:
         for line, target in broken_links(text, page.parent):
             yield Finding(page, line, f"the link {target} leads to no file")
         for line, tag in markup(text):
-            yield Finding(page, line, f"{tag} outside code and formulas is taken for HTML")
+            yield Finding(
+                page, line, f"{tag} outside code and formulas is taken for HTML"
+            )
     for page in HOW_TO:
         for message in missing_parts(page.read_text(), draws=page.stem in DRAWN):
             yield Finding(page, 1, message)
@@ -119,7 +127,11 @@ def missing_from_source(text: str) -> list[str]:
     for paragraph in re.split(r"\n\n|\n(?=- |\d+\. )", text):
         quoted = re.findall(r"`([^`]+)`", paragraph)
         paths = [word for word in quoted if IS_PATH.fullmatch(word)]
-        folders = [ROOT, PACKAGE, *(PACKAGE / path for path in paths if path.endswith("/"))]
+        folders = [
+            ROOT,
+            PACKAGE,
+            *(PACKAGE / path for path in paths if path.endswith("/")),
+        ]
         names = set()
         for path in paths:
             files = [folder / path for folder in folders if (folder / path).exists()]

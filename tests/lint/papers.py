@@ -11,9 +11,23 @@ from tutelage.papers.registry import MODULES
 
 PAPERS = PACKAGE / "papers"
 COMMAND = "cli/replicate.py"  # the one importer of papers, inside its functions
-NAMESPACES = ("analysis", "checks", "labels", "losses", "page", "plot", "rules", "schedules")
+NAMESPACES = (
+    "analysis",
+    "checks",
+    "labels",
+    "losses",
+    "page",
+    "plot",
+    "rules",
+    "schedules",
+)
 EXCEPTIONS = {  # modules that are not public, and the files that may import them; one place for each
-    "tutelage._namespace": {"__init__.py", "notes/__init__.py", "power_law/__init__.py", "quadratic/__init__.py"},
+    "tutelage._namespace": {
+        "__init__.py",
+        "notes/__init__.py",
+        "power_law/__init__.py",
+        "quadratic/__init__.py",
+    },
     "tutelage.analysis.single_steps": {"notes/concentration.py"},
     "tutelage.comparison": {"bands.py"},
     "tutelage.problem.problem": {"assumptions.py"},
@@ -25,7 +39,8 @@ EXCEPTIONS = {  # modules that are not public, and the files that may import the
     "tutelage._pool": {"run.py"},
 }
 PUBLIC = {"tutelage": {*tutelage.__all__, *NAMESPACES, "__file__"}} | {
-    f"tutelage.{space}": set(getattr(import_module(f"tutelage.{space}"), "__all__", ())) for space in NAMESPACES
+    f"tutelage.{space}": set(getattr(import_module(f"tutelage.{space}"), "__all__", ()))
+    for space in NAMESPACES
 }
 
 
@@ -77,7 +92,9 @@ def check_exceptions() -> Iterator[Finding]:
             file = PAPERS / name
             found = imports_of(ast.parse(file.read_text()), "tutelage.papers")
             if not any(f"{one.module}.".startswith(f"{module}.") for one in found):
-                yield Finding(file, 1, f"does not import {module}: remove the exception")
+                yield Finding(
+                    file, 1, f"does not import {module}: remove the exception"
+                )
 
 
 def is_public(module: str, name: str) -> bool:
@@ -119,7 +136,9 @@ def private_uses(source: str, file: str = "") -> list[tuple[int, str]]:
     return found
 
 
-def uses_of_papers(source: str, package: str, lazily: bool = False) -> list[tuple[int, str]]:
+def uses_of_papers(
+    source: str, package: str, lazily: bool = False
+) -> list[tuple[int, str]]:
     """The uses of papers in a file; lazily: an import inside a function is allowed."""
     tree = ast.parse(source)
     found = []

@@ -52,7 +52,9 @@ def check() -> Iterator[Finding]:
 
 def check_pages() -> Iterator[Finding]:
     for page in PAGES:
-        for line, words, instead in wrong_words(without_code(page.read_text()), EVERYWHERE):
+        for line, words, instead in wrong_words(
+            without_code(page.read_text()), EVERYWHERE
+        ):
             yield Finding(page, line, f"{words!r}: write {instead}")
 
 
@@ -67,14 +69,18 @@ def check_messages() -> Iterator[Finding]:
                 continue
             for _, words, instead in wrong_words(text, MESSAGES):
                 if words not in allowed:
-                    yield Finding(file, line, f"{words!r} in a message: write {instead}")
+                    yield Finding(
+                        file, line, f"{words!r} in a message: write {instead}"
+                    )
 
 
 def check_command_line() -> Iterator[Finding]:
     file = PACKAGE / "cli" / "commands.py"
     for command in commands():
         for _, words, instead in wrong_words(help_of(command), MESSAGES):
-            yield Finding(file, 1, f"{words!r} in the help of {command}: write {instead}")
+            yield Finding(
+                file, 1, f"{words!r} in the help of {command}: write {instead}"
+            )
 
 
 def check_docstrings() -> Iterator[Finding]:
@@ -112,7 +118,11 @@ def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     skipped = set()
     for node in ast.walk(tree):
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr):
+        if (
+            isinstance(node, documented)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        ):
             skipped.add(id(node.body[0].value))
     for node in ast.walk(tree):  # from the outside to the inside
         if isinstance(node, ast.JoinedStr):

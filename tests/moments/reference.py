@@ -36,24 +36,47 @@ def _sech2(x):
 
 
 UNITS = {
-    "erf": Unit(lambda x: erf(x / np.sqrt(2)), lambda x: 2 * _phi(x), lambda x: -2 * x * _phi(x)),
+    "erf": Unit(
+        lambda x: erf(x / np.sqrt(2)), lambda x: 2 * _phi(x), lambda x: -2 * x * _phi(x)
+    ),
     "linear": Unit(lambda x: x, np.ones_like, np.zeros_like),
     "quadratic": Unit(lambda x: x**2, lambda x: 2 * x, lambda x: 2 * np.ones_like(x)),
     "he2": Unit(lambda x: x**2 - 1, lambda x: 2 * x, lambda x: 2 * np.ones_like(x)),
     "he3": Unit(lambda x: x**3 - 3 * x, lambda x: 3 * x**2 - 3, lambda x: 6 * x),
-    "he4": Unit(lambda x: x**4 - 6 * x**2 + 3, lambda x: 4 * x**3 - 12 * x, lambda x: 12 * x**2 - 12),
+    "he4": Unit(
+        lambda x: x**4 - 6 * x**2 + 3,
+        lambda x: 4 * x**3 - 12 * x,
+        lambda x: 12 * x**2 - 12,
+    ),
     "tanh": Unit(np.tanh, _sech2, lambda x: -2 * np.tanh(x) * _sech2(x)),
-    "gelu": Unit(lambda x: x * ndtr(x), lambda x: ndtr(x) + x * _phi(x), lambda x: (2 - x**2) * _phi(x)),
-    "sigmoid": Unit(expit, lambda x: expit(x) * expit(-x), lambda x: expit(x) * expit(-x) * (1 - 2 * expit(x))),
-    "softplus": Unit(lambda x: np.logaddexp(0, x), expit, lambda x: expit(x) * expit(-x)),
+    "gelu": Unit(
+        lambda x: x * ndtr(x),
+        lambda x: ndtr(x) + x * _phi(x),
+        lambda x: (2 - x**2) * _phi(x),
+    ),
+    "sigmoid": Unit(
+        expit,
+        lambda x: expit(x) * expit(-x),
+        lambda x: expit(x) * expit(-x) * (1 - 2 * expit(x)),
+    ),
+    "softplus": Unit(
+        lambda x: np.logaddexp(0, x), expit, lambda x: expit(x) * expit(-x)
+    ),
     "swish": Unit(
         lambda x: x * expit(x),
         lambda x: expit(x) * (1 + x * expit(-x)),
         lambda x: expit(x) * expit(-x) * (2 + x * (1 - 2 * expit(x))),
     ),
     "relu": Unit(lambda x: np.maximum(x, 0), lambda x: (x > 0) * 1.0, None, (0.0,)),
-    "leaky": Unit(lambda x: np.where(x > 0, x, 0.1 * x), lambda x: np.where(x > 0, 1.0, 0.1), None, (0.0,)),
-    "clipped": Unit(lambda x: np.clip(x, -1, 1), lambda x: (np.abs(x) < 1) * 1.0, None, (-1.0, 1.0)),
+    "leaky": Unit(
+        lambda x: np.where(x > 0, x, 0.1 * x),
+        lambda x: np.where(x > 0, 1.0, 0.1),
+        None,
+        (0.0,),
+    ),
+    "clipped": Unit(
+        lambda x: np.clip(x, -1, 1), lambda x: (np.abs(x) < 1) * 1.0, None, (-1.0, 1.0)
+    ),
     "sign": Unit(np.sign, None, None, (0.0,)),
 }
 
@@ -84,7 +107,9 @@ def grid(C, mean=None, kinks=None, nodes=33, panel=40, reach=7.5):
             continue
         center = mean[a] + F[a, :a] @ y
         x, w = (
-            _trapezoid(nodes, reach, center) if not at else _panels((np.array(at)[:, None] - center) / F[a, a], panel, reach)
+            _trapezoid(nodes, reach, center)
+            if not at
+            else _panels((np.array(at)[:, None] - center) / F[a, a], panel, reach)
         )
         weights = (weights[:, None] * w).ravel()
         y = np.concatenate([np.repeat(y, x.shape[1], axis=1), x.reshape(1, -1)])
@@ -104,7 +129,9 @@ def _panels(breaks, panel, reach):
     """Gauss-Legendre between the breaks (kinks, points), each half-line cut once more so that no panel is too long."""
     ends = np.clip(np.sort(breaks, axis=0), -reach, reach)
     low, high = np.full_like(ends[:1], -reach), np.full_like(ends[:1], reach)
-    ends = np.concatenate([low, (low + ends[:1]) / 2, ends, (high + ends[-1:]) / 2, high])
+    ends = np.concatenate(
+        [low, (low + ends[:1]) / 2, ends, (high + ends[-1:]) / 2, high]
+    )
     node, weight = np.polynomial.legendre.leggauss(panel)
     left, length = ends[:-1].T[..., None], np.diff(ends, axis=0).T[..., None]
     x = left + length * (node + 1) / 2
@@ -118,7 +145,9 @@ def hermite_grid(C, mean=None, nodes=9):
     n = len(C)
     points = np.array(list(product(z, repeat=n))).T
     weight = np.array(list(product(weights / ROOT, repeat=n))).prod(axis=1)
-    return (np.zeros(n) if mean is None else np.asarray(mean))[:, None] + cholesky(C) @ points, weight
+    return (np.zeros(n) if mean is None else np.asarray(mean))[:, None] + cholesky(
+        C
+    ) @ points, weight
 
 
 def average(factors, C, mean=None, moment=None, **options):
@@ -127,7 +156,9 @@ def average(factors, C, mean=None, moment=None, **options):
     Only the fields that occur are integrated over, each once.
     """
     used = sorted({a for a, _, _ in factors} | (set() if moment is None else {moment}))
-    kinks = [tuple({k for b, unit, _ in factors if b == a for k in unit.kinks}) for a in used]
+    kinks = [
+        tuple({k for b, unit, _ in factors if b == a for k in unit.kinks}) for a in used
+    ]
     # kinked fields first: the smooth ones then see nothing of the panels
     order = sorted(range(len(used)), key=lambda p: not kinks[p])
     used, kinks = [used[p] for p in order], [kinks[p] for p in order]
@@ -137,7 +168,9 @@ def average(factors, C, mean=None, moment=None, **options):
     for a, unit, derivative in factors:
         value = value * unit.order(derivative)(fields[used.index(a)])
     if moment is not None:
-        value = value * (fields[used.index(moment)] - (0.0 if mean is None else mean[moment]))
+        value = value * (
+            fields[used.index(moment)] - (0.0 if mean is None else mean[moment])
+        )
     return value.sum()
 
 
@@ -147,14 +180,28 @@ def units(student, teacher, K, M):
 
 def outputs(g, C, mean=None, **options):
     n = len(C)
-    return np.array([[average([(a, g[a], 0), (b, g[b], 0)], C, mean, **options) for b in range(n)] for a in range(n)])
+    return np.array(
+        [
+            [
+                average([(a, g[a], 0), (b, g[b], 0)], C, mean, **options)
+                for b in range(n)
+            ]
+            for a in range(n)
+        ]
+    )
 
 
 def rows(g, K, C, mean=None, orders=(1, 1), moment=None, **options):
     """E[g_i^(p) g_a^(q)] for students i and all fields a, times (z_j - its mean) where a moment j is given."""
     p, q = orders
     return np.array(
-        [[average([(i, g[i], p), (a, g[a], q)], C, mean, moment, **options) for a in range(len(C))] for i in range(K)]
+        [
+            [
+                average([(i, g[i], p), (a, g[a], q)], C, mean, moment, **options)
+                for a in range(len(C))
+            ]
+            for i in range(K)
+        ]
     )
 
 
@@ -169,7 +216,12 @@ def contrast(g, K, C, w, mean=None, **options):
         for a in range(n):
             for b in range(a, n):
                 factors = [(i, g[i], 1), (j, g[j], 1), (a, g[a], 0), (b, g[b], 0)]
-                out[i, j] += (1 if a == b else 2) * w[a] * w[b] * average(factors, C, mean, **options)
+                out[i, j] += (
+                    (1 if a == b else 2)
+                    * w[a]
+                    * w[b]
+                    * average(factors, C, mean, **options)
+                )
     return out
 
 
@@ -190,14 +242,33 @@ def positive(powers, C, nodes=72, reach=9.0):
         rays += [ray + turn for turn in (-np.pi, 0.0, np.pi) if low < ray + turn < high]
     rays = np.sort(rays)
     share, slope = _tanh_sinh(nodes)
-    radius, along = reach * share, reach * slope * reach * share * np.exp(-((reach * share) ** 2) / 2) / (2 * np.pi)
+    radius, along = (
+        reach * share,
+        reach
+        * slope
+        * reach
+        * share
+        * np.exp(-((reach * share) ** 2) / 2)
+        / (2 * np.pi),
+    )
     total = 0.0
     for start, end in pairwise(rays):
         angle, across = start + (end - start) * share, (end - start) * slope
-        first = np.sin((high - end) + (end - start) * share[::-1])  # cos(angle), exact near its zero
-        second = np.hypot(F[1, 0], F[1, 1]) * np.sin((start - low) + (end - start) * share)
-        rest = _given([f[0] * np.cos(angle) + f[1] * np.sin(angle) for f in F[2:]], radius, powers[2:], F[2:, 2:])
-        z = (F[0, 0] * first[:, None] * radius) ** powers[0] * (second[:, None] * radius) ** powers[1]
+        first = np.sin(
+            (high - end) + (end - start) * share[::-1]
+        )  # cos(angle), exact near its zero
+        second = np.hypot(F[1, 0], F[1, 1]) * np.sin(
+            (start - low) + (end - start) * share
+        )
+        rest = _given(
+            [f[0] * np.cos(angle) + f[1] * np.sin(angle) for f in F[2:]],
+            radius,
+            powers[2:],
+            F[2:, 2:],
+        )
+        z = (F[0, 0] * first[:, None] * radius) ** powers[0] * (
+            second[:, None] * radius
+        ) ** powers[1]
         total += np.einsum("i,j,ij->", across, along, z * rest)
     return float(total)
 
@@ -225,13 +296,25 @@ def _given(slopes, radius, powers, F):
     c, q = F[1, 0] / t, F[1, 1] / t
     x, y = means[0] / s, means[1] / t
     mixed = y * _phi(x) * ndtr((y - c * x) / q) + x * _phi(y) * ndtr((x - c * y) / q)
-    return s * t * ((x * y + c) * _quadrant(x, y, c, q) + mixed + q / ROOT * _phi(np.sqrt(x**2 - 2 * c * x * y + y**2) / q))
+    return (
+        s
+        * t
+        * (
+            (x * y + c) * _quadrant(x, y, c, q)
+            + mixed
+            + q / ROOT * _phi(np.sqrt(x**2 - 2 * c * x * y + y**2) / q)
+        )
+    )
 
 
 def _quadrant(x, y, c, q):
     """P(u < x, v < y) for standard normals of correlation c, by Owen's T function (q = sqrt(1 - c^2))."""
     x, y = (np.where(z == 0, 1e-300, z) for z in (x, y))
-    value = (ndtr(x) + ndtr(y)) / 2 - owens_t(x, (y / x - c) / q) - owens_t(y, (x / y - c) / q)
+    value = (
+        (ndtr(x) + ndtr(y)) / 2
+        - owens_t(x, (y / x - c) / q)
+        - owens_t(y, (x / y - c) / q)
+    )
     return value - np.where(x * y < 0, 0.5, 0.0)
 
 
@@ -239,7 +322,14 @@ def relu_four(C, i, j, a, b):
     """E[th_i th_j z_a+ z_b+]: equal indices, and distinct fields with the same values, are merged first."""
     powers = {}
     for field, power in ((i, 0), (j, 0), (a, 1), (b, 1)):
-        twin = next((f for f in powers if np.array_equal(C[f], C[field]) and C[f, f] == C[f, field]), field)
+        twin = next(
+            (
+                f
+                for f in powers
+                if np.array_equal(C[f], C[field]) and C[f, f] == C[f, field]
+            ),
+            field,
+        )
         powers[twin] = powers.get(twin, 0) + power
     fields = list(powers)
     return positive([powers[f] for f in fields], np.asarray(C)[np.ix_(fields, fields)])
@@ -249,7 +339,15 @@ def relu_contrast(C, K, w):
     n = len(C)
     out = np.zeros((K, K))
     for i, j in product(range(K), repeat=2):
-        out[i, j] = sum(w[a] * w[b] * relu_four(C, i, j, a, b) for a in range(n) for b in range(n)) if i <= j else out[j, i]
+        out[i, j] = (
+            sum(
+                w[a] * w[b] * relu_four(C, i, j, a, b)
+                for a in range(n)
+                for b in range(n)
+            )
+            if i <= j
+            else out[j, i]
+        )
     return out
 
 
@@ -264,6 +362,8 @@ def near_teacher(K, M, seed, distance, T=None):
     rng = np.random.default_rng(seed)
     teachers = np.linalg.cholesky(np.eye(M) if T is None else T)
     teachers = np.concatenate([teachers, np.zeros((M, K))], axis=1)
-    students = teachers[np.arange(K) % M] + distance * rng.normal(size=(K, M + K)) / np.sqrt(M + K)
+    students = teachers[np.arange(K) % M] + distance * rng.normal(
+        size=(K, M + K)
+    ) / np.sqrt(M + K)
     rows_ = np.concatenate([students, teachers])
     return rows_ @ rows_.T

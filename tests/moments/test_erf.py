@@ -20,7 +20,11 @@ def family(student, teacher, K, M):
 
 @eqx.filter_jit
 def all_of(averages, C, w):
-    pairs = [averages.outputs(C, None), averages.slopes(C, None), averages.curvatures(C, None)]
+    pairs = [
+        averages.outputs(C, None),
+        averages.slopes(C, None),
+        averages.curvatures(C, None),
+    ]
     return [*pairs, averages.slopes_squared_error(C, None, w)]
 
 
@@ -35,11 +39,21 @@ def largest_errors(averages, g, K, C, w, **options):
     return [float(np.max(np.abs(np.asarray(a) - b))) for a, b in pairs]
 
 
-@pytest.mark.parametrize(("K", "M", "seed", "scale"), [(2, 3, 1, 0.6), (3, 2, 2, 0.6), (1, 1, 3, 1.5), (2, 2, 4, 0.01)])
+@pytest.mark.parametrize(
+    ("K", "M", "seed", "scale"),
+    [(2, 3, 1, 0.6), (3, 2, 2, 0.6), (1, 1, 3, 1.5), (2, 2, 4, 0.01)],
+)
 def test_erf_averages(K, M, seed, scale):
     C = ref.random_covariance(K + M, seed, scale)
     nodes = 41 if K + M > 2 else 101
-    errors = largest_errors(family("erf", "erf", K, M), ref.units("erf", "erf", K, M), K, C, WEIGHTS[: K + M], nodes=nodes)
+    errors = largest_errors(
+        family("erf", "erf", K, M),
+        ref.units("erf", "erf", K, M),
+        K,
+        C,
+        WEIGHTS[: K + M],
+        nodes=nodes,
+    )
     assert max(errors) < 1e-11
 
 
@@ -47,14 +61,20 @@ def test_erf_averages(K, M, seed, scale):
 def test_erf_learns_from_sign(K, M):
     C = ref.random_covariance(K + M, 5, 0.7)
     averages, g = family("erf", "sign", K, M), ref.units("erf", "sign", K, M)
-    assert max(largest_errors(averages, g, K, C, WEIGHTS[: K + M], nodes=61, panel=80)) < 1e-11
+    assert (
+        max(largest_errors(averages, g, K, C, WEIGHTS[: K + M], nodes=61, panel=80))
+        < 1e-11
+    )
     # sign has no slope: E[g'_i delta(z_a)] 2 is the derivative of E[g_i sign_a] with respect to C_ia
     step, slopes = 1e-4, all_of(averages, C, WEIGHTS[: K + M])[1]
     for i in range(K):
         for a in range(K, K + M):
             bump = np.zeros_like(C)
             bump[i, a] = bump[a, i] = step
-            up, down = (ref.average([(i, g[i], 0), (a, g[a], 0)], C + sign * bump, nodes=61) for sign in (1, -1))
+            up, down = (
+                ref.average([(i, g[i], 0), (a, g[a], 0)], C + sign * bump, nodes=61)
+                for sign in (1, -1)
+            )
             assert slopes[i, a] == pytest.approx((up - down) / (2 * step), abs=1e-7)
 
 
@@ -86,7 +106,14 @@ def test_four_fields_when_student_is_teacher():
 def test_a_student_without_norm():
     C = ref.random_covariance(3, 1, 0.8)
     C[0] = C[:, 0] = 0.0
-    errors = largest_errors(family("erf", "erf", 2, 1), ref.units("erf", "erf", 2, 1), 2, C, WEIGHTS[:3], nodes=61)
+    errors = largest_errors(
+        family("erf", "erf", 2, 1),
+        ref.units("erf", "erf", 2, 1),
+        2,
+        C,
+        WEIGHTS[:3],
+        nodes=61,
+    )
     assert max(errors) < 1e-11
 
 

@@ -58,7 +58,15 @@ def case(name):
     g = problem.student.activation
     inner = () if name in JUMP else breaks
     panels = 96 if name in ("steep", "sin 10x") else 48
-    true = plane.matrices(on_numbers(g), on_numbers(g.slope), on_numbers(function), C, inner, breaks, panels)
+    true = plane.matrices(
+        on_numbers(g),
+        on_numbers(g.slope),
+        on_numbers(function),
+        C,
+        inner,
+        breaks,
+        panels,
+    )
     seen = {"R": C[None, :1, 1:], "Q": C[None, :1, :1], "readout": np.ones((1, 1))}
     trajectory = SimpleNamespace(variables=seen, times=np.zeros(1), T=C[1:, 1:])
     return problem, trajectory, true
@@ -67,21 +75,31 @@ def case(name):
 @eqx.filter_jit
 def numbers(system, C):
     """A, B and G of one student and one teacher."""
-    p, G = system.moments.matrices(system.situation(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False)
+    p, G = system.moments.matrices(
+        system.situation(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False
+    )
     return jnp.stack([p.A[0, 0], p.B[0, 0], G[0, 0]])
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in FUNCTIONS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in FUNCTIONS],
+)
 def test_the_estimate_covers_the_true_error(name):
     problem, trajectory, true = case(name)
     system = OrderParameters(problem, jnp.asarray(C[1:, 1:])[None])
     estimated = averages_error(system, system.moments, trajectory)
     found = np.asarray(numbers(system, C))
-    size = max(np.max(np.abs(true[:2])), 1e-3 * np.sqrt(true[2]))  # A and B of sin 10x vanish; E[delta e] is below sqrt(G)
+    size = max(
+        np.max(np.abs(true[:2])), 1e-3 * np.sqrt(true[2])
+    )  # A and B of sin 10x vanish; E[delta e] is below sqrt(G)
     errors = np.max(np.abs(found - true)[:2]) / size, abs(found[2] / true[2] - 1)
     assert errors[0] < estimated[0] + 1e-9, (errors, estimated)
     assert errors[1] < estimated[1] + 1e-9, (errors, estimated)
-    rough = {"sin 10x", "steep"}  # beyond what a finer rule may cost: there the estimate must be far above the threshold
+    rough = {
+        "sin 10x",
+        "steep",
+    }  # beyond what a finer rule may cost: there the estimate must be far above the threshold
     assert (errors[0] < ACCURATE_PAIRS or name == "steps") or name in rough
     assert errors[1] < ACCURATE_SPREAD or name in rough
     if name in rough:
@@ -97,12 +115,20 @@ def test_a_polynomial_is_recognized_and_exact():
     fields, weights = ref.hermite_grid(C, nodes=12)
     x, y = fields
     expected = weights @ ((3 * x**2 - 3) * (0.5 * y**2 + 1 - x**3 + 3 * x)) ** 2
-    assert averages.slopes_squared_error(C, None, jnp.array([-1.0, 1.0]))[0, 0] == pytest.approx(expected, rel=1e-12)
+    assert averages.slopes_squared_error(C, None, jnp.array([-1.0, 1.0]))[
+        0, 0
+    ] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "function",
-    [jnp.sinh, lambda x: jnp.clip(x, -40.0, 40.0), lambda x: x + 1e-6 * jnp.sin(x), jnp.abs, lambda x: x**7],
+    [
+        jnp.sinh,
+        lambda x: jnp.clip(x, -40.0, 40.0),
+        lambda x: x + 1e-6 * jnp.sin(x),
+        jnp.abs,
+        lambda x: x**7,
+    ],
     ids=["sinh", "clipped far out", "almost linear", "absolute", "degree seven"],
 )
 def test_what_is_no_polynomial_is_not_taken_for_one(function):
@@ -115,7 +141,11 @@ def test_a_solve_warns_where_averages_are_not_accurate():
 
     start = tu.Start(R=[[0.3]], Q=[[0.6]])
     with pytest.warns(tu.errors.ValidityWarning, match="accurate to"):
-        theory = tu.solve(tu.Problem(tu.Network(1, fast), tu.Network(1, fast)), start, times=[0.0, 0.1])
+        theory = tu.solve(
+            tu.Problem(tu.Network(1, fast), tu.Network(1, fast)),
+            start,
+            times=[0.0, 0.1],
+        )
     assert "NOT accurate" in str(theory.validity)
 
 

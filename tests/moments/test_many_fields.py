@@ -23,12 +23,19 @@ def four_fields(name, K, M):
 
 
 def random_fields(n, seed=0):
-    return ref.random_covariance(n, seed, 0.8), np.random.default_rng(seed).normal(size=n)
+    return ref.random_covariance(n, seed, 0.8), np.random.default_rng(seed).normal(
+        size=n
+    )
 
 
 def gap_to_loops(K, M):
     C, w = random_fields(K + M, K)
-    return np.max(np.abs(four_fields("erf", K, M)(C, w) - naive.spread(naive.Erf, C.tolist(), w, K, 0.0)))
+    return np.max(
+        np.abs(
+            four_fields("erf", K, M)(C, w)
+            - naive.spread(naive.Erf, C.tolist(), w, K, 0.0)
+        )
+    )
 
 
 @pytest.mark.parametrize(("K", "M"), [(1, 1), (1, 3), (2, 1), (4, 2), (5, 1)])
@@ -53,8 +60,12 @@ def test_derivatives_of_the_loop():
     total = lambda C: jnp.sum(jnp.sin(four_fields("erf", 3, 2)(C, w)))  # noqa: E731
     direction = ref.random_covariance(5, 9) - 0.5 * np.eye(5)
     along = (total(C + 1e-5 * direction) - total(C - 1e-5 * direction)) / 2e-5
-    assert float(jax.jvp(total, (C,), (direction,))[1]) == pytest.approx(float(along), rel=1e-8)
-    assert float(jnp.sum(jax.grad(total)(C) * direction)) == pytest.approx(float(along), rel=1e-8)
+    assert float(jax.jvp(total, (C,), (direction,))[1]) == pytest.approx(
+        float(along), rel=1e-8
+    )
+    assert float(jnp.sum(jax.grad(total)(C) * direction)) == pytest.approx(
+        float(along), rel=1e-8
+    )
 
 
 @pytest.mark.full
@@ -79,5 +90,9 @@ def test_in_turns_as_at_once(name, monkeypatch):
 def test_hundred_fields_fit(name):
     """K = M = 50: at once it would be 200 MB for each array of erf, and 10 GB for each of relu (48 nodes)."""
     averages = family(name, 50, 50, Quadrature())
-    program = jax.jit(lambda C, w: averages.slopes_squared_error(C, None, w)).lower(jnp.eye(100), jnp.ones(100)).compile()
+    program = (
+        jax.jit(lambda C, w: averages.slopes_squared_error(C, None, w))
+        .lower(jnp.eye(100), jnp.ones(100))
+        .compile()
+    )
     assert program.memory_analysis().temp_size_in_bytes < 2**29

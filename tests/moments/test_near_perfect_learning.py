@@ -18,7 +18,9 @@ def covariance(distance):
     rng = np.random.default_rng(3)
     teachers = np.linalg.qr(rng.standard_normal((40, 2)))[0].T * np.sqrt(40)
     students = teachers + distance * rng.standard_normal((2, 40))
-    return joint_covariance(students @ teachers.T / 40, students @ students.T / 40, np.eye(2))
+    return joint_covariance(
+        students @ teachers.T / 40, students @ students.T / 40, np.eye(2)
+    )
 
 
 def error_of_mpmath(C):
@@ -27,7 +29,11 @@ def error_of_mpmath(C):
     with mpmath.workdps(60):
         exact = mpmath.matrix(C.tolist())
         terms = [
-            w[a] * w[b] * mpmath.asin(exact[a, b] / mpmath.sqrt((1 + exact[a, a]) * (1 + exact[b, b])))
+            w[a]
+            * w[b]
+            * mpmath.asin(
+                exact[a, b] / mpmath.sqrt((1 + exact[a, a]) * (1 + exact[b, b]))
+            )
             for a in range(4)
             for b in range(4)
         ]
@@ -37,7 +43,9 @@ def error_of_mpmath(C):
 def error_of(C, xp=np, parity=-1):
     erf = as_activation("erf")
     readouts = np.ones((*C.shape[:-2], 2))
-    return population_error(averages_for(erf, erf, 2, 2), C, None, xp.asarray(readouts), xp.ones(2), parity)
+    return population_error(
+        averages_for(erf, erf, 2, 2), C, None, xp.asarray(readouts), xp.ones(2), parity
+    )
 
 
 def test_the_error_keeps_its_digits_by_each_way():
@@ -47,14 +55,22 @@ def test_the_error_keeps_its_digits_by_each_way():
     jitted = jax.jit(lambda C: error_of(C, jnp))
     for found in (error_of(C), [float(jitted(one)) for one in C]):
         np.testing.assert_allclose(found, exact, rtol=1e-9)
-    assert float(error_of(jnp.asarray(C[-1]), jnp)) == pytest.approx(exact[-1], rel=1e-9)
-    plain = np.abs(error_of(C, parity=None) / exact - 1)  # the difference of large terms
+    assert float(error_of(jnp.asarray(C[-1]), jnp)) == pytest.approx(
+        exact[-1], rel=1e-9
+    )
+    plain = np.abs(
+        error_of(C, parity=None) / exact - 1
+    )  # the difference of large terms
     assert np.all(plain[exact < 1e-12] > 1e-6)
 
 
-@pytest.mark.parametrize("compiled", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "compiled", [True, pytest.param(False, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("distance", [0.0, 1e-9])
-def test_its_derivative_survives_where_rounding_decides_the_sign_of_the_error(distance, compiled):
+def test_its_derivative_survives_where_rounding_decides_the_sign_of_the_error(
+    distance, compiled
+):
     """d e_g / dR = -(2/pi) / sqrt((1 + Q)(1 + T) - R^2) of a student and its teacher; not half of it, and not zero."""
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"))
     C = covariance(distance)
@@ -67,6 +83,8 @@ def test_its_derivative_survives_where_rounding_decides_the_sign_of_the_error(di
     slopes = jax.grad(error)
     found = (jax.jit(slopes) if compiled else slopes)(jnp.asarray(C[:2, 2:]))
     np.testing.assert_allclose(np.diagonal(found), -2 / (np.pi * np.sqrt(3)), rtol=1e-7)
-    public = jax.grad(lambda R: tu.generalization_error(problem, R, C[:2, :2]))(C[:2, 2:])
+    public = jax.grad(lambda R: tu.generalization_error(problem, R, C[:2, :2]))(
+        C[:2, 2:]
+    )
     np.testing.assert_allclose(public, found, rtol=1e-9)
     assert error_of(C) >= 0

@@ -25,14 +25,19 @@ PAIRS = [
 
 
 def family(student, teacher, K, M, biased=False):
-    averages = averages_for(as_activation(student), as_activation(teacher), K, M, biased)
+    averages = averages_for(
+        as_activation(student), as_activation(teacher), K, M, biased
+    )
     assert isinstance(averages, PolynomialAverages)
     return averages
 
 
 def by_definition(g, K, C, mean, w, nodes=9):
     fields, weight = ref.hermite_grid(C, mean, nodes)
-    value, slope, curvature = (np.array([u.order(p)(f) for u, f in zip(g, fields, strict=True)]) for p in range(3))
+    value, slope, curvature = (
+        np.array([u.order(p)(f) for u, f in zip(g, fields, strict=True)])
+        for p in range(3)
+    )
     delta = w @ value
     return [
         (value * weight) @ value.T,
@@ -45,7 +50,10 @@ def by_definition(g, K, C, mean, w, nodes=9):
 
 @eqx.filter_jit
 def everything(averages, C, mean, w):
-    parts = [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "slopes_outputs")]
+    parts = [
+        getattr(averages, name)(C, mean)
+        for name in ("outputs", "slopes", "curvatures", "slopes_outputs")
+    ]
     return [*parts, averages.slopes_squared_error(C, mean, w)]
 
 
@@ -56,38 +64,74 @@ def test_polynomial_averages(student, teacher):
     n = K + M
     C = ref.random_covariance(n, 1)
     for mean in (BIASES[:n],) if teacher == "he4" else (BIASES[:n], None):
-        ours = everything(family(student, teacher, K, M, mean is not None), C, mean, WEIGHTS[:n])
-        for a, b in zip(ours, by_definition(ref.units(student, teacher, K, M), K, C, mean, WEIGHTS[:n]), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b)))
+        ours = everything(
+            family(student, teacher, K, M, mean is not None), C, mean, WEIGHTS[:n]
+        )
+        for a, b in zip(
+            ours,
+            by_definition(ref.units(student, teacher, K, M), K, C, mean, WEIGHTS[:n]),
+            strict=True,
+        ):
+            np.testing.assert_allclose(
+                a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b))
+            )
 
 
 def test_he4_without_biases():
     C = ref.random_covariance(2, 1)
     ours = everything(family("he4", "he4", 1, 1), C, None, WEIGHTS[:2])
-    for a, b in zip(ours, by_definition(ref.units("he4", "he4", 1, 1), 1, C, None, WEIGHTS[:2]), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b)))
+    for a, b in zip(
+        ours,
+        by_definition(ref.units("he4", "he4", 1, 1), 1, C, None, WEIGHTS[:2]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(
+            a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b))
+        )
 
 
 def test_five_fields_more_teachers_than_students():
     C = ref.random_covariance(5, 2)
     ours = everything(family("quadratic", "he3", 2, 3), C, None, WEIGHTS)
-    for a, b in zip(ours, by_definition(ref.units("quadratic", "he3", 2, 3), 2, C, None, WEIGHTS, nodes=7), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b)))
+    for a, b in zip(
+        ours,
+        by_definition(
+            ref.units("quadratic", "he3", 2, 3), 2, C, None, WEIGHTS, nodes=7
+        ),
+        strict=True,
+    ):
+        np.testing.assert_allclose(
+            a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b))
+        )
 
 
 def test_a_mixed_polynomial_of_ones_own():
-    cubic = Activation("cubic", lambda x: 0.5 - x + 0.25 * x**3, polynomial=(0.5, -1.0, 0.0, 0.25))
-    unit = ref.Unit(lambda x: 0.5 - x + 0.25 * x**3, lambda x: -1 + 0.75 * x**2, lambda x: 1.5 * x)
+    cubic = Activation(
+        "cubic", lambda x: 0.5 - x + 0.25 * x**3, polynomial=(0.5, -1.0, 0.0, 0.25)
+    )
+    unit = ref.Unit(
+        lambda x: 0.5 - x + 0.25 * x**3, lambda x: -1 + 0.75 * x**2, lambda x: 1.5 * x
+    )
     C = ref.random_covariance(3, 3)
-    ours = everything(PolynomialAverages(cubic, cubic, 2, 1), C, BIASES[:3], WEIGHTS[:3])
-    for a, b in zip(ours, by_definition([unit] * 3, 2, C, BIASES[:3], WEIGHTS[:3]), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b)))
+    ours = everything(
+        PolynomialAverages(cubic, cubic, 2, 1), C, BIASES[:3], WEIGHTS[:3]
+    )
+    for a, b in zip(
+        ours, by_definition([unit] * 3, 2, C, BIASES[:3], WEIGHTS[:3]), strict=True
+    ):
+        np.testing.assert_allclose(
+            a, b, rtol=1e-11, atol=1e-12 + 1e-11 * np.max(np.abs(b))
+        )
 
 
 def test_linear_is_matrix_algebra():
     C, w = ref.random_covariance(5, 1), WEIGHTS
     averages = family("linear", "linear", 2, 3)
-    np.testing.assert_allclose(averages.slopes_squared_error(C, None, w), np.full((2, 2), w @ C @ w), rtol=1e-13)
+    np.testing.assert_allclose(
+        averages.slopes_squared_error(C, None, w),
+        np.full((2, 2), w @ C @ w),
+        rtol=1e-13,
+    )
     np.testing.assert_allclose(averages.outputs(C, None), C, rtol=1e-13)
 
 
@@ -98,10 +142,19 @@ def test_quadratic_is_matrix_algebra():
     s, DC = np.trace(D @ C), D @ C
     full = 4 * (C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 8 * C @ DC @ DC)
     averages = family("quadratic", "quadratic", 2, 3)
-    np.testing.assert_allclose(averages.slopes_squared_error(C, None, w), full[:2, :2], rtol=1e-12)
-    assert w @ averages.outputs(C, None) @ w == pytest.approx(s**2 + 2 * np.trace(DC @ DC), rel=1e-12)
-    missing = 4 * (C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 7 * C @ DC @ DC)  # negative control
-    assert np.max(np.abs(averages.slopes_squared_error(C, None, w) / missing[:2, :2] - 1)) > 1e-2
+    np.testing.assert_allclose(
+        averages.slopes_squared_error(C, None, w), full[:2, :2], rtol=1e-12
+    )
+    assert w @ averages.outputs(C, None) @ w == pytest.approx(
+        s**2 + 2 * np.trace(DC @ DC), rel=1e-12
+    )
+    missing = 4 * (
+        C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 7 * C @ DC @ DC
+    )  # negative control
+    assert (
+        np.max(np.abs(averages.slopes_squared_error(C, None, w) / missing[:2, :2] - 1))
+        > 1e-2
+    )
 
 
 def test_polynomials_against_quadrature_family():
@@ -114,4 +167,6 @@ def test_polynomials_against_quadrature_family():
     general = QuadratureAverages(he3, he3, 2, 2, Quadrature(nodes=96))
     for name in ("outputs", "slopes", "curvatures", "slopes_outputs"):
         a, b = (getattr(x, name)(C, BIASES[:4]) for x in (exact, general))
-        np.testing.assert_allclose(a, b, atol=2e-6 * np.max(np.abs(a)))  # the box cuts x^6 e^(-x^2/2) at 7
+        np.testing.assert_allclose(
+            a, b, atol=2e-6 * np.max(np.abs(a))
+        )  # the box cuts x^6 e^(-x^2/2) at 7

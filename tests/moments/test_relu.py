@@ -36,7 +36,9 @@ def contrast(averages, C, w):
 def four(C, i, j, a, b):
     """E[th_i th_j z_a+ z_b+] out of the quadratic form, with the first three fields as students."""
     e = np.eye(4)
-    plus, minus = (contrast(family(3, 1), C, w)[i, j] for w in (e[a] + e[b], e[a] - e[b]))
+    plus, minus = (
+        contrast(family(3, 1), C, w)[i, j] for w in (e[a] + e[b], e[a] - e[b])
+    )
     return float(plus - minus) / 4
 
 
@@ -46,7 +48,13 @@ def pair_matrix(powers, C, rows):
     pair = lambda i, a: C[np.ix_([i, a], [i, a])]  # noqa: E731
     merged = lambda i: ref.positive([p + q], C[i : i + 1, i : i + 1])  # noqa: E731
     return np.array(
-        [[merged(i) if i == a else ref.positive([p, q], pair(i, a)) for a in range(len(C))] for i in range(rows)]
+        [
+            [
+                merged(i) if i == a else ref.positive([p, q], pair(i, a))
+                for a in range(len(C))
+            ]
+            for i in range(rows)
+        ]
     )
 
 
@@ -77,8 +85,13 @@ def test_pair_averages():
 
 @pytest.mark.parametrize(("K", "M", "scale"), [(2, 3, 1.0), (3, 2, 0.01), (1, 2, 4.0)])
 def test_four_field_average(K, M, scale):
-    C, w = ref.random_covariance(K + M, 2, scale), np.array([-0.8, 1.3, 0.4, -1.1, 0.7])[: K + M]
-    np.testing.assert_allclose(contrast(family(K, M), C, w), ref.relu_contrast(C, K, w), atol=1e-11 * scale)
+    C, w = (
+        ref.random_covariance(K + M, 2, scale),
+        np.array([-0.8, 1.3, 0.4, -1.1, 0.7])[: K + M],
+    )
+    np.testing.assert_allclose(
+        contrast(family(K, M), C, w), ref.relu_contrast(C, K, w), atol=1e-11 * scale
+    )
 
 
 COINCIDENCES = {
@@ -115,15 +128,21 @@ def test_all_students_are_teachers():
     index = [0, 1, 0, 1]
     C = ref.random_covariance(2, 4)[np.ix_(index, index)]
     w = np.array([-0.8, 1.3, 0.4, -1.1])
-    np.testing.assert_allclose(contrast(family(2, 2), C, w), ref.relu_contrast(C, 2, w), atol=1e-12)
+    np.testing.assert_allclose(
+        contrast(family(2, 2), C, w), ref.relu_contrast(C, 2, w), atol=1e-12
+    )
 
 
-@pytest.mark.parametrize("r", [0.999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-13, 1 - 3e-15, -0.99, -1 + 1e-6, -1 + 1e-9])
+@pytest.mark.parametrize(
+    "r", [0.999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-13, 1 - 3e-15, -0.99, -1 + 1e-6, -1 + 1e-9]
+)
 def test_nearly_equal_and_nearly_opposite(r):
     for seed, (first, second) in enumerate(combinations(range(4), 2)):
         C = correlated(first, second, r, seed)
         expected = ref.positive([0, 0, 1, 1], C, nodes=110)
-        assert four(C, 0, 1, 2, 3) == pytest.approx(expected, abs=5e-9 if r > 1 - 4e-15 else 1e-11), (first, second)
+        assert four(C, 0, 1, 2, 3) == pytest.approx(
+            expected, abs=5e-9 if r > 1 - 4e-15 else 1e-11
+        ), (first, second)
 
 
 @pytest.mark.parametrize("opposite", list(combinations(range(4), 2)), ids=str)
@@ -138,7 +157,11 @@ def test_spread_stays_accurate_near_the_solution(distance):
     C, w = ref.near_teacher(2, 2, 0, distance), np.array([-1.0, -1.0, 1.0, 1.0])
     expected = ref.relu_contrast(C, 2, w)
     assert np.max(np.abs(expected)) < distance**2
-    np.testing.assert_allclose(contrast(family(2, 2), C, w), expected, atol=2e-12 + 1e-9 * np.max(np.abs(expected)))
+    np.testing.assert_allclose(
+        contrast(family(2, 2), C, w),
+        expected,
+        atol=2e-12 + 1e-9 * np.max(np.abs(expected)),
+    )
 
 
 def test_a_student_without_norm():
@@ -150,7 +173,9 @@ def test_a_student_without_norm():
     small[0, 0] = 1e-30
     for name, values in zip(PAIRS, pair_averages(averages, C), strict=True):
         assert np.all(np.isfinite(values)), name
-    np.testing.assert_allclose(contrast(averages, C, w), contrast(averages, small, w), atol=1e-12)
+    np.testing.assert_allclose(
+        contrast(averages, C, w), contrast(averages, small, w), atol=1e-12
+    )
 
 
 def test_a_wrong_formula_is_caught():
@@ -171,4 +196,6 @@ def test_monte_carlo_agrees():
     z = np.random.default_rng(0).normal(size=(400_000, 4)) @ np.linalg.cholesky(C).T
     on, up = z > 0, np.maximum(z, 0)
     samples = on[:, 0] * on[:, 1] * up[:, 2] * up[:, 3]
-    assert abs(samples.mean() - four(C, 0, 1, 2, 3)) < 5 * samples.std() / np.sqrt(len(samples))
+    assert abs(samples.mean() - four(C, 0, 1, 2, 3)) < 5 * samples.std() / np.sqrt(
+        len(samples)
+    )

@@ -17,11 +17,23 @@ def relu(field):
 
 
 def classes(student, teacher="linear", loss="cross_entropy"):
-    return tu.Problem(student, tu.Network(3, teacher, outputs=3), loss=loss, labels="argmax", sgd=tu.SGD(lr=1.0))
+    return tu.Problem(
+        student,
+        tu.Network(3, teacher, outputs=3),
+        loss=loss,
+        labels="argmax",
+        sgd=tu.SGD(lr=1.0),
+    )
 
 
 def signs(student, teacher_units=1):
-    return tu.Problem(student, tu.Network(teacher_units, "erf"), loss="logistic", labels="sign", sgd=tu.SGD(lr=1.0))
+    return tu.Problem(
+        student,
+        tu.Network(teacher_units, "erf"),
+        loss="logistic",
+        labels="sign",
+        sgd=tu.SGD(lr=1.0),
+    )
 
 
 def drawn_error(R, Q, T, readout, teacher_output):
@@ -29,14 +41,18 @@ def drawn_error(R, Q, T, readout, teacher_output):
     rng = np.random.default_rng(2)
     K = len(Q)
     covariance = np.block([[Q, R], [R.T, T]])
-    fields = rng.multivariate_normal(np.zeros(len(covariance)), covariance, SAMPLES, method="eigh")
+    fields = rng.multivariate_normal(
+        np.zeros(len(covariance)), covariance, SAMPLES, method="eigh"
+    )
     outputs = relu(fields[:, :K]) @ readout.T
     guesses = np.argmax(outputs + 1e-9 * rng.standard_normal(outputs.shape), axis=1)
     wrong = guesses != np.argmax(teacher_output(fields[:, K:]), axis=1)
     return np.mean(wrong), np.std(wrong) / np.sqrt(SAMPLES)
 
 
-@pytest.mark.parametrize("teacher", [pytest.param("linear", marks=pytest.mark.full), "relu"])
+@pytest.mark.parametrize(
+    "teacher", [pytest.param("linear", marks=pytest.mark.full), "relu"]
+)
 def test_units_that_are_all_off_guess_among_the_classes(teacher):
     """A sixteenth of the samples has four ReLU units off. A ReLU teacher whose units are off says class 0."""
     student_vectors = RNG.standard_normal((4, 7))
@@ -49,7 +65,9 @@ def test_units_that_are_all_off_guess_among_the_classes(teacher):
     teacher_output = relu if teacher == "relu" else np.asarray
     expected, error = drawn_error(R, Q, T, READOUT, teacher_output)
     assert abs(found - expected) < 4 * error + 0.003  # the theory samples 2^14 points
-    assert abs(found - expected) < 0.3 * (1 / 16) * (2 / 3)  # counted as correct, ties would cost nothing
+    assert abs(found - expected) < 0.3 * (1 / 16) * (
+        2 / 3
+    )  # counted as correct, ties would cost nothing
 
 
 def test_a_student_of_zero_weights_guesses():
@@ -78,7 +96,9 @@ def test_an_output_of_zero_is_right_half_of_the_time(activation, students, teach
     """Weights of zero; or readouts of zero, also where the students are the teachers."""
     problem = signs(tu.Network(students, activation), teachers)
     zero = np.zeros((students, teachers)), np.zeros((students, students))
-    assert float(tu.generalization_error(problem, *zero)) == pytest.approx(0.5, abs=1e-9)
+    assert float(tu.generalization_error(problem, *zero)) == pytest.approx(
+        0.5, abs=1e-9
+    )
     same = np.eye(students, teachers), np.eye(students)
     silent = tu.generalization_error(problem, *same, readout=np.zeros(students))
     assert float(silent) == pytest.approx(0.5, abs=1e-9)
@@ -86,7 +106,11 @@ def test_an_output_of_zero_is_right_half_of_the_time(activation, students, teach
 
 @pytest.mark.parametrize(
     ("activation", "teachers"),
-    [("erf", 2), pytest.param("tanh", 1, marks=pytest.mark.full), pytest.param("relu", 2, marks=pytest.mark.full)],
+    [
+        ("erf", 2),
+        pytest.param("tanh", 1, marks=pytest.mark.full),
+        pytest.param("relu", 2, marks=pytest.mark.full),
+    ],
 )
 def test_identical_units_with_opposite_readouts_cancel(activation, teachers):
     """The usual way to a network whose output is zero at first: what rounding leaves of it decides nothing."""
@@ -94,13 +118,21 @@ def test_identical_units_with_opposite_readouts_cancel(activation, teachers):
     R = np.array([[0.5, 0.3], [0.5, 0.3]])[:, :teachers]
     error = float(tu.generalization_error(problem, R, np.full((2, 2), 1.1)))
     assert error == pytest.approx(0.5, abs=1e-7)
-    slightly = float(tu.generalization_error(problem, R, np.full((2, 2), 1.1), readout=[0.8, -0.7]))
+    slightly = float(
+        tu.generalization_error(problem, R, np.full((2, 2), 1.1), readout=[0.8, -0.7])
+    )
     assert slightly < 0.48
 
 
 def test_the_error_at_zero_weights_has_a_finite_derivative():
     problem = signs(tu.Network(1, "erf"))
-    slope = jax.grad(lambda r: tu.generalization_error(problem, r, np.zeros((1, 1))))(np.zeros((1, 1)))
+    slope = jax.grad(lambda r: tu.generalization_error(problem, r, np.zeros((1, 1))))(
+        np.zeros((1, 1))
+    )
     assert np.all(np.isfinite(slope))
-    away = jax.grad(lambda r: tu.generalization_error(problem, r, np.eye(1)))(np.full((1, 1), 0.6))
-    assert float(away[0, 0]) == pytest.approx(-1 / (0.8 * np.pi), rel=1e-12)  # of arccos(0.6) / pi
+    away = jax.grad(lambda r: tu.generalization_error(problem, r, np.eye(1)))(
+        np.full((1, 1), 0.6)
+    )
+    assert float(away[0, 0]) == pytest.approx(
+        -1 / (0.8 * np.pi), rel=1e-12
+    )  # of arccos(0.6) / pi

@@ -11,7 +11,13 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage import InputError
-from tutelage.page.document import MOST_FRAMES, MOST_NUMBERS, _frames, page_of, trajectory_content
+from tutelage.page.document import (
+    MOST_FRAMES,
+    MOST_NUMBERS,
+    _frames,
+    page_of,
+    trajectory_content,
+)
 
 SCHEMA = {
     *("title", "conditions", "note", "warning", "time_name", "error_name", "log_time"),
@@ -21,7 +27,11 @@ SCHEMA = {
 
 
 def data_of(text):
-    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
+    return json.loads(
+        re.search(
+            r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL
+        )[1]
+    )
 
 
 def test_schema(theory):
@@ -31,11 +41,17 @@ def test_schema(theory):
     assert content["title"] == "2 erf units learn from 2 erf units"
     assert [m["name"] for m in content["maps"]] == ["R", "Q"]
     for m in content["maps"]:
-        assert np.shape(m["values"]) == (151, len(m["rows"]["labels"]), len(m["columns"]["labels"]))
+        assert np.shape(m["values"]) == (
+            151,
+            len(m["rows"]["labels"]),
+            len(m["columns"]["labels"]),
+        )
         assert np.max(np.abs(m["values"])) <= m["bound"] * 1.01
     names = [p["name"] for p in content["phases"]]
     assert names == ["search", "symmetric plateau", "specialization", "convergence"]
-    assert [p["start"] for p in content["phases"][1:]] == [p["end"] for p in content["phases"][:-1]]
+    assert [p["start"] for p in content["phases"][1:]] == [
+        p["end"] for p in content["phases"][:-1]
+    ]
     assert "symmetric plateau from" in page_of(content)
 
 
@@ -66,7 +82,9 @@ def test_what_is_trained_is_shown_and_what_is_not_is_not(theory):
 
 def test_a_run_is_chosen():
     start = tu.Start(R=[[0.5, 0.1], [0.0, 0.4]], Q=[[0.5, 0.1], [0.1, 0.4]])
-    runs = tu.simulate(pair(2, 2), start, dim=100, times=tu.linear_times(20.0, 41), runs=3, seed=1)
+    runs = tu.simulate(
+        pair(2, 2), start, dim=100, times=tu.linear_times(20.0, 41), runs=3, seed=1
+    )
     with pytest.raises(InputError, match=r"3 runs; the page shows one curve.*run=0"):
         tu.page.trajectory_page(runs)
     content = trajectory_content(runs, run=2)
@@ -97,7 +115,9 @@ def test_one_page_that_nothing_in_its_data_breaks(theory):
 def test_saved_whole(theory, tmp_path):
     path = tu.page.trajectory_page(theory, title="A curve").save(tmp_path / "a.html")
     assert path == tmp_path / "a.html"
-    assert path.read_text(encoding="utf-8") == tu.page.trajectory_page(theory, "A curve")
+    assert path.read_text(encoding="utf-8") == tu.page.trajectory_page(
+        theory, "A curve"
+    )
     with pytest.raises(InputError, match=r"a.png is HTML; its name must end in .html"):
         tu.page.trajectory_page(theory).save(tmp_path / "a.png")
     with pytest.raises(InputError, match="does not exist"):
@@ -106,7 +126,9 @@ def test_saved_whole(theory, tmp_path):
 
 def test_a_curve_that_diverged_says_so(theory):
     codes = np.asarray(tu.errors.Status.DIVERGED), np.asarray(300.0)
-    content = trajectory_content(eqx.tree_at(lambda t: (t.status_code, t.end_time), theory, codes))
+    content = trajectory_content(
+        eqx.tree_at(lambda t: (t.status_code, t.end_time), theory, codes)
+    )
     assert content["warning"].startswith("The solve diverged at alpha = 300")
     json.dumps(content, allow_nan=False)
 
@@ -115,14 +137,24 @@ def test_what_has_no_overlaps_is_refused(theory):
     own = dataclasses.replace(theory, kind="equations")
     with pytest.raises(InputError, match=r"overlaps R and Q.*plot_trajectory"):
         tu.page.trajectory_page(own)
-    with pytest.raises(InputError, match="of type str; give what solve or simulate returned"):
+    with pytest.raises(
+        InputError, match="of type str; give what solve or simulate returned"
+    ):
         tu.page.trajectory_page("theory.nc")
 
 
 def tasks_at(similarity, schedule=None):
-    tasks = tu.Tasks([tu.Network(1, "erf")] * 2, schedule or tu.Switch(10.0), similarity=similarity)
-    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
-    start = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    tasks = tu.Tasks(
+        [tu.Network(1, "erf")] * 2, schedule or tu.Switch(10.0), similarity=similarity
+    )
+    problem = tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+    )
+    start = tu.Start(
+        R=[[0.05, 0.02], [-0.01, 0.03]],
+        Q=[[0.3, 0.02], [0.02, 0.2]],
+        readout=[[0.3, 0.1], [0.2, -0.1]],
+    )
     return tu.solve(problem, start, tu.linear_times(20.0, 21))
 
 
@@ -131,12 +163,21 @@ def test_several_tasks_have_a_curve_each_and_the_phases_of_their_schedule():
     content = trajectory_content(theory)
     assert content.keys() == SCHEMA | {"tasks"}
     assert [task["name"] for task in content["tasks"]] == ["task 1", "task 2"]
-    np.testing.assert_allclose(np.transpose([task["error"] for task in content["tasks"]]), theory.error, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.transpose([task["error"] for task in content["tasks"]]),
+        theory.error,
+        rtol=1e-5,
+    )
     assert content["error"] == content["tasks"][0]["error"]
-    assert [(p["name"], p["start"], p["end"]) for p in content["phases"]] == [("task 1", 0.0, 10.0), ("task 2", 10.0, 20.0)]
+    assert [(p["name"], p["start"], p["end"]) for p in content["phases"]] == [
+        ("task 1", 0.0, 10.0),
+        ("task 2", 10.0, 20.0),
+    ]
     R, _, v = content["maps"]
     assert R["columns"] == {"name": "task", "labels": ["1", "2"]}
-    np.testing.assert_allclose(np.swapaxes(v["values"], 1, 2), theory.readout, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.swapaxes(v["values"], 1, 2), theory.readout, rtol=1e-5
+    )
     mixed = trajectory_content(tasks_at(0.5, tu.Interleave([0.25, 0.75])))
     assert [p["name"] for p in mixed["phases"]] == ["25% task 1 + 75% task 2"]
 
@@ -146,7 +187,9 @@ def test_trajectories_that_differ_in_one_number():
     data = data_of(tu.page.trajectory_page(curves, over={"similarity": [0.0, 0.5]}))
     assert data["variants"]["labels"] == ["0", "0.5"]
     second = data["variants"]["list"][1]
-    np.testing.assert_allclose(second["tasks"][1]["error"], curves[1].error[:, 1], rtol=1e-5)
+    np.testing.assert_allclose(
+        second["tasks"][1]["error"], curves[1].error[:, 1], rtol=1e-5
+    )
     assert "similarity 0.5" in second["conditions"]
     for over, message in (
         (None, "name the one number"),

@@ -24,18 +24,27 @@ STATE = """() => {
 
 @pytest.fixture(scope="module")
 def file(theory, tmp_path_factory):
-    return tu.page.trajectory_page(theory).save(tmp_path_factory.mktemp("page") / "curve.html")
+    return tu.page.trajectory_page(theory).save(
+        tmp_path_factory.mktemp("page") / "curve.html"
+    )
 
 
 @contextmanager
 def opened(browser, file, size=(1280, 720), **options):
     """The page, offline; what it asked for and complained about is in `.heard`."""
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, offline=True, **options)
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, offline=True, **options
+    )
     try:
         page = context.new_page()
         page.heard = []
         page.on("request", lambda request: page.heard.append(request.url))
-        page.on("console", lambda message: page.heard.append(f"console {message.type}: {message.text}"))
+        page.on(
+            "console",
+            lambda message: page.heard.append(
+                f"console {message.type}: {message.text}"
+            ),
+        )
         page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
         page.goto(file.as_uri())
         yield page
@@ -47,11 +56,16 @@ def opened(browser, file, size=(1280, 720), **options):
 def page(browser, file):
     with opened(browser, file) as page:
         yield page
-        assert page.heard == [file.as_uri()], "only the page itself is asked for, and nothing is complained about"
+        assert page.heard == [file.as_uri()], (
+            "only the page itself is asked for, and nothing is complained about"
+        )
 
 
 def set_slider(page, index):
-    page.locator("#time").evaluate("(e, i) => { e.value = i; e.dispatchEvent(new Event('input', {bubbles: true})); }", index)
+    page.locator("#time").evaluate(
+        "(e, i) => { e.value = i; e.dispatchEvent(new Event('input', {bubbles: true})); }",
+        index,
+    )
     return page.evaluate(STATE)
 
 
@@ -92,12 +106,22 @@ def test_the_slider_moves_marker_heat_maps_and_words(page, theory):
     for state, index in zip(seen, (3, 20, 75, 150), strict=True):
         assert_shows(state, theory, index)
     assert len({state["phase"] for state in seen}) == 4
-    assert len({str(state["R"]) for state in seen}) == len({str(state["Q"]) for state in seen}) == 4
+    assert (
+        len({str(state["R"]) for state in seen})
+        == len({str(state["Q"]) for state in seen})
+        == 4
+    )
 
 
 def test_the_keyboard_moves_it_too(page, theory):
     page.locator("#time").focus()
-    for key, index in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 150), ("Home", 0)):
+    for key, index in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", 150),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         assert_shows(page.evaluate(STATE), theory, index)
 
@@ -105,7 +129,9 @@ def test_the_keyboard_moves_it_too(page, theory):
 def test_a_click_on_a_phase_or_on_the_curve_goes_there(page, theory):
     page.get_by_role("button", name="specialization").click()
     state = page.evaluate(STATE)
-    begins = next(p.start for p in tu.analysis.phases(theory) if p.name == "specialization")
+    begins = next(
+        p.start for p in tu.analysis.phases(theory) if p.name == "specialization"
+    )
     assert state["phase"] == "specialization"
     assert 0 <= state["marker"][0] - begins <= 2.0
     box = page.locator("#curve .nsewdrag").bounding_box()
@@ -118,7 +144,10 @@ def test_playing_is_off_until_asked_for_and_can_be_stopped(page):
     page.wait_for_timeout(200)
     assert page.evaluate(STATE)["slider"] == 0
     play.click()
-    assert (play.text_content(), play.get_attribute("aria-pressed")) == ("Pause", "true")
+    assert (play.text_content(), play.get_attribute("aria-pressed")) == (
+        "Pause",
+        "true",
+    )
     wait_until(page, "document.getElementById('time').value > 2")
     assert page.locator("#playhead circle").count() == 1
     play.click()
@@ -144,7 +173,10 @@ def test_numbers_on_hover(page, theory):
     box = page.locator("#map-R .nsewdrag").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.25)
     page.wait_for_selector("#map-R .hovertext")
-    assert page.locator("#map-R .hovertext").text_content() == f"R = {theory.R[150, 1, 0]:.5g}student 2, teacher 1"
+    assert (
+        page.locator("#map-R .hovertext").text_content()
+        == f"R = {theory.R[150, 1, 0]:.5g}student 2, teacher 1"
+    )
 
 
 def test_other_data_are_drawn_by_the_same_script(page):
@@ -159,7 +191,11 @@ def test_other_data_are_drawn_by_the_same_script(page):
         values: [0, 1, 2].map((t) => [[t / 4], [0], [-t / 4]])}))})"""
     page.evaluate(other)
     page.evaluate("tutelagePage.setTime(9)")
-    assert page.evaluate("document.getElementById('map-v').data[0].z") == [[0.5], [0], [-0.5]]
+    assert page.evaluate("document.getElementById('map-v').data[0].z") == [
+        [0.5],
+        [0],
+        [-0.5],
+    ]
     assert page.locator("#map-Q").count() == 0
     assert page.locator("#now-error").text_content() == "–"
     assert page.locator("#warning").text_content() == "It <stopped>."
@@ -167,7 +203,9 @@ def test_other_data_are_drawn_by_the_same_script(page):
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (390, 844)], ids=["screen", "phone"])
-def test_nothing_is_wider_than_the_screen_and_the_slider_is_in_sight(browser, file, size):
+def test_nothing_is_wider_than_the_screen_and_the_slider_is_in_sight(
+    browser, file, size
+):
     with opened(browser, file, size) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
         for place in ("#time", "#now-phase"):
@@ -218,20 +256,42 @@ def test_a_request_would_be_noticed(browser, file, policy, tmp_path):
 
 def test_several_tasks_and_a_second_slider(browser, tmp_path):
     """Both errors are marked and written, and the second slider exchanges the trajectory but not the time."""
-    start = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    start = tu.Start(
+        R=[[0.05, 0.02], [-0.01, 0.03]],
+        Q=[[0.3, 0.02], [0.02, 0.2]],
+        readout=[[0.3, 0.1], [0.2, -0.1]],
+    )
     student, V = tu.Network(2, "erf", train_readout=True), [0.0, 0.5]
-    tasks = [tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(10.0), similarity=v) for v in V]
-    curves = [tu.solve(tu.Problem(student, t, sgd=tu.SGD(lr=1.0)), start, tu.linear_times(20.0, 21)) for t in tasks]
-    file = tu.page.trajectory_page(curves, over={"similarity": V}).save(tmp_path / "tasks.html")
+    tasks = [
+        tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(10.0), similarity=v) for v in V
+    ]
+    curves = [
+        tu.solve(
+            tu.Problem(student, t, sgd=tu.SGD(lr=1.0)), start, tu.linear_times(20.0, 21)
+        )
+        for t in tasks
+    ]
+    file = tu.page.trajectory_page(curves, over={"similarity": V}).save(
+        tmp_path / "tasks.html"
+    )
     marked = "() => document.getElementById('curve').data[1].y"
     with opened(browser, file) as page:
         state = set_slider(page, 15)
-        np.testing.assert_allclose(page.evaluate(marked), curves[0].error[15], rtol=1e-5)
+        np.testing.assert_allclose(
+            page.evaluate(marked), curves[0].error[15], rtol=1e-5
+        )
         assert state["phase"] == "task 2"
         assert state["error"].count(",") == 1
-        page.locator("#variant").evaluate("(e) => { e.value = 1; e.dispatchEvent(new Event('input', {bubbles: true})); }")
+        page.locator("#variant").evaluate(
+            "(e) => { e.value = 1; e.dispatchEvent(new Event('input', {bubbles: true})); }"
+        )
         wait_until(page, "document.getElementById('variant-value').textContent", "0.5")
-        np.testing.assert_allclose(page.evaluate(marked), curves[1].error[15], rtol=1e-5)
-        wait_until(page, f"Math.abs(document.getElementById('map-R').data[0].z[0][0] - {curves[1].R[15, 0, 0]}) < 1e-4")
+        np.testing.assert_allclose(
+            page.evaluate(marked), curves[1].error[15], rtol=1e-5
+        )
+        wait_until(
+            page,
+            f"Math.abs(document.getElementById('map-R').data[0].z[0][0] - {curves[1].R[15, 0, 0]}) < 1e-4",
+        )
         assert page.evaluate("document.getElementById('time').value") == "15"
         assert page.heard == [file.as_uri()]

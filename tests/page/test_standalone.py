@@ -31,14 +31,22 @@ def random_problem(shape, seed):
     rng = np.random.default_rng(seed)
     activation, K, units, L, trained, aligned = shape
     n, M = K + sum(units), sum(units)
-    inputs = tu.Isotropic() if L == 1 else tu.Spectrum(rng.uniform(0.3, 3.0, L), rng.dirichlet(np.full(L, 5.0)))
+    inputs = (
+        tu.Isotropic()
+        if L == 1
+        else tu.Spectrum(rng.uniform(0.3, 3.0, L), rng.dirichlet(np.full(L, 5.0)))
+    )
     vectors = rng.standard_normal((L, n, 3 * n)) / np.sqrt(3 * n)
     vectors[:, :K] *= 0.6
     gram = vectors @ np.swapaxes(vectors, 1, 2)
     r, q, t = gram[:, :K, K:], gram[:, :K, :K], gram[:, K:, K:]
     v, v_teacher = rng.uniform(0.5, 1.5, (len(units), K)), rng.uniform(0.5, 1.5, M)
     lr = rng.uniform(0.1, 0.6) * (0.1 if activation == "quadratic" else 1.0)
-    noise, batch, decay = rng.uniform(0.0, 0.5), int(rng.integers(1, 5)), rng.uniform(0.0, 0.03)
+    noise, batch, decay = (
+        rng.uniform(0.0, 0.5),
+        int(rng.integers(1, 5)),
+        rng.uniform(0.0, 0.03),
+    )
     feedback = rng.uniform(0.5, 1.5, K)
     parts = np.split(v_teacher, np.cumsum(units)[:-1])
     teachers = [tu.Network(len(part), activation, readout=part) for part in parts]
@@ -51,18 +59,29 @@ def random_problem(shape, seed):
         noise=noise,
     )
     one = (lambda x: x[0]) if L == 1 else (lambda x: x)
-    start = tu.Start(R=one(r), Q=one(q), T=one(t), readout=v[0] if len(units) == 1 else v)
+    start = tu.Start(
+        R=one(r), Q=one(q), T=one(t), readout=v[0] if len(units) == 1 else v
+    )
     plain = {
         "activation": activation,
         "K": K,
         "units": units,
         "lam": inputs.eigenvalues.tolist(),
         "fractions": inputs.fractions.tolist(),
-        **{"lr": lr, "noise": noise, "batch": batch, "decay": decay, "trainReadout": trained, "switchAt": 8.3},
+        **{
+            "lr": lr,
+            "noise": noise,
+            "batch": batch,
+            "decay": decay,
+            "trainReadout": trained,
+            "switchAt": 8.3,
+        },
         "vTeacher": v_teacher.tolist(),
         "feedback": feedback.tolist() if aligned else None,
     }
-    first = {name: x.ravel().tolist() for name, x in {"r": r, "q": q, "t": t, "v": v}.items()}
+    first = {
+        name: x.ravel().tolist() for name, x in {"r": r, "q": q, "t": t, "v": v}.items()
+    }
     return problem, start, {"problem": plain, "start": first}
 
 
@@ -78,7 +97,9 @@ SOLVE = """cases => {
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    return tu.page.standalone().save(tmp_path_factory.mktemp("standalone") / "explorer.html")
+    return tu.page.standalone().save(
+        tmp_path_factory.mktemp("standalone") / "explorer.html"
+    )
 
 
 @pytest.fixture
@@ -86,19 +107,38 @@ def page(browser, file):
     with opened(browser, file, reduced_motion="reduce") as page:
         wait_until(page, SETTLED)
         yield page
-        assert page.heard == [file.as_uri()], "only the page itself is asked for, and nothing is complained about"
+        assert page.heard == [file.as_uri()], (
+            "only the page itself is asked for, and nothing is complained about"
+        )
 
 
 def test_forty_random_problems_are_solved_as_by_solve(page):
     times = tu.linear_times(20.0, 41)
-    made = [random_problem(shape, 100 * i + j) for i, shape in enumerate(SHAPES) for j in range(EACH)]
-    answers = page.evaluate(SOLVE, [plain | {"times": times.tolist()} for *_, plain in made])
+    made = [
+        random_problem(shape, 100 * i + j)
+        for i, shape in enumerate(SHAPES)
+        for j in range(EACH)
+    ]
+    answers = page.evaluate(
+        SOLVE, [plain | {"times": times.tolist()} for *_, plain in made]
+    )
     assert len(answers) == 40
     for (problem, start, _), found in zip(made, answers, strict=True):
         theory = tu.solve(problem, start, times)
         assert found["finished"]
-        for name, value in {"R": theory.R, "Q": theory.Q, "v": theory.readout, "error": theory.error}.items():
-            np.testing.assert_allclose(found[name], np.reshape(value, (times.size, -1)), rtol=0, atol=1e-6, err_msg=name)
+        for name, value in {
+            "R": theory.R,
+            "Q": theory.Q,
+            "v": theory.readout,
+            "error": theory.error,
+        }.items():
+            np.testing.assert_allclose(
+                found[name],
+                np.reshape(value, (times.size, -1)),
+                rtol=0,
+                atol=1e-6,
+                err_msg=name,
+            )
 
 
 def test_a_wrong_formula_would_be_noticed(page):
@@ -107,19 +147,46 @@ def test_a_wrong_formula_would_be_noticed(page):
     times = tu.linear_times(20.0, 41)
     plain["problem"]["noise"] *= 1.001
     (found,) = page.evaluate(SOLVE, [plain | {"times": times.tolist()}])
-    assert np.max(np.abs(np.ravel(found["error"]) - tu.solve(problem, start, times).error)) > 1e-6
+    assert (
+        np.max(np.abs(np.ravel(found["error"]) - tu.solve(problem, start, times).error))
+        > 1e-6
+    )
 
 
 def test_an_error_near_perfect_learning_keeps_its_digits(page):
     """Where the error is a difference of equal numbers: 1e-13, next to numbers of order one."""
-    plain = {"K": 2, "units": [2], "lam": [1.0], "fractions": [1.0], "lr": 0.0, "noise": 0.0, "batch": 1, "decay": 0.0}
-    plain |= {"activation": "erf", "trainReadout": False, "switchAt": 0, "vTeacher": [1.0, 1.0], "feedback": None}
+    plain = {
+        "K": 2,
+        "units": [2],
+        "lam": [1.0],
+        "fractions": [1.0],
+        "lr": 0.0,
+        "noise": 0.0,
+        "batch": 1,
+        "decay": 0.0,
+    }
+    plain |= {
+        "activation": "erf",
+        "trainReadout": False,
+        "switchAt": 0,
+        "vTeacher": [1.0, 1.0],
+        "feedback": None,
+    }
     small = 1e-6
     R, Q = np.array([[0.0, 1 - small], [1.0, 0.0]]), np.diag([(1 - small) ** 2, 1.0])
-    start = {"r": R.ravel().tolist(), "q": Q.ravel().tolist(), "t": [1.0, 0.0, 0.0, 1.0], "v": [1.0, 1.0]}
-    (found,) = page.evaluate(SOLVE, [{"problem": plain, "start": start, "times": [0.0, 1.0]}])
+    start = {
+        "r": R.ravel().tolist(),
+        "q": Q.ravel().tolist(),
+        "t": [1.0, 0.0, 0.0, 1.0],
+        "v": [1.0, 1.0],
+    }
+    (found,) = page.evaluate(
+        SOLVE, [{"problem": plain, "start": start, "times": [0.0, 1.0]}]
+    )
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    assert found["error"][0][0] == pytest.approx(float(tu.generalization_error(problem, R, Q)), rel=1e-6)
+    assert found["error"][0][0] == pytest.approx(
+        float(tu.generalization_error(problem, R, Q)), rel=1e-6
+    )
     assert 1e-14 < found["error"][0][0] < 1e-12
 
 
@@ -136,8 +203,19 @@ CHOSEN = [
     {"spectrum": "digits", "students": 2, "teachers": 2, "end": 50.0, "seed": 5},
     {"activation": "quadratic", "lr": 0.05, "students": 2, "teachers": 2, "end": 60.0},
     {"students": 1, "teachers": 1, "train_readout": True, "readout": 0.3},
-    {"tasks": "two", "students": 3, "teachers": 2, "similarity": -0.4, "switch": 50.0, "train_readout": True},
-    *(preset.settings for preset in PRESETS if is_local(Settings.read(preset.settings)) and preset.words),
+    {
+        "tasks": "two",
+        "students": 3,
+        "teachers": 2,
+        "similarity": -0.4,
+        "switch": 50.0,
+        "train_readout": True,
+    },
+    *(
+        preset.settings
+        for preset in PRESETS
+        if is_local(Settings.read(preset.settings)) and preset.words
+    ),
 ]
 
 
@@ -150,7 +228,11 @@ FEW_CHOSEN = [
 
 
 @pytest.mark.filterwarnings("ignore::tutelage.errors.DivergenceWarning")
-@pytest.mark.parametrize("given", [FEW_CHOSEN, pytest.param(CHOSEN, marks=pytest.mark.full)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "given",
+    [FEW_CHOSEN, pytest.param(CHOSEN, marks=pytest.mark.full)],
+    ids=["some", "all"],
+)
 def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given):
     """Also that a seed draws the same random weights here and there."""
     from tutelage.explorer.answer import theory_of
@@ -161,26 +243,51 @@ def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given)
     for settings, data in zip(chosen, found, strict=True):
         expected = trajectory_content(theory_of(settings))
         assert data.keys() == expected.keys()
-        for name in ("title", "conditions", "note", "log_time", "log_error", "frames", "time_name", "error_name"):
+        for name in (
+            "title",
+            "conditions",
+            "note",
+            "log_time",
+            "log_error",
+            "frames",
+            "time_name",
+            "error_name",
+        ):
             assert data[name] == expected[name], (settings.changed(), name)
         assert data["warning"][:20] == expected["warning"][:20]
         if data["warning"]:  # where it ends depends on the last step
             assert data["times"][-1] == pytest.approx(expected["times"][-1], rel=0.05)
             at_ours = np.interp(expected["times"], data["times"], np.log(data["error"]))
-            np.testing.assert_allclose(at_ours[:150], np.log(expected["error"][:150]), atol=1e-3)
+            np.testing.assert_allclose(
+                at_ours[:150], np.log(expected["error"][:150]), atol=1e-3
+            )
         else:
             same = {"rtol": 2e-5, "atol": 1e-6}
             np.testing.assert_allclose(data["times"], expected["times"], rtol=1e-5)
             np.testing.assert_allclose(data["error"], expected["error"], **same)
             for ours, theirs in zip(data["maps"], expected["maps"], strict=True):
-                assert {**ours, "values": 0, "bound": 0} == {**theirs, "values": 0, "bound": 0}
+                assert {**ours, "values": 0, "bound": 0} == {
+                    **theirs,
+                    "values": 0,
+                    "bound": 0,
+                }
                 assert ours["bound"] == pytest.approx(theirs["bound"], rel=2e-3)
                 np.testing.assert_allclose(ours["values"], theirs["values"], **same)
-        assert [p["name"] for p in data["phases"]] == [p["name"] for p in expected["phases"]], settings.changed()
-        assert [p["color"] for p in data["phases"]] == [p["color"] for p in expected["phases"]]
-        spacing = data["times"][-1] / 200 if not data["log_time"] else 0.05 * data["times"][-1]
+        assert [p["name"] for p in data["phases"]] == [
+            p["name"] for p in expected["phases"]
+        ], settings.changed()
+        assert [p["color"] for p in data["phases"]] == [
+            p["color"] for p in expected["phases"]
+        ]
+        spacing = (
+            data["times"][-1] / 200
+            if not data["log_time"]
+            else 0.05 * data["times"][-1]
+        )
         np.testing.assert_allclose(
-            [p["start"] for p in data["phases"]], [p["start"] for p in expected["phases"]], atol=spacing
+            [p["start"] for p in data["phases"]],
+            [p["start"] for p in expected["phases"]],
+            atol=spacing,
         )
 
 
@@ -188,27 +295,57 @@ def test_the_script_describes_the_settings(page):
     """pythonText is the one place that writes Python, for pages with and without a server."""
     given = [
         *CHOSEN,
-        {"spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True, "batch": 4, "decay": 0.01},
+        {
+            "spectrum": "power law",
+            "levels": 4,
+            "beta": 0.5,
+            "log_time": True,
+            "batch": 4,
+            "decay": 0.01,
+        },
         {"rule": "dropout", "keep": 0.7, "train_readout": True, "readout": -0.5},
         {"loss": "logistic", "labels": "sign", "activation": "relu", "runs": 0},
         {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3},
         {"spectrum": "XOR", "distance": 2.5, "activation": "relu"},
     ]
     chosen = [Settings.read(settings) for settings in given]
-    texts = page.evaluate("cases => cases.map(tutelageExplorer.pythonText)", [dict(s.values) for s in chosen])
+    texts = page.evaluate(
+        "cases => cases.map(tutelageExplorer.pythonText)",
+        [dict(s.values) for s in chosen],
+    )
     for settings, text in zip(chosen, texts, strict=True):
         scope = {}
-        exec("\n".join(line for line in text.splitlines() if not line.startswith(("theory", "runs", "print"))), scope)
+        exec(
+            "\n".join(
+                line
+                for line in text.splitlines()
+                if not line.startswith(("theory", "runs", "print"))
+            ),
+            scope,
+        )
         expected = settings.problem()
         assert scope["problem"].to_dict() == expected.to_dict(), text
         np.testing.assert_allclose(scope["times"], settings.times(), rtol=1e-12)
-        for a, b in zip(scope["start"].blocks(expected), settings.first(expected).blocks(expected), strict=True):
+        for a, b in zip(
+            scope["start"].blocks(expected),
+            settings.first(expected).blocks(expected),
+            strict=True,
+        ):
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 @pytest.mark.full
 def test_the_script_runs(page, capsys):
-    chosen = Settings.read({"students": 2, "teachers": 2, "end": 5.0, "dim": 50, "start": "asymmetric", "runs": 4})
+    chosen = Settings.read(
+        {
+            "students": 2,
+            "teachers": 2,
+            "end": 5.0,
+            "dim": 50,
+            "start": "asymmetric",
+            "runs": 4,
+        }
+    )
     exec(page.evaluate("tutelageExplorer.pythonText", dict(chosen.values)), {})
     assert "agree" in capsys.readouterr().out
 
@@ -229,7 +366,10 @@ def test_a_slider_moves_the_curve_at_once(page):
     drawn = page.evaluate("document.getElementById('curve').data[0].y.at(-1)")
     settings = Settings.read({"lr": page.evaluate("tutelageExplorer.values().lr")})
     problem = settings.problem()
-    assert drawn == pytest.approx(float(tu.solve(problem, settings.first(problem), settings.times()).error[-1]), rel=1e-5)
+    assert drawn == pytest.approx(
+        float(tu.solve(problem, settings.first(problem), settings.times()).error[-1]),
+        rel=1e-5,
+    )
     assert f"lr={settings['lr']}" in page.url.split("#")[1]
 
 
@@ -240,8 +380,13 @@ def test_curves_are_pinned_and_named_by_what_differs(page):
     page.click("#pin")
     page.evaluate("tutelageExplorer.change({lr: 0.8, noise: 0.2})")
     wait_until(page, SETTLED)
-    names = ["learning rate η 0.5, label noise σ 0", "learning rate η 0.8, label noise σ 0.1"]
-    assert [item.removesuffix(" ✕") for item in page.locator("#pins li").all_inner_texts()] == names
+    names = [
+        "learning rate η 0.5, label noise σ 0",
+        "learning rate η 0.8, label noise σ 0.1",
+    ]
+    assert [
+        item.removesuffix(" ✕") for item in page.locator("#pins li").all_inner_texts()
+    ] == names
     traces = "document.getElementById('curve').data.filter((t) => t.line?.dash === 'dash').map((t) => t.name)"
     assert page.evaluate(traces) == names
     page.locator("#pins button").first.click()
@@ -264,7 +409,10 @@ def test_presets_guide(page):
         assert page.inner_text("#state") == ""
 
 
-TITLES = {path.stem: path.read_text(encoding="utf-8").splitlines()[0] for path in Path("docs/learn").glob("*.md")}
+TITLES = {
+    path.stem: path.read_text(encoding="utf-8").splitlines()[0]
+    for path in Path("docs/learn").glob("*.md")
+}
 EQUATIONS = """cases => cases.map((settings) => {
   const place = document.createElement("div");
   tutelageFormulas.show(place, settings);
@@ -273,7 +421,10 @@ EQUATIONS = """cases => cases.map((settings) => {
 
 
 def test_the_equations_follow_the_settings(page):
-    shapes = [{"activation": name} for name in ("erf", "relu", "linear", "quadratic", "tanh", "gelu")]
+    shapes = [
+        {"activation": name}
+        for name in ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
+    ]
     more = [
         {"spectrum": "power law", "decay": 0.1, "batch": 4, "train_readout": True},
         {"rule": "feedback alignment"},
@@ -285,7 +436,9 @@ def test_the_equations_follow_the_settings(page):
         {"train_readout": True},
         {"students": 2},
     ]
-    found = page.evaluate(EQUATIONS, [dict(Settings.read(given).values) for given in shapes + more])
+    found = page.evaluate(
+        EQUATIONS, [dict(Settings.read(given).values) for given in shapes + more]
+    )
     joined = [" ".join(each["text"]) for each in found]
     assert all("undefined" not in text and text.count("dα") >= 2 for text in joined)
     assert "(1+Ckk)(1+Caa)" in joined[0]
@@ -312,25 +465,39 @@ def saved(page, button, path):
 
 
 def test_notebook_and_page_of_these_settings_are_kept(page, browser, tmp_path):
-    page.evaluate("tutelageExplorer.change({lr: 0.8, students: 2, teachers: 2, start: 'asymmetric', end: 40})")
+    page.evaluate(
+        "tutelageExplorer.change({lr: 0.8, students: 2, teachers: 2, start: 'asymmetric', end: 40})"
+    )
     wait_until(page, SETTLED)
-    notebook = json.loads(saved(page, "#notebook", tmp_path / "problem.ipynb").read_text(encoding="utf-8"))
-    assert (notebook["nbformat"], len({cell["id"] for cell in notebook["cells"]})) == (4, 6)
+    notebook = json.loads(
+        saved(page, "#notebook", tmp_path / "problem.ipynb").read_text(encoding="utf-8")
+    )
+    assert (notebook["nbformat"], len({cell["id"] for cell in notebook["cells"]})) == (
+        4,
+        6,
+    )
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     scope = {}
     exec(code[0], scope)
-    assert scope["problem"].to_dict() == Settings.read({"lr": 0.8, "students": 2, "teachers": 2}).problem().to_dict()
+    assert (
+        scope["problem"].to_dict()
+        == Settings.read({"lr": 0.8, "students": 2, "teachers": 2}).problem().to_dict()
+    )
     assert "tu.solve(problem, start, times)" in code[1]
     assert "tu.compare(theory, runs)" in code[2]
     drawn = page.evaluate("document.getElementById('curve').data[0].y")
     kept = saved(page, "#itself", tmp_path / "again.html")
     with opened(browser, kept, reduced_motion="reduce") as again:
         wait_until(again, SETTLED)
-        assert again.evaluate("tutelageExplorer.values()") == page.evaluate("tutelageExplorer.values()")
+        assert again.evaluate("tutelageExplorer.values()") == page.evaluate(
+            "tutelageExplorer.values()"
+        )
         assert again.evaluate("document.getElementById('curve').data[0].y") == drawn
         assert again.heard == [kept.as_uri()]
     assert kept.stat().st_size < 2_500_000
-    page.heard[1:] = [heard for heard in page.heard[1:] if not heard.startswith("blob:")]
+    page.heard[1:] = [
+        heard for heard in page.heard[1:] if not heard.startswith("blob:")
+    ]
 
 
 def test_a_given_start_is_in_the_script(browser, tmp_path):
@@ -343,11 +510,20 @@ def test_a_given_start_is_in_the_script(browser, tmp_path):
         with opened(browser, file, reduced_motion="reduce") as page:
             wait_until(page, SETTLED)
             scope = {}
-            exec(page.evaluate("tutelageExplorer.pythonText(tutelageExplorer.values())").split("theory =")[0], scope)
+            exec(
+                page.evaluate(
+                    "tutelageExplorer.pythonText(tutelageExplorer.values())"
+                ).split("theory =")[0],
+                scope,
+            )
             drawn = page.evaluate("document.getElementById('curve').data[0].y")
-        for a, b in zip(scope["start"].blocks(problem), start.blocks(problem), strict=True):
+        for a, b in zip(
+            scope["start"].blocks(problem), start.blocks(problem), strict=True
+        ):
             np.testing.assert_allclose(a, b, rtol=1e-12)
-        np.testing.assert_allclose(drawn, tu.solve(problem, start, tu.linear_times(25.0)).error, rtol=1e-4)
+        np.testing.assert_allclose(
+            drawn, tu.solve(problem, start, tu.linear_times(25.0)).error, rtol=1e-4
+        )
 
 
 MARKER = """() => {
@@ -373,7 +549,9 @@ def test_the_marker_of_play_is_where_that_of_the_chart_is(page, log):
     page.evaluate(f"tutelageExplorer.change({{log_time: {str(log).lower()}}})")
     wait_until(page, SETTLED)
     played = page.evaluate(PLAYED)
-    np.testing.assert_allclose(played, page.evaluate(MARKER), atol=6)  # pixels: it has moved on by up to a recorded time
+    np.testing.assert_allclose(
+        played, page.evaluate(MARKER), atol=6
+    )  # pixels: it has moved on by up to a recorded time
 
 
 def test_pointing_at_the_curve_moves_the_heat_maps(page):
@@ -386,11 +564,19 @@ def test_pointing_at_the_curve_moves_the_heat_maps(page):
 
 def test_it_opens_in_motion_and_stops_after_the_escape(browser, file):
     with opened(browser, file) as page:
-        wait_until(page, "document.getElementById('play').getAttribute('aria-pressed') === 'true'")
+        wait_until(
+            page,
+            "document.getElementById('play').getAttribute('aria-pressed') === 'true'",
+        )
         page.wait_for_timeout(700)
         assert page.evaluate("Number(document.getElementById('time').value)") > 0
-        page.evaluate("tutelageExplorer.change({lr: 0.6})")  # whoever moves a control, stops it
-        wait_until(page, "document.getElementById('play').getAttribute('aria-pressed') === 'false'")
+        page.evaluate(
+            "tutelageExplorer.change({lr: 0.6})"
+        )  # whoever moves a control, stops it
+        wait_until(
+            page,
+            "document.getElementById('play').getAttribute('aria-pressed') === 'false'",
+        )
 
 
 HOSTILE = [
@@ -406,14 +592,22 @@ def test_the_address_is_numbers_and_known_words(browser, file, tmp_path, text):
         page.goto("about:blank")
         page.goto(f"{file.as_uri()}#{text}")
         wait_until(page, SETTLED)
-        assert page.evaluate("tutelageExplorer.values()") == {c.name: c.default for c in LOCAL_CONTROLS}
+        assert page.evaluate("tutelageExplorer.values()") == {
+            c.name: c.default for c in LOCAL_CONTROLS
+        }
         assert "left out" in page.inner_text("#remarks")
-        assert page.evaluate("document.querySelectorAll('script').length") == 7  # those of the page and no other
-        assert not [heard for heard in page.heard if "console" in heard or "error" in heard]
+        assert (
+            page.evaluate("document.querySelectorAll('script').length") == 7
+        )  # those of the page and no other
+        assert not [
+            heard for heard in page.heard if "console" in heard or "error" in heard
+        ]
 
 
 def test_the_address_and_the_arguments_set_the_controls(browser, tmp_path):
-    file = tu.page.standalone(students=2, teachers=2, lr=1.2).save(tmp_path / "two.html")
+    file = tu.page.standalone(students=2, teachers=2, lr=1.2).save(
+        tmp_path / "two.html"
+    )
     with opened(browser, file, reduced_motion="reduce") as page:
         wait_until(page, SETTLED)
         assert page.evaluate("tutelageExplorer.values().lr") == 1.2
@@ -430,7 +624,9 @@ def test_nothing_is_wider_than_the_window(browser, file, size):
         wait_until(page, SETTLED)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
         assert page.locator("#slider-lr").is_visible()
-        if size[0] < 1000:  # on a phone the curve and the main slider are on the first screen
+        if (
+            size[0] < 1000
+        ):  # on a phone the curve and the main slider are on the first screen
             box = page.locator("#curve").bounding_box()
             assert box["y"] + box["height"] / 2 < size[1]
 
@@ -464,7 +660,10 @@ LOOKED_AT = [
 def test_no_label_is_cut(browser, file, size):
     with opened(browser, file, size, reduced_motion="reduce") as page:
         for given in LOOKED_AT:
-            page.evaluate("(more) => tutelageExplorer.change(more)", dict(Settings.read(given).values))
+            page.evaluate(
+                "(more) => tutelageExplorer.change(more)",
+                dict(Settings.read(given).values),
+            )
             page.evaluate("document.getElementById('equations').open = true")
             wait_until(page, SETTLED)
             page.wait_for_timeout(300)
@@ -504,7 +703,9 @@ def test_text_has_the_contrast_of_wcag_aa(browser, file, scheme):
         wait_until(page, SETTLED)
         page.click("#pin")
         assert page.evaluate(CONTRAST) == []
-        page.evaluate("document.getElementById('story').style.color = 'rgb(128, 128, 128)'")  # a negative control
+        page.evaluate(
+            "document.getElementById('story').style.color = 'rgb(128, 128, 128)'"
+        )  # a negative control
         assert len(page.evaluate(CONTRAST)) == 1
 
 
@@ -522,14 +723,23 @@ def test_the_page_inside_another_one(browser, file, tmp_path, notebook):
     with opened(browser, outside, reduced_motion="reduce") as page:
         inside = page.frames[1]
         wait_until(inside, SETTLED)
-        assert inside.evaluate("document.getElementById('curve').data[0].y.length") == 201
-        assert not [heard for heard in page.heard if "console" in heard or "error:" in heard]
+        assert (
+            inside.evaluate("document.getElementById('curve').data[0].y.length") == 201
+        )
+        assert not [
+            heard for heard in page.heard if "console" in heard or "error:" in heard
+        ]
 
 
 def test_one_file_below_its_limit_and_settings_beyond_it_are_refused(file):
     assert file.stat().st_size < 2_500_000
     assert "http-equiv" in file.read_text()[:400]
-    for settings in ({"activation": "relu"}, {"students": 7}, {"loss": "logistic", "labels": "sign"}, {"rule": "dropout"}):
+    for settings in (
+        {"activation": "relu"},
+        {"students": 7},
+        {"loss": "logistic", "labels": "sign"},
+        {"rule": "dropout"},
+    ):
         with pytest.raises(InputError, match=r"up to 6 units.*Use `tutelage explore`"):
             tu.page.standalone(**settings)
     with pytest.raises(InputError, match="there is no control"):

@@ -31,7 +31,9 @@ def no_calls_yet():
 def quick(tmp_path_factory):
     """The result of a figure's quick version, computed once; the gallery of `make docs` takes it from output/quick."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "figures"  # all processes of a run share it
+    folder = (
+        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    ) / "figures"  # all processes of a run share it
     folder.mkdir(exist_ok=True)
 
     @cache

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.comparison.cases import TIMES, erf_problem, permuted, runs, scaled_spread, start_of, theory
+from tests.comparison.cases import (
+    TIMES,
+    erf_problem,
+    permuted,
+    runs,
+    scaled_spread,
+    start_of,
+    theory,
+)
 from tutelage.papers.bands import against_runs, band, inside_claims, wrong_theory
 
 
@@ -40,17 +48,27 @@ def test_the_wrong_theory_has_nine_tenths_of_G(control):
 def test_the_wrong_theory_of_other_algorithms(sgd):
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=sgd, noise=0.2)
     start = start_of(2, 2, 200)
-    wrong, reference = wrong_theory(problem, start, TIMES), scaled_spread(problem, start, TIMES, 0.9)
-    np.testing.assert_allclose(wrong.Q, reference.Q, atol=1e-4 if "lambda" in repr(sgd) else 2e-6)
+    wrong, reference = (
+        wrong_theory(problem, start, TIMES),
+        scaled_spread(problem, start, TIMES, 0.9),
+    )
+    np.testing.assert_allclose(
+        wrong.Q, reference.Q, atol=1e-4 if "lambda" in repr(sgd) else 2e-6
+    )
     assert np.max(np.abs(wrong.Q - tu.solve(problem, start, TIMES).Q)) > 1e-3
 
 
 @pytest.mark.full
 def test_a_trained_readout_is_scaled_too():
     student = tu.Network(2, "erf", train_readout=True)
-    problem = tu.Problem(student, tu.Network(2, "erf"), sgd=tu.SGD(1.0, readout_lr=0.3), noise=0.1)
+    problem = tu.Problem(
+        student, tu.Network(2, "erf"), sgd=tu.SGD(1.0, readout_lr=0.3), noise=0.1
+    )
     start = start_of(2, 2, 200)
-    wrong, reference = wrong_theory(problem, start, TIMES), scaled_spread(problem, start, TIMES, 0.9)
+    wrong, reference = (
+        wrong_theory(problem, start, TIMES),
+        scaled_spread(problem, start, TIMES, 0.9),
+    )
     np.testing.assert_allclose(wrong.readout, reference.readout, atol=1e-7)
 
 
@@ -83,7 +101,9 @@ def test_units_are_matched_first(control):
 
 
 def test_all_in_one_call():
-    data = against_runs(erf_problem(), start_of(2, 2, 200), dim=200, times=TIMES, runs=100, seed=3)
+    data = against_runs(
+        erf_problem(), start_of(2, 2, 200), dim=200, times=TIMES, runs=100, seed=3
+    )
     np.testing.assert_allclose(data["error"], theory().error)
     np.testing.assert_allclose(data["R_mean"], runs().R.mean(axis=0))
     np.testing.assert_allclose(data["error_se"], runs().error.std(axis=0, ddof=1) / 10)
@@ -104,8 +124,13 @@ def test_all_in_one_call():
 def test_the_wrong_theory_of_tasks(options):
     """Switches, drift and freezing keep their own times."""
     tasks = tu.Tasks([tu.Network(1, "erf")] * 2, similarity=0.3, **options)
-    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, noise=0.2, sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, noise=0.2, sgd=tu.SGD(1.0)
+    )
     start = tu.Start(R=[[0.2, 0.1], [0.0, 0.3]], Q=0.5 * np.eye(2))
-    wrong, reference = wrong_theory(problem, start, TIMES), scaled_spread(problem, start, TIMES, 0.9)
+    wrong, reference = (
+        wrong_theory(problem, start, TIMES),
+        scaled_spread(problem, start, TIMES, 0.9),
+    )
     np.testing.assert_allclose(wrong.Q, reference.Q, atol=2e-6)
     assert np.max(np.abs(wrong.Q - tu.solve(problem, start, TIMES).Q)) > 1e-3

@@ -39,7 +39,12 @@ print(json.dumps([claim.verdict for claim in claims if "inside the band" in clai
 
 
 def verdicts(signs):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(signs)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(signs)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -34,16 +34,32 @@ def test_verdicts(claim, passes):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_not_a_number_fails(bad):
-    made = [close("a", bad, 1.0, rel=1e9), at_most("a", bad, 1.0), at_least("a", bad, 1.0), between("a", bad, -9.0, 9.0)]
-    made += [below("a", bad, math.inf), above("a", bad, -math.inf), close("a", 1.0, bad, absolute=1e9)]
+    made = [
+        close("a", bad, 1.0, rel=1e9),
+        at_most("a", bad, 1.0),
+        at_least("a", bad, 1.0),
+        between("a", bad, -9.0, 9.0),
+    ]
+    made += [
+        below("a", bad, math.inf),
+        above("a", bad, -math.inf),
+        close("a", 1.0, bad, absolute=1e9),
+    ]
     assert {claim.verdict for claim in made} == {"fail"}
     assert refuted(close("a", bad, 1.0, rel=0.1), evidence="seen").verdict == "fail"
 
 
 def test_a_refutation_needs_a_failure_and_evidence():
-    wrong, right = close("a", 2.0, 1.0, rel=0.1, says="it is one"), close("a", 1.0, 1.0, rel=0.1)
+    wrong, right = (
+        close("a", 2.0, 1.0, rel=0.1, says="it is one"),
+        close("a", 1.0, 1.0, rel=0.1),
+    )
     named = refuted(wrong, evidence="a second route gives 2")
-    assert (named.verdict, named.evidence, named.says) == ("does_not_hold", "a second route gives 2", "it is one")
+    assert (named.verdict, named.evidence, named.says) == (
+        "does_not_hold",
+        "a second route gives 2",
+        "it is one",
+    )
     assert refuted(wrong, evidence=" ").verdict == "fail"
     assert refuted(right, evidence="a second route gives 2").verdict == "fail"
 
@@ -64,4 +80,7 @@ def test_for_json_and_for_people():
         "verdict": "pass",
         "evidence": "100 runs",
     }
-    assert str(claim) == "pass: the rate: measured 0.5, expected 0.48 (within 5%). 100 runs"
+    assert (
+        str(claim)
+        == "pass: the rate: measured 0.5, expected 0.48 (within 5%). 100 runs"
+    )

@@ -17,11 +17,17 @@ def test_quick_version(name, quick):
     assert result.claims
     assert [str(claim) for claim in result.claims if claim.verdict == "fail"] == []
     assert all(math.isfinite(claim.measured) and claim.name for claim in result.claims)
-    assert len({claim.name for claim in result.claims}) == len(result.claims), "two claims have the same name"
+    assert len({claim.name for claim in result.claims}) == len(result.claims), (
+        "two claims have the same name"
+    )
     assert result.files["png"].stat().st_size > 10_000
-    assert result.files["svg"].stat().st_size < 3_000_000, "too heavy for the gallery: draw fewer points"
+    assert result.files["svg"].stat().st_size < 3_000_000, (
+        "too heavy for the gallery: draw fewer points"
+    )
     assert ("html" in result.files) == (FIGURES[name].page is not None)
     assert "html" not in result.files or result.files["html"].stat().st_size < 3_000_000
     with style():
         figure = FIGURES[name].draw(result.data)
-    assert complaints(figure) == [], "marks or words are cut off or hidden, or a color has no name (legible.py)"
+    assert complaints(figure) == [], (
+        "marks or words are cut off or hidden, or a color has no name (legible.py)"
+    )

@@ -27,7 +27,9 @@ def test_scoreboard_on_top(page):
         ("2", "claims of a source do not hold"),
     ]
     assert numbers[3][1] == "of computing"
-    assert page.index('class="board"') < page.index('class="toc"') < page.index("<section")
+    assert (
+        page.index('class="board"') < page.index('class="toc"') < page.index("<section")
+    )
 
 
 def test_every_figure_beside_its_claims_and_command(page):
@@ -35,7 +37,13 @@ def test_every_figure_beside_its_claims_and_command(page):
         section = page[page.index(f'<section id="{name}"') :].split("</section>")[0]
         assert "data:image/svg+xml;base64," in section
         assert f"tutelage replicate {name} --quick" in section
-        for words in ("slope of eq. 7", "2 within 1e-09 of it", "at most 10", "size = 4", "Fig. 7, Beyond the four sources"):
+        for words in (
+            "slope of eq. 7",
+            "2 within 1e-09 of it",
+            "at most 10",
+            "size = 4",
+            "Fig. 7, Beyond the four sources",
+        ):
             assert words in section
     assert "a line &amp; its slope" in page
 
@@ -53,4 +61,9 @@ def test_needs_nothing_else(page):
 
 
 def test_durations():
-    assert [duration(s) for s in (0.04, 99.0, 600.0, 7200.0)] == ["0.0 s", "99.0 s", "10.0 min", "2.0 h"]
+    assert [duration(s) for s in (0.04, 99.0, 600.0, 7200.0)] == [
+        "0.0 s",
+        "99.0 s",
+        "10.0 min",
+        "2.0 h",
+    ]

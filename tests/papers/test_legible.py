@@ -52,14 +52,19 @@ def equal_looks(figure, axes):
 
 
 def sliver(figure, axes):
-    axes.pcolormesh([8, 64, 512, 4096], [0, 1], np.arange(8).reshape(2, 4), shading="nearest")
+    axes.pcolormesh(
+        [8, 64, 512, 4096], [0, 1], np.arange(8).reshape(2, 4), shading="nearest"
+    )
     axes.set_xscale("log")
 
 
 def long_title(figure, axes):
     bar = figure.colorbar(axes.pcolormesh([0, 1, 2], [0, 1, 2], np.eye(2)))
     bar.ax.set_ylabel("spread")
-    label_panel(axes, "a title that is much longer than its panel is wide, so that it ends above the bar")
+    label_panel(
+        axes,
+        "a title that is much longer than its panel is wide, so that it ends above the bar",
+    )
 
 
 def nameless(figure, axes):
@@ -97,6 +102,8 @@ def test_nothing_is_wrong(draw):
     assert drawn(draw) == []
 
 
-@pytest.mark.parametrize(("draw", "words"), FAULTS.items(), ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize(
+    ("draw", "words"), FAULTS.items(), ids=lambda x: getattr(x, "__name__", "")
+)
 def test_a_fault_is_found(draw, words):
     assert any(words in complaint for complaint in drawn(draw)), drawn(draw)

@@ -21,7 +21,9 @@ def overlaps(first, last):
 
 def test_movement_of_the_weights(weights):
     first, last = weights
-    assert weights_moved(*overlaps(first, last)) == pytest.approx(np.linalg.norm(last - first) / np.linalg.norm(first))
+    assert weights_moved(*overlaps(first, last)) == pytest.approx(
+        np.linalg.norm(last - first) / np.linalg.norm(first)
+    )
 
 
 def test_movement_of_the_kernel_between_fresh_inputs(weights):

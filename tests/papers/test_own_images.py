@@ -14,6 +14,15 @@ def test_a_file_of_images_gives_the_same_numbers(tmp_path):
     own = figure.compute(**dict(figure.quick) | {"images": name})
     xr.testing.assert_allclose(own, figure.compute(**figure.quick))
     figure = replicas()["power-3"]
-    short = {"starts": 2, "end": 2.0, "settle": 2.0, "image_starts": 2, "image_end": 2.0, "points": 3}
+    short = {
+        "starts": 2,
+        "end": 2.0,
+        "settle": 2.0,
+        "image_starts": 2,
+        "image_end": 2.0,
+        "points": 3,
+    }
     short = dict(figure.quick) | short | {"trained": [50], "image_trained": [10]}
-    xr.testing.assert_allclose(figure.compute(**short | {"images": name}), figure.compute(**short))
+    xr.testing.assert_allclose(
+        figure.compute(**short | {"images": name}), figure.compute(**short)
+    )

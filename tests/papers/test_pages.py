@@ -14,7 +14,10 @@ def test_written_beside_the_drawing_once(tmp_path):
     assert first.files["html"] == tmp_path / "toy-1.html"
     assert first.files["html"].read_text() == "<p>the slope is 2</p>"
     first.files["html"].write_text("kept")
-    assert replicate(toy(page=slope_in_words), tmp_path).files["html"].read_text() == "kept"
+    assert (
+        replicate(toy(page=slope_in_words), tmp_path).files["html"].read_text()
+        == "kept"
+    )
 
 
 def test_never_older_than_its_data(tmp_path):

@@ -16,7 +16,11 @@ FIGURES = list(replicas().values())
 
 def test_ids_are_unique():
     listed = [
-        figure.id for name in MODULES for figure in __import__(f"tutelage.papers.figures.{name}", fromlist=["x"]).FIGURES
+        figure.id
+        for name in MODULES
+        for figure in __import__(
+            f"tutelage.papers.figures.{name}", fromlist=["x"]
+        ).FIGURES
     ]
     assert sorted(listed) == sorted(set(listed))
 
@@ -27,7 +31,9 @@ def test_a_figure_is_complete(figure):
     assert figure.title
     assert figure.figure
     for parameters in (figure.full, figure.quick):
-        assert json.loads(json.dumps(dict(parameters))) == dict(parameters), "parameters are numbers, words and lists"
+        assert json.loads(json.dumps(dict(parameters))) == dict(parameters), (
+            "parameters are numbers, words and lists"
+        )
         inspect.signature(figure.compute).bind(**parameters)
     assert dict(figure.full) != dict(figure.quick)
     for function in (figure.compute, figure.draw, figure.claims):

@@ -118,7 +118,10 @@ def test_a_file_says_what_it_is(tmp_path):
 
 
 def test_verdicts_of_a_result(tmp_path):
-    good, bad = replicate(toy("toy-1"), tmp_path), replicate(toy("toy-2", slope=4.0), tmp_path)
+    good, bad = (
+        replicate(toy("toy-1"), tmp_path),
+        replicate(toy("toy-2", slope=4.0), tmp_path),
+    )
     assert (good.failed, bad.failed) == (False, True)
     assert list(good.to_dict()) == ["id", "source", "seconds", "claims"]
 

@@ -26,10 +26,15 @@ def test_the_slider_of_primer_2_shows_its_own_numbers(browser, quick):
         page.on("request", lambda request: heard.append(request.url))
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.goto(address)
-        phases = [assert_shows(page, data, index) for index in (0, rest, parting, times.size - 1)]
+        phases = [
+            assert_shows(page, data, index)
+            for index in (0, rest, parting, times.size - 1)
+        ]
         assert len(set(phases)) == 4, "each of these times is in a phase of its own"
         assert page.evaluate(SHOWN)["last"] == times.size - 1
-        assert heard == [address], "only the page itself is asked for, and nothing goes wrong"
+        assert heard == [address], (
+            "only the page itself is asked for, and nothing goes wrong"
+        )
     finally:
         context.close()
 
@@ -38,7 +43,9 @@ def assert_shows(page, data, index):
     """Slide to a recorded time: marker and maps show the numbers of the figure there. Returns the phase that is named."""
     page.locator("#time").evaluate(MOVE, index)
     shown, now = page.evaluate(SHOWN), data.isel(time=index)
-    assert shown["marker"] == pytest.approx([float(now["time"]), float(now["error"])], rel=1e-4, abs=1e-12)
+    assert shown["marker"] == pytest.approx(
+        [float(now["time"]), float(now["error"])], rel=1e-4, abs=1e-12
+    )
     np.testing.assert_allclose(shown["R"], now["R"], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(shown["Q"], now["Q"], rtol=1e-4, atol=1e-6)
     return shown["phase"]

@@ -12,7 +12,9 @@ CALLS: Counter = Counter()
 
 def compute(size, slope):
     CALLS["compute"] += 1
-    return xr.Dataset({"y": ("x", [slope * i for i in range(size)])}, coords={"x": range(size)}).assign(slope=slope)
+    return xr.Dataset(
+        {"y": ("x", [slope * i for i in range(size)])}, coords={"x": range(size)}
+    ).assign(slope=slope)
 
 
 def draw(data):

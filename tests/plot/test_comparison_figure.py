@@ -45,7 +45,9 @@ def test_head(result):
     assert "100 runs of N = 200" in words
     assert "agree" in words
     assert len(result.plot(title="").axes[0].texts) == 0
-    assert "my words" in " ".join(t.get_text() for t in result.plot(title="my words").axes[0].texts)
+    assert "my words" in " ".join(
+        t.get_text() for t in result.plot(title="my words").axes[0].texts
+    )
 
 
 def test_a_single_run_has_no_scores(tmp_path):

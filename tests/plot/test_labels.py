@@ -25,8 +25,14 @@ def test_plain():
         ({"noise": 0.3}, "label noise 0.3"),
         ({"inputs": tu.PowerLaw(1.5, 4)}, "power-law inputs (beta = 1.5, 4 levels)"),
         ({"sgd": tu.SGD(tu.schedules.Constant(0.2))}, "learning rate 0.2"),
-        ({"sgd": tu.SGD(tu.schedules.PowerDecay(0.5, 0.7))}, "learning rate PowerDecay(initial=0.5, exponent=0.7)"),
-        ({"sgd": tu.SGD(tu.schedules.Cosine(0.5, 10.0))}, "learning rate Cosine(initial=0.5, end=10)"),
+        (
+            {"sgd": tu.SGD(tu.schedules.PowerDecay(0.5, 0.7))},
+            "learning rate PowerDecay(initial=0.5, exponent=0.7)",
+        ),
+        (
+            {"sgd": tu.SGD(tu.schedules.Cosine(0.5, 10.0))},
+            "learning rate Cosine(initial=0.5, end=10)",
+        ),
         (
             {"sgd": tu.SGD(tu.schedules.Piecewise([1.0], [0.5, 0.1]))},
             "learning rate Piecewise(switches=[1.0], values=[0.5, 0.1])",
@@ -39,10 +45,16 @@ def test_plain():
         ({"sgd": tu.SGD(0.1, batch=8)}, "batch 8"),
         ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),
         ({"sgd": tu.SGD(0.1, momentum=0.9)}, "momentum 0.9"),
-        ({"sgd": tu.SGD(0.1, momentum=tu.SlowMomentum(2.0))}, "momentum SlowMomentum(gamma=2)"),
+        (
+            {"sgd": tu.SGD(0.1, momentum=tu.SlowMomentum(2.0))},
+            "momentum SlowMomentum(gamma=2)",
+        ),
         ({"sgd": tu.SGD(0.1, trainable=[0])}, "trainable [0]"),
         ({"sgd": tu.SGD(0.1, spherical=True)}, "spherical True"),
-        ({"loss": "logistic", "labels": tu.labels.Sign(flip=0.1)}, "logistic loss, sign labels (flip 0.1), isotropic"),
+        (
+            {"loss": "logistic", "labels": tu.labels.Sign(flip=0.1)},
+            "logistic loss, sign labels (flip 0.1), isotropic",
+        ),
         ({"rule": tu.rules.Dropout(0.8)}, "dropout rule (keep 0.8), no label noise"),
         ({"rule": "feedback_alignment"}, "feedback alignment rule"),
         ({"loss": lambda y, t: (y - t) ** 2}, "custom loss"),

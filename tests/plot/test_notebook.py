@@ -36,7 +36,10 @@ def shown(*cells):
 
 
 @pytest.mark.pages
-@pytest.mark.parametrize(("setup", "last"), [("", "figure"), ("", "theory.plot()"), ("%matplotlib inline", "figure")])
+@pytest.mark.parametrize(
+    ("setup", "last"),
+    [("", "figure"), ("", "theory.plot()"), ("%matplotlib inline", "figure")],
+)
 def test_a_new_kernel_shows_the_figure_once(setup, last, tmp_path):
     (output,) = shown(setup, SOLVE, last)
     picture = tmp_path / "figure.png"
@@ -48,7 +51,9 @@ def test_a_new_kernel_shows_the_figure_once(setup, last, tmp_path):
 
 @pytest.mark.pages
 def test_a_new_kernel_shows_results_as_html():
-    problem, trajectory = shown(SOLVE, "tu.Problem(tu.Network(2), tu.Network(2))", "theory")
+    problem, trajectory = shown(
+        SOLVE, "tu.Problem(tu.Network(2), tu.Network(2))", "theory"
+    )
     assert "<table>" in problem["text/html"]
     assert "<svg" in trajectory["text/html"]
 
@@ -71,13 +76,27 @@ def imports_figure(tree):
     guarded = {
         id(node)
         for block in ast.walk(tree)
-        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        if isinstance(block, ast.If)
+        and isinstance(block.test, ast.Name)
+        and block.test.id == "TYPE_CHECKING"
         for node in ast.walk(block)
     }
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and id(node) not in guarded]
-    return any(node.module in ("matplotlib.figure", "matplotlib.pyplot") for node in imports)
+    imports = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and id(node) not in guarded
+    ]
+    return any(
+        node.module in ("matplotlib.figure", "matplotlib.pyplot") for node in imports
+    )
 
 
-@pytest.mark.parametrize(("code", "found"), [("if TYPE_CHECKING:\n    {}", False), ("def f():\n    {}", True)])
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("if TYPE_CHECKING:\n    {}", False), ("def f():\n    {}", True)],
+)
 def test_the_search_finds_what_it_looks_for(code, found):
-    assert imports_figure(ast.parse(code.format("from matplotlib.figure import Figure"))) == found
+    assert (
+        imports_figure(ast.parse(code.format("from matplotlib.figure import Figure")))
+        == found
+    )

@@ -21,5 +21,8 @@ def test_every_color_is_seen_on_white():
 
 
 def test_strokes_of_many_curves_are_unlike():
-    looks = {(s["color"], s["marker"], str(s["linestyle"])) for s in (stroke(k, m) for k in range(7) for m in range(4))}
+    looks = {
+        (s["color"], s["marker"], str(s["linestyle"]))
+        for s in (stroke(k, m) for k in range(7) for m in range(4))
+    }
     assert len(looks) == 28

@@ -5,15 +5,32 @@ import pytest
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.plot import plot_comparison, plot_overlaps, plot_trajectory, problem_in_words
+from tutelage.plot import (
+    plot_comparison,
+    plot_overlaps,
+    plot_trajectory,
+    problem_in_words,
+)
 
-START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]], dim=200)
+START = tu.Start(
+    R=[[0.05, 0.02], [-0.01, 0.03]],
+    Q=[[0.3, 0.02], [0.02, 0.2]],
+    readout=[[0.3, 0.1], [0.2, -0.1]],
+    dim=200,
+)
 TIMES = tu.linear_times(20, 21)
 
 
 def two_tasks(schedule=None, **options):
-    tasks = tu.Tasks([tu.Network(1, "erf")] * 2, schedule or tu.Switch(10.0), similarity=0.5, **options)
-    return tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    tasks = tu.Tasks(
+        [tu.Network(1, "erf")] * 2,
+        schedule or tu.Switch(10.0),
+        similarity=0.5,
+        **options,
+    )
+    return tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,26 +49,53 @@ def columns(axes):
 def vertical(axes):
     """The times of vertical lines."""
     return [
-        line.get_xdata()[0] for line in axes.get_lines() if len(set(line.get_xdata())) == 1 and len(line.get_xdata()) == 2
+        line.get_xdata()[0]
+        for line in axes.get_lines()
+        if len(set(line.get_xdata())) == 1 and len(line.get_xdata()) == 2
     ]
 
 
 def test_a_curve_for_each_task_and_the_switch_in_every_panel(theory):
     panels = plot_trajectory(theory).axes
     assert legends(panels[0]) == ["task 1", "task 2"]
-    curves = [line.get_ydata() for line in panels[0].get_lines() if len(line.get_xdata()) == TIMES.size]
+    curves = [
+        line.get_ydata()
+        for line in panels[0].get_lines()
+        if len(line.get_xdata()) == TIMES.size
+    ]
     np.testing.assert_allclose(np.transpose(curves), theory.error)
     assert all(vertical(axes) == [10.0] for axes in panels)
-    assert legends(panels[1]) == ["$R_{11}$, task 1", "$R_{12}$, task 2", "$R_{21}$, task 1", "$R_{22}$, task 2"]
-    assert legends(panels[3]) == ["$v_{1}$, task 1", "$v_{1}$, task 2", "$v_{2}$, task 1", "$v_{2}$, task 2"]
-    drawn = [line.get_ydata() for line in panels[3].get_lines() if len(line.get_xdata()) == TIMES.size]
-    np.testing.assert_allclose(drawn[1], theory.readout[:, 1, 0])  # unit 1 in the head of task 2
+    assert legends(panels[1]) == [
+        "$R_{11}$, task 1",
+        "$R_{12}$, task 2",
+        "$R_{21}$, task 1",
+        "$R_{22}$, task 2",
+    ]
+    assert legends(panels[3]) == [
+        "$v_{1}$, task 1",
+        "$v_{1}$, task 2",
+        "$v_{2}$, task 1",
+        "$v_{2}$, task 2",
+    ]
+    drawn = [
+        line.get_ydata()
+        for line in panels[3].get_lines()
+        if len(line.get_xdata()) == TIMES.size
+    ]
+    np.testing.assert_allclose(
+        drawn[1], theory.readout[:, 1, 0]
+    )  # unit 1 in the head of task 2
 
 
 def test_a_comparison_has_a_curve_for_each_task(theory):
     runs = tu.simulate(two_tasks(), START, dim=200, times=TIMES, runs=4, seed=1)
     panels = plot_comparison(tu.compare(theory, runs, fluctuations=False)).axes
-    assert legends(panels[0]) == ["task 1, theory", "task 1, runs", "task 2, theory", "task 2, runs"]
+    assert legends(panels[0]) == [
+        "task 1, theory",
+        "task 1, runs",
+        "task 2, theory",
+        "task 2, runs",
+    ]
     assert legends(panels[1])[1] == "$R_{12}$, task 2"
     assert vertical(panels[0]) == [10.0]
 
@@ -65,10 +109,17 @@ def test_overlaps_are_named_by_task_and_unit(theory):
     wide = tu.Tasks([tu.Network(2, "erf"), tu.Network(1, "erf")], tu.Switch(1.0))
     problem = tu.Problem(tu.Network(2, "erf"), wide, sgd=tu.SGD(lr=1.0))
     longer = tu.solve(problem, tu.asymmetric_start(problem), [0.0, 2.0])
-    assert columns(plot_overlaps(longer).axes[0]) == ("task.unit", ["1.1", "1.2", "2.1"])
+    assert columns(plot_overlaps(longer).axes[0]) == (
+        "task.unit",
+        ["1.1", "1.2", "2.1"],
+    )
     with pytest.raises(InputError, match="no overlaps"):
         plot_overlaps(
-            tu.solve(tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x), {"x": 1.0}, [0.0, 1.0])
+            tu.solve(
+                tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x),
+                {"x": 1.0},
+                [0.0, 1.0],
+            )
         )
 
 
@@ -76,7 +127,11 @@ def test_overlaps_are_named_by_task_and_unit(theory):
     ("schedule", "options", "words"),
     [
         (tu.Switch(10.0), {}, "switch at 10, similarity 0.5"),
-        (tu.Switch([5.0, 10.0], order=[0, 1, 0]), {}, "switch at 5 and 10, order 1, 2, 1"),
+        (
+            tu.Switch([5.0, 10.0], order=[0, 1, 0]),
+            {},
+            "switch at 5 and 10, order 1, 2, 1",
+        ),
         (tu.Interleave([0.25, 0.75]), {}, "Interleave(shares=[0.25, 0.75])"),
         (tu.Replay(0.1, after=10.0), {}, "switch at 10, replay 0.1"),
         (tu.Switch(10.0), {"heads": "shared"}, "one head for all tasks"),

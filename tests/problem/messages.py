@@ -4,7 +4,15 @@ import re
 
 from tutelage import InputError
 
-FORBIDDEN = ("Traceback", "<class", "object at 0x", "Error:", "Traced<", "NoneType", "dtype(")
+FORBIDDEN = (
+    "Traceback",
+    "<class",
+    "object at 0x",
+    "Error:",
+    "Traced<",
+    "NoneType",
+    "dtype(",
+)
 
 
 def require_form(text: str, *mentions: str) -> None:
@@ -15,7 +23,9 @@ def require_form(text: str, *mentions: str) -> None:
     assert len(text) < 420, text
     sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z(])", text)
     assert len(sentences) <= 2, sentences
-    assert ";" in sentences[0] or ":" in sentences[0], f"the given value and the rule are not set apart: {text}"
+    assert ";" in sentences[0] or ":" in sentences[0], (
+        f"the given value and the rule are not set apart: {text}"
+    )
     for word in FORBIDDEN:
         assert word not in text, text
     for mention in mentions:

@@ -44,7 +44,9 @@ class Clipped(tu.Rule):
     limit: float = 1.0
 
     def update(self, sample, parameters, context):
-        return self.result(jnp.clip(sample.label - sample.student, -self.limit, self.limit), parameters)
+        return self.result(
+            jnp.clip(sample.label - sample.student, -self.limit, self.limit), parameters
+        )
 
 
 class Forgetful(tu.Rule):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import tutelage as tu
 
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
-spectra = st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.01, 1.0)), min_size=1, max_size=12)
+spectra = st.lists(
+    st.tuples(st.floats(1e-3, 1e3), st.floats(0.01, 1.0)), min_size=1, max_size=12
+)
 
 
 def spectrum(levels, normalize=True):
@@ -41,7 +43,12 @@ def test_a_spectrum_has_unit_mean_and_remembers_its_scale(levels):
     assert np.array_equal(free.eigenvalues, np.array(levels)[:, 0])
     assert free.scale == 1.0
     assert np.isclose(ours.fractions.sum(), 1.0)
-    assert (ours.known_dim, ours.basis, ours.center, ours.dropped) == (None, None, None, 0)
+    assert (ours.known_dim, ours.basis, ours.center, ours.dropped) == (
+        None,
+        None,
+        None,
+        0,
+    )
 
 
 @PROPERTY
@@ -50,7 +57,10 @@ def test_a_power_law_decays_as_it_says(beta, levels):
     inputs = tu.PowerLaw(beta, levels)
     assert inputs.levels == levels
     assert np.isclose(inputs.weights.sum(), 1.0)
-    assert np.allclose(inputs.eigenvalues / inputs.eigenvalues[0], np.arange(1, levels + 1.0) ** -(1 + beta))
+    assert np.allclose(
+        inputs.eigenvalues / inputs.eigenvalues[0],
+        np.arange(1, levels + 1.0) ** -(1 + beta),
+    )
 
 
 def test_isotropic_is_one_level_of_one():
@@ -75,7 +85,10 @@ def test_from_data_centres_drops_rescales_and_records(data):
     assert np.isclose(inputs.scale, values.mean())
     assert np.allclose(inputs.eigenvalues, values / values.mean())
     assert np.allclose(inputs.basis @ inputs.basis.T, np.eye(7))
-    assert np.allclose(inputs.basis @ covariance @ inputs.basis.T / inputs.scale, np.diag(inputs.eigenvalues))
+    assert np.allclose(
+        inputs.basis @ covariance @ inputs.basis.T / inputs.scale,
+        np.diag(inputs.eigenvalues),
+    )
     assert inputs.level_dims(7).tolist() == [1] * 7
 
 
@@ -90,7 +103,9 @@ def test_from_covariance_agrees_with_from_data(data):
 def test_levels_group_neighbors_and_keep_the_mean(data, levels):
     fine, coarse = tu.from_data(data).inputs, tu.from_data(data, levels=levels).inputs
     dims = coarse.level_dims(7)
-    assert dims.tolist() == [len(group) for group in np.array_split(np.arange(7), levels)]
+    assert dims.tolist() == [
+        len(group) for group in np.array_split(np.arange(7), levels)
+    ]
     edges = np.r_[0, np.cumsum(dims)]
     means = [fine.eigenvalues[a:b].mean() for a, b in pairwise(edges)]
     assert np.allclose(coarse.eigenvalues, means)
@@ -113,4 +128,8 @@ def test_without_basis_keeps_all_that_the_theory_needs(data):
     assert bare.center is None
     assert inputs.basis is not None
     assert np.array_equal(bare.eigenvalues, inputs.eigenvalues)
-    assert (bare.known_dim, bare.dropped, bare.scale) == (inputs.known_dim, inputs.dropped, inputs.scale)
+    assert (bare.known_dim, bare.dropped, bare.scale) == (
+        inputs.known_dim,
+        inputs.dropped,
+        inputs.scale,
+    )

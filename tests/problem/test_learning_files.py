@@ -33,14 +33,22 @@ NAMED = {
     "logistic": single(loss="logistic", labels="sign"),
     "hinge, flips": single(loss="hinge", labels=tu.labels.Sign(flip=0.1)),
     "logistic labels": single(loss="logistic", labels="logistic"),
-    "logistic labels, slope": single(loss="logistic", labels=tu.labels.Logistic(slope=2.5)),
+    "logistic labels, slope": single(
+        loss="logistic", labels=tu.labels.Logistic(slope=2.5)
+    ),
     "hebbian": single(labels="sign", rule="hebbian"),
     "perceptron": single(labels="sign", rule="perceptron"),
     "perceptron, margin": single(labels="sign", rule=tu.rules.Perceptron(margin=0.3)),
     "adatron": single(labels="sign", rule="adatron"),
-    "cross-entropy": three(tu.Network(3, "linear", outputs=3), loss="cross_entropy", labels="argmax"),
-    "outputs": three(tu.Network(2, "erf", outputs=3, readout=MATRIX, train_readout=True)),
-    "activations": tu.Problem(tu.Network(3, ("erf", "relu", "erf")), tu.Network(2, ("sign", "he3"))),
+    "cross-entropy": three(
+        tu.Network(3, "linear", outputs=3), loss="cross_entropy", labels="argmax"
+    ),
+    "outputs": three(
+        tu.Network(2, "erf", outputs=3, readout=MATRIX, train_readout=True)
+    ),
+    "activations": tu.Problem(
+        tu.Network(3, ("erf", "relu", "erf")), tu.Network(2, ("sign", "he3"))
+    ),
 }
 OWN = {
     "loss": single(loss=own.log_cosh),
@@ -48,12 +56,16 @@ OWN = {
     "loss in a class": single(loss=own.Holder.loss),
     "loss class": single(loss=own.Cubic()),
     "loss class, scale": single(loss=own.Cubic(0.25)),
-    "labels": tu.Problem(ONE, tu.Network(2), labels=tu.labels.Function(own.product, metric="class")),
+    "labels": tu.Problem(
+        ONE, tu.Network(2), labels=tu.labels.Function(own.product, metric="class")
+    ),
     "random labels": single(labels=own.sometimes_wrong),
     "rule": single(rule=own.Clipped()),
     "rule, limit": single(rule=own.Clipped(0.5)),
     "noise": single(noise=own.heavy_tails),
-    "activation": tu.Problem(tu.Network(2, own.swish), tu.Network(2, (own.swish, "erf"))),
+    "activation": tu.Problem(
+        tu.Network(2, own.swish), tu.Network(2, (own.swish, "erf"))
+    ),
 }
 
 
@@ -68,13 +80,24 @@ def test_a_word_where_there_are_no_parameters_and_a_table_where_there_are():
     assert NAMED["logistic"].to_dict()["loss"] == "logistic"
     assert NAMED["hinge, flips"].to_dict()["labels"] == {"kind": "sign", "flip": 0.1}
     assert not {"loss", "labels", "rule"} & set(NAMED["squared"].to_dict())
-    assert NAMED["cross-entropy"].to_dict()["student"] == {"hidden": 3, "activation": "linear", "outputs": 3}
-    assert NAMED["activations"].to_dict()["student"]["activation"] == ["erf", "relu", "erf"]
+    assert NAMED["cross-entropy"].to_dict()["student"] == {
+        "hidden": 3,
+        "activation": "linear",
+        "outputs": 3,
+    }
+    assert NAMED["activations"].to_dict()["student"]["activation"] == [
+        "erf",
+        "relu",
+        "erf",
+    ]
 
 
 @pytest.mark.parametrize("problem", OWN.values(), ids=OWN)
 def test_own_functions_come_back_from_a_module_that_is_allowed(problem):
-    for write, read in ((problem.to_toml, tu.Problem.from_toml), (problem.to_json, tu.Problem.from_json)):
+    for write, read in (
+        (problem.to_toml, tu.Problem.from_toml),
+        (problem.to_json, tu.Problem.from_json),
+    ):
         assert f"{HERE}:" in write()
         assert eqx.tree_equal(read(write(), allow=(HERE,)), problem)
         assert eqx.tree_equal(read(write(), allow=HERE), problem)
@@ -84,29 +107,40 @@ def test_own_functions_come_back_from_a_module_that_is_allowed(problem):
 
 
 def test_nothing_is_imported_before_it_is_allowed(tmp_path, monkeypatch):
-    (tmp_path / "loud_module.py").write_text("def loss(output, label):\n    return (label - output) ** 2\n")
+    (tmp_path / "loud_module.py").write_text(
+        "def loss(output, label):\n    return (label - output) ** 2\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     text = single(loss="huber").to_toml().replace("huber", "loud_module:loss")
     with pytest.raises(tu.InputError):
         tu.Problem.from_toml(text, allow=("other_module", "loud"))
     assert "loud_module" not in sys.modules
-    assert tu.Problem.from_toml(text, allow=("loud_module",)).loss.function is sys.modules.pop("loud_module").loss
+    assert (
+        tu.Problem.from_toml(text, allow=("loud_module",)).loss.function
+        is sys.modules.pop("loud_module").loss
+    )
 
 
 def test_a_stored_trajectory_never_imports(tmp_path, monkeypatch):
-    (tmp_path / "quiet_module.py").write_text("def loss(output, label):\n    return (label - output) ** 2\n")
+    (tmp_path / "quiet_module.py").write_text(
+        "def loss(output, label):\n    return (label - output) ** 2\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     text = single(loss="huber").to_toml().replace("huber", "quiet_module:loss")
     problem = tu.Problem.from_toml(text, allow=("quiet_module",))
     assert problem.loss.function is sys.modules["quiet_module"].loss
     curve, number = np.ones(2), np.asarray(0.0)
-    trajectory = tu.Trajectory(np.arange(2.0), {}, curve, number.astype(int), number, number, problem=problem)
+    trajectory = tu.Trajectory(
+        np.arange(2.0), {}, curve, number.astype(int), number, number, problem=problem
+    )
     path = trajectory.save(tmp_path / "a.nc")
     del sys.modules["quiet_module"]
     back = tu.load(path)
     assert back.problem is None
     assert "quiet_module" not in sys.modules
-    dataset = trajectory.to_dataset().assign_attrs(problem=FOREIGN)  # written by somebody else
+    dataset = trajectory.to_dataset().assign_attrs(
+        problem=FOREIGN
+    )  # written by somebody else
     with pytest.raises(tu.InputError) as caught:
         tu.Trajectory.from_dataset(dataset)
     require_refusal(caught.value, "quiet_module")
@@ -152,7 +186,9 @@ ALLOWED = (HERE, "no_such_module_here")
 @pytest.mark.parametrize(("top", "mentions"), BAD.items())
 def test_bad_files_are_refused(top, mentions):
     with pytest.raises(tu.InputError) as caught:
-        tu.Problem.from_toml(FILE.format(top=top.replace("HERE", HERE), student=""), allow=ALLOWED)
+        tu.Problem.from_toml(
+            FILE.format(top=top.replace("HERE", HERE), student=""), allow=ALLOWED
+        )
     require_refusal(caught.value, *mentions)
 
 
@@ -179,7 +215,10 @@ def test_bad_networks_are_refused(student, mentions):
         (single(loss=lambda output, label: (label - output) ** 2), ("loss", "file")),
         (single(labels=lambda rho, xi: rho[0]), ("labels", "file")),
         (single(noise=stats.t(3).ppf), ("noise", "file")),
-        (tu.Problem(tu.Network(1, lambda x: jnp.tanh(2 * x)), ONE), ("activation", "file")),
+        (
+            tu.Problem(tu.Network(1, lambda x: jnp.tanh(2 * x)), ONE),
+            ("activation", "file"),
+        ),
         (single(rule=own.Forgetful()), ("Forgetful", "'limit'")),
     ],
     ids=["loss", "labels", "noise", "activation", "rule"],
@@ -199,17 +238,30 @@ def test_modules_are_given_by_name(allow):
 
 def test_replace_changes_loss_labels_rule_and_their_fields():
     signs = single(loss="logistic", labels="sign")
-    assert eqx.tree_equal(signs.replace(flip=0.2), single(loss="logistic", labels=tu.labels.Sign(0.2)))
-    assert eqx.tree_equal(signs.replace(**{"labels.flip": 0.2, "loss": "hinge"}).loss, tu.losses.Hinge())
-    assert eqx.tree_equal(single().replace(loss="huber", delta=0.5), single(loss=tu.losses.Huber(0.5)))
-    assert eqx.tree_equal(single().replace(labels="sign", rule="perceptron", margin=0.1).rule, tu.rules.Perceptron(0.1))
+    assert eqx.tree_equal(
+        signs.replace(flip=0.2), single(loss="logistic", labels=tu.labels.Sign(0.2))
+    )
+    assert eqx.tree_equal(
+        signs.replace(**{"labels.flip": 0.2, "loss": "hinge"}).loss, tu.losses.Hinge()
+    )
+    assert eqx.tree_equal(
+        single().replace(loss="huber", delta=0.5), single(loss=tu.losses.Huber(0.5))
+    )
+    assert eqx.tree_equal(
+        single().replace(labels="sign", rule="perceptron", margin=0.1).rule,
+        tu.rules.Perceptron(0.1),
+    )
     changed = OWN["labels"].replace(**{"labels.function": own.sometimes_wrong})
     assert (changed.labels.random, changed.labels.metric) == (True, "class")
     for name in ("flip", "slope", "delta", "margin"):
         with pytest.raises(tu.InputError, match="the name of a change"):
             single().replace(**{name: 0.5})
     wide = NAMED["cross-entropy"].replace(
-        **{f"{who}.{what}": 4 for who in ("student", "teacher") for what in ("hidden", "outputs")}
+        **{
+            f"{who}.{what}": 4
+            for who in ("student", "teacher")
+            for what in ("hidden", "outputs")
+        }
     )
     assert np.array_equal(wide.student.readout, np.eye(4))
     with pytest.raises(tu.InputError, match="3 activations"):
@@ -222,15 +274,23 @@ def test_replace_changes_loss_labels_rule_and_their_fields():
 def test_starts_of_several_outputs():
     problem = NAMED["outputs"]
     K, M = 2, 3
-    for start in (tu.random_start(problem, dim=100, seed=3), tu.random_start(problem), tu.asymmetric_start(problem)):
+    for start in (
+        tu.random_start(problem, dim=100, seed=3),
+        tu.random_start(problem),
+        tu.asymmetric_start(problem),
+    ):
         assert (start.R.shape, start.Q.shape, start.readout) == ((K, M), (K, K), None)
     rng = np.random.default_rng(0)
     W, teacher = rng.standard_normal((K, 40)), rng.standard_normal((M, 40))
-    start = tu.start_from_weights(problem, W, teacher, readout=np.arange(6.0).reshape(3, 2))
+    start = tu.start_from_weights(
+        problem, W, teacher, readout=np.arange(6.0).reshape(3, 2)
+    )
     np.testing.assert_allclose(start.R, W @ teacher.T / 40)
     theory = tu.solve(problem, start, times=[0.0, 0.01], rtol=1e-4)
     np.testing.assert_array_equal(theory.readout[0], start.readout)
-    default = tu.solve(problem, tu.random_start(problem, dim=40), times=[0.0, 0.01], rtol=1e-4)
+    default = tu.solve(
+        problem, tu.random_start(problem, dim=40), times=[0.0, 0.01], rtol=1e-4
+    )
     np.testing.assert_array_equal(default.readout[0], MATRIX)
 
 

@@ -19,14 +19,19 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def one(student, teacher="erf"):
-    return tu.Problem(tu.Network(1, student), tu.Network(1, teacher), sgd=tu.SGD(lr=0.2))
+    return tu.Problem(
+        tu.Network(1, student), tu.Network(1, teacher), sgd=tu.SGD(lr=0.2)
+    )
 
 
 def true_error(student, teacher, R=0.3, Q=0.5):
     """e_g of one unit learning from one, by Gauss-Hermite in plain NumPy."""
     x, y = np.meshgrid(NODES, NODES, indexing="ij")
     student_field = R * x + np.sqrt(Q - R**2) * y
-    return np.sum(np.outer(WEIGHTS, WEIGHTS) * (teacher(x) - student(student_field)) ** 2) / 2
+    return (
+        np.sum(np.outer(WEIGHTS, WEIGHTS) * (teacher(x) - student(student_field)) ** 2)
+        / 2
+    )
 
 
 def solved_error(problem):
@@ -44,18 +49,33 @@ def called(name, function):
 
 LIKE_BUILT_IN = {
     "erf": (jax.scipy.special.erf, erf),
-    "relu": (called("relu", lambda x: jax.nn.softplus(3 * x)), lambda x: np.logaddexp(0, 3 * x)),
+    "relu": (
+        called("relu", lambda x: jax.nn.softplus(3 * x)),
+        lambda x: np.logaddexp(0, 3 * x),
+    ),
     "linear": (called("linear", lambda x: x + jnp.sin(x)), lambda x: x + np.sin(x)),
-    "quadratic": (called("quadratic", lambda x: x**2 + jnp.cos(x)), lambda x: x**2 + np.cos(x)),
+    "quadratic": (
+        called("quadratic", lambda x: x**2 + jnp.cos(x)),
+        lambda x: x**2 + np.cos(x),
+    ),
     "tanh": (called("tanh", lambda x: jnp.tanh(x / 2)), lambda x: np.tanh(x / 2)),
-    "sign": (called("sign", lambda x: x / jnp.sqrt(1 + x**2)), lambda x: x / np.sqrt(1 + x**2)),
+    "sign": (
+        called("sign", lambda x: x / jnp.sqrt(1 + x**2)),
+        lambda x: x / np.sqrt(1 + x**2),
+    ),
 }
 
 
 LONG = ("linear", "quadratic", "tanh", "sign")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in LIKE_BUILT_IN])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.full if n in LONG else ())
+        for n in LIKE_BUILT_IN
+    ],
+)
 def test_a_function_is_not_taken_for_the_built_in_of_its_name(name):
     function, plain = LIKE_BUILT_IN[name]
     assert as_activation(function).name == name
@@ -64,34 +84,53 @@ def test_a_function_is_not_taken_for_the_built_in_of_its_name(name):
         (one("erf", function), true_error(built_in, plain)),
     ):
         assert solved_error(problem) == pytest.approx(expected, rel=2e-6)
-        if name != "erf":  # jax.scipy.special.erf has a module, by which a file can name it
+        if (
+            name != "erf"
+        ):  # jax.scipy.special.erf has a module, by which a file can name it
             with pytest.raises(tu.InputError, match="own function"):
                 problem.to_toml()
 
 
-@pytest.mark.parametrize("name", ["erf", *(pytest.param(n, marks=pytest.mark.full) for n in ("relu", "sign"))])
+@pytest.mark.parametrize(
+    "name",
+    ["erf", *(pytest.param(n, marks=pytest.mark.full) for n in ("relu", "sign"))],
+)
 def test_nor_is_an_activation_of_that_name(name):
     function, plain = LIKE_BUILT_IN[name]
-    assert solved_error(one("erf", tu.Activation(name, function))) == pytest.approx(true_error(built_in, plain), rel=2e-6)
+    assert solved_error(one("erf", tu.Activation(name, function))) == pytest.approx(
+        true_error(built_in, plain), rel=2e-6
+    )
 
 
 def test_analyses_look_at_the_function():
     for name, verb in (
         ("linear", tu.papers.power_law.linear_network),
-        ("quadratic", lambda problem: tu.papers.quadratic.critical_points(problem, dim=5)),
+        (
+            "quadratic",
+            lambda problem: tu.papers.quadratic.critical_points(problem, dim=5),
+        ),
     ):
         function, _ = LIKE_BUILT_IN[name]
         with pytest.raises(tu.InputError, match=name):
             verb(one(function, function))
-    problem = tu.papers.power_law.committee(2).replace(**{"student.activation": jax.scipy.special.erf})
+    problem = tu.papers.power_law.committee(2).replace(
+        **{"student.activation": jax.scipy.special.erf}
+    )
     start = tu.asymmetric_start(problem, dim=100)
     with pytest.raises(tu.InputError, match="erf"):
         tu.papers.power_law.plateau_formulas(problem, start)
-    assert tu.papers.power_law.linear_network(one(lambda x: 1.0 * x, "linear")) is not None  # a line by another name
+    assert (
+        tu.papers.power_law.linear_network(one(lambda x: 1.0 * x, "linear")) is not None
+    )  # a line by another name
 
 
 def test_the_built_in_functions_themselves_keep_their_closed_forms():
-    for function, name in ((jax.nn.relu, "relu"), (jnp.sign, "sign"), (jnp.tanh, "tanh"), (NAMED["erf"], "erf")):
+    for function, name in (
+        (jax.nn.relu, "relu"),
+        (jnp.sign, "sign"),
+        (jnp.tanh, "tanh"),
+        (NAMED["erf"], "erf"),
+    ):
         assert as_activation(function) is NAMED[name]
     copied = pickle.loads(pickle.dumps(NAMED["erf"]))
     assert one(copied).to_toml() == one("erf").to_toml()
@@ -118,7 +157,9 @@ def test_a_changed_object_is_another_function():
     old = solved_error(before)
     g.a = 2.0
     assert solved_error(before) == old  # read when the network was made
-    assert solved_error(one(g)) == pytest.approx(true_error(lambda x: np.tanh(2 * x), built_in), rel=1e-6)
+    assert solved_error(one(g)) == pytest.approx(
+        true_error(lambda x: np.tanh(2 * x), built_in), rel=1e-6
+    )
     assert old == pytest.approx(true_error(np.tanh, built_in), rel=1e-6)
 
 
@@ -128,7 +169,9 @@ def test_a_changed_closure_is_another_function():
     for a in (1.0, 2.0):
         scale["a"] = a
         values.append(solved_error(one(lambda x: jnp.tanh(scale["a"] * x))))
-    assert values[1] == pytest.approx(true_error(lambda x: np.tanh(2 * x), built_in), rel=1e-6)
+    assert values[1] == pytest.approx(
+        true_error(lambda x: np.tanh(2 * x), built_in), rel=1e-6
+    )
     assert values[0] != values[1]
 
 
@@ -139,13 +182,21 @@ def test_dataclasses_and_modules_are_activations():
         assert as_activation(g) == as_activation(g)
     of_number = Module(np.float64(1.5))
     assert as_activation(of_number) == as_activation(of_number)
-    assert float(as_activation(of_number)(jnp.array(0.3))) == pytest.approx(np.tanh(0.45))
-    assert as_activation(Module(jnp.array(1.5))) != as_activation(Module(jnp.array(1.5000001)))
+    assert float(as_activation(of_number)(jnp.array(0.3))) == pytest.approx(
+        np.tanh(0.45)
+    )
+    assert as_activation(Module(jnp.array(1.5))) != as_activation(
+        Module(jnp.array(1.5000001))
+    )
     assert as_activation(replace(Scaled(1.0), a=1.5)) == as_activation(Scaled(1.5))
-    assert pickle.loads(pickle.dumps(as_activation(Scaled(1.5)))) == as_activation(Scaled(1.5))
+    assert pickle.loads(pickle.dumps(as_activation(Scaled(1.5)))) == as_activation(
+        Scaled(1.5)
+    )
 
 
-@pytest.mark.parametrize("transform", [jax.grad, jax.jit, lambda f: lambda a: jax.vmap(f)(jnp.ones(2) * a)])
+@pytest.mark.parametrize(
+    "transform", [jax.grad, jax.jit, lambda f: lambda a: jax.vmap(f)(jnp.ones(2) * a)]
+)
 def test_a_traced_parameter_gets_one_message(transform):
     for g in (Module, lambda a: lambda x: jnp.tanh(a * x)):
         with pytest.raises(tu.InputError, match="JAX traces"):
@@ -153,8 +204,15 @@ def test_a_traced_parameter_gets_one_message(transform):
 
 
 def test_a_network_can_be_made_inside_a_transformation():
-    value = jax.jit(lambda lr: tu.generalization_error(one(lambda x: jnp.tanh(1.5 * x)), *OVERLAPS) + 0 * lr)(0.1)
-    assert float(value) == pytest.approx(true_error(lambda x: np.tanh(1.5 * x), built_in), rel=1e-6)
+    value = jax.jit(
+        lambda lr: (
+            tu.generalization_error(one(lambda x: jnp.tanh(1.5 * x)), *OVERLAPS)
+            + 0 * lr
+        )
+    )(0.1)
+    assert float(value) == pytest.approx(
+        true_error(lambda x: np.tanh(1.5 * x), built_in), rel=1e-6
+    )
 
 
 def test_declarations_are_checked():
@@ -164,7 +222,9 @@ def test_declarations_are_checked():
         tu.Network(1, tu.Activation("shifted", lambda x: jnp.tanh(x + 1), parity=-1))
     with pytest.raises(tu.InputError, match="each entry"):
         tu.Network(1, lambda x: x - jnp.mean(x))
-    declared = tu.Network(1, tu.Activation("leaky", lambda x: jnp.where(x > 0, x, 0.1 * x))).activation
+    declared = tu.Network(
+        1, tu.Activation("leaky", lambda x: jnp.where(x > 0, x, 0.1 * x))
+    ).activation
     assert not declared.smooth
     with pytest.raises(tu.InputError, match="gradient"):
         one(tu.Activation("stairs", jnp.round))
@@ -173,7 +233,12 @@ def test_declarations_are_checked():
 def test_simulations_use_the_function():
     function, _ = LIKE_BUILT_IN["tanh"]
     start = tu.random_start(one(function), dim=40, seed=1)
-    runs, named = (tu.simulate(one(g), start, times=[0.0, 1.0], runs=2, seed=1) for g in (function, "tanh"))
-    halved = tu.simulate(one(lambda x: jnp.tanh(0.5 * x)), start, times=[0.0, 1.0], runs=2, seed=1)
+    runs, named = (
+        tu.simulate(one(g), start, times=[0.0, 1.0], runs=2, seed=1)
+        for g in (function, "tanh")
+    )
+    halved = tu.simulate(
+        one(lambda x: jnp.tanh(0.5 * x)), start, times=[0.0, 1.0], runs=2, seed=1
+    )
     np.testing.assert_allclose(runs.error, halved.error, rtol=1e-12)
     assert not np.allclose(runs.error, named.error)

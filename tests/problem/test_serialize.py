@@ -32,10 +32,16 @@ schedules = st.one_of(
     st.builds(tu.schedules.PowerDecay, positive, st.floats(0, 3), positive),
     st.builds(tu.schedules.Cosine, positive, positive, st.floats(0, 1)),
     st.builds(
-        lambda wait, rate: tu.schedules.Piecewise(np.cumsum(wait), rate * np.arange(1.0, len(wait) + 2)), waits, positive
+        lambda wait, rate: tu.schedules.Piecewise(
+            np.cumsum(wait), rate * np.arange(1.0, len(wait) + 2)
+        ),
+        waits,
+        positive,
     ),
     st.builds(
-        lambda wait, rate: tu.schedules.Interpolated([0.0, *np.cumsum(wait)], rate * np.arange(1.0, len(wait) + 2)),
+        lambda wait, rate: tu.schedules.Interpolated(
+            [0.0, *np.cumsum(wait)], rate * np.arange(1.0, len(wait) + 2)
+        ),
         waits,
         positive,
     ),
@@ -52,34 +58,49 @@ laws = st.one_of(
     st.just(tu.Isotropic()),
     st.builds(tu.PowerLaw, st.floats(0, 3), st.integers(1, 5)),
     st.builds(spectrum, spectra, st.booleans()),
-    st.builds(lambda s: tu.from_data(np.random.default_rng(s).standard_normal((9, 4))).inputs.without_basis(), seeds),
+    st.builds(
+        lambda s: tu.from_data(
+            np.random.default_rng(s).standard_normal((9, 4))
+        ).inputs.without_basis(),
+        seeds,
+    ),
 )
 
 
 @st.composite
 def networks(draw, teacher, levels):
     hidden = draw(st.integers(1, 4))
-    names = sorted(NAMED) if teacher else sorted(n for n, a in NAMED.items() if a.trainable)
+    names = (
+        sorted(NAMED) if teacher else sorted(n for n, a in NAMED.items() if a.trainable)
+    )
     per_unit = st.one_of(number, st.lists(number, min_size=hidden, max_size=hidden))
     options = {"readout": draw(per_unit), "bias": draw(st.none() | per_unit)}
     if teacher:
         shape = draw(st.sampled_from([None, (hidden,), (levels, hidden)]))
         options["gram"] = None if shape is None else gram(draw(seeds), *shape)
     else:
-        options |= {"train_readout": draw(st.booleans()), "train_bias": draw(st.booleans())}
+        options |= {
+            "train_readout": draw(st.booleans()),
+            "train_bias": draw(st.booleans()),
+        }
     return tu.Network(hidden, draw(st.sampled_from(names)), **options)
 
 
 @st.composite
 def problems(draw):
     inputs = draw(laws)
-    student, teacher = draw(networks(False, inputs.levels)), draw(networks(True, inputs.levels))
+    student, teacher = (
+        draw(networks(False, inputs.levels)),
+        draw(networks(True, inputs.levels)),
+    )
     K, L = student.hidden, inputs.levels
     trainable = st.one_of(
         st.none(),
         st.lists(st.integers(0, L - 1), min_size=1, max_size=3),
         st.lists(st.booleans(), min_size=L, max_size=L),
-        st.lists(st.lists(st.booleans(), min_size=L, max_size=L), min_size=K, max_size=K),
+        st.lists(
+            st.lists(st.booleans(), min_size=L, max_size=L), min_size=K, max_size=K
+        ),
     )
     spherical = draw(st.booleans())
     slow = st.builds(tu.SlowMomentum, positive, st.none() | schedules)
@@ -89,14 +110,20 @@ def problems(draw):
         weight_decay=0.0 if spherical else draw(st.floats(0, 1)),
         readout_lr=draw(st.none() | schedules),
         bias_lr=draw(st.none() | schedules),
-        momentum=draw(st.floats(0, 0.99)) if spherical else draw(st.floats(0, 0.99) | slow),
+        momentum=draw(st.floats(0, 0.99))
+        if spherical
+        else draw(st.floats(0, 0.99) | slow),
         trainable=draw(trainable),
         spherical=spherical,
     )
-    return tu.Problem(student, teacher, inputs=inputs, sgd=sgd, noise=draw(st.floats(0, 2)))
+    return tu.Problem(
+        student, teacher, inputs=inputs, sgd=sgd, noise=draw(st.floats(0, 2))
+    )
 
 
-@pytest.mark.filterwarnings("ignore::tutelage.errors.ValidityWarning")  # few samples of data
+@pytest.mark.filterwarnings(
+    "ignore::tutelage.errors.ValidityWarning"
+)  # few samples of data
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(problems())
 def test_every_problem_survives_a_round_trip(problem):
@@ -115,15 +142,26 @@ TIMES = np.linspace(0.0, 4.0, 9)
     "problem",
     [
         tu.Problem(
-            tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(tu.schedules.PowerDecay(0.7, 0.3)), noise=1 / 3
+            tu.Network(1, "linear"),
+            tu.Network(1, "linear"),
+            sgd=tu.SGD(tu.schedules.PowerDecay(0.7, 0.3)),
+            noise=1 / 3,
         ),
-        tu.Problem(tu.Network(1), tu.Network(1, gram=[[1.7]]), inputs=tu.Spectrum([0.3, 1.9], [0.6, 0.4]), sgd=tu.SGD(0.1)),
+        tu.Problem(
+            tu.Network(1),
+            tu.Network(1, gram=[[1.7]]),
+            inputs=tu.Spectrum([0.3, 1.9], [0.6, 0.4]),
+            sgd=tu.SGD(0.1),
+        ),
     ],
     ids=["schedule", "spectrum"],
 )
 def test_what_was_read_solves_identically(problem):
     start = tu.Start(R=[[0.1]], Q=[[0.2]])
-    ours, theirs = (tu.solve(p, start, times=TIMES) for p in (problem, tu.Problem.from_toml(problem.to_toml())))
+    ours, theirs = (
+        tu.solve(p, start, times=TIMES)
+        for p in (problem, tu.Problem.from_toml(problem.to_toml()))
+    )
     assert np.array_equal(ours.error, theirs.error)
     assert np.array_equal(ours.Q, theirs.Q)
 
@@ -131,14 +169,24 @@ def test_what_was_read_solves_identically(problem):
 def test_a_measured_spectrum_keeps_its_theory_but_not_its_eigenvectors():
     spectrum = tu.from_data(load_digits().data, levels=6).inputs
     problem = tu.Problem(tu.Network(2), tu.Network(2), inputs=spectrum, sgd=tu.SGD(0.1))
-    for back in (tu.Problem.from_toml(problem.to_toml()), tu.Problem.from_json(problem.to_json())):
+    for back in (
+        tu.Problem.from_toml(problem.to_toml()),
+        tu.Problem.from_json(problem.to_json()),
+    ):
         assert eqx.tree_equal(back, problem.replace(inputs=spectrum.without_basis()))
         assert np.array_equal(back.inputs.eigenvalues, spectrum.eigenvalues)
         assert np.array_equal(back.inputs.fractions, spectrum.fractions)
-        assert (back.inputs.known_dim, back.inputs.dropped, back.inputs.scale) == (61, 3, spectrum.scale)
+        assert (back.inputs.known_dim, back.inputs.dropped, back.inputs.scale) == (
+            61,
+            3,
+            spectrum.scale,
+        )
         assert np.array_equal(back.inputs.level_dims(61), spectrum.level_dims(61))
         assert back.inputs.basis is None
-        assert eqx.tree_equal(tu.random_start(back, dim=61, seed=4), tu.random_start(problem, dim=61, seed=4))
+        assert eqx.tree_equal(
+            tu.random_start(back, dim=61, seed=4),
+            tu.random_start(problem, dim=61, seed=4),
+        )
         assert repr(back) == repr(problem)
     assert len(problem.to_json()) < 1000
     with pytest.raises(tu.InputError) as caught:
@@ -147,7 +195,12 @@ def test_a_measured_spectrum_keeps_its_theory_but_not_its_eigenvectors():
 
 
 def test_the_file_is_short_and_says_what_matters():
-    problem = tu.Problem(tu.Network(3, "relu", readout=0.5), tu.Network(2), inputs=tu.PowerLaw(1.0, 4), sgd=tu.SGD(0.5))
+    problem = tu.Problem(
+        tu.Network(3, "relu", readout=0.5),
+        tu.Network(2),
+        inputs=tu.PowerLaw(1.0, 4),
+        sgd=tu.SGD(0.5),
+    )
     assert problem.to_toml() == (
         'noise = 0.0\n\n[student]\nhidden = 3\nactivation = "relu"\nreadout = 0.5\n\n[teacher]\nhidden = 2\n'
         'activation = "erf"\n\n[inputs]\nkind = "power_law"\nbeta = 1.0\nlevels = 4\n\n[sgd]\nlr = 0.5\n'
@@ -155,7 +208,9 @@ def test_the_file_is_short_and_says_what_matters():
 
 
 def test_a_person_s_file_needs_only_the_networks():
-    problem = tu.Problem.from_toml("[student]\nhidden = 3\n[teacher]\nhidden = 2\nactivation = 'relu'\n")
+    problem = tu.Problem.from_toml(
+        "[student]\nhidden = 3\n[teacher]\nhidden = 2\nactivation = 'relu'\n"
+    )
     assert eqx.tree_equal(problem, tu.Problem(tu.Network(3), tu.Network(2, "relu")))
 
 
@@ -187,7 +242,9 @@ class Exponential(tu.Inputs):
 
 
 def test_a_user_s_own_law_of_inputs_is_stored_as_its_spectrum(tmp_path):
-    problem = tu.Problem(tu.Network(1), tu.Network(1), inputs=Exponential(0.5, 3), sgd=tu.SGD(lr=0.3))
+    problem = tu.Problem(
+        tu.Network(1), tu.Network(1), inputs=Exponential(0.5, 3), sgd=tu.SGD(lr=0.3)
+    )
     theory = tu.solve(problem, tu.random_start(problem, dim=12), 5.0)
     theory.save(tmp_path / "theory.nc")
     for read in (
@@ -195,10 +252,14 @@ def test_a_user_s_own_law_of_inputs_is_stored_as_its_spectrum(tmp_path):
         tu.Problem.from_json(problem.to_json()),
         tu.load(tmp_path / "theory.nc").problem,
     ):
-        np.testing.assert_allclose(read.inputs.eigenvalues, np.exp([0.0, -0.5, -1.0]), rtol=1e-15)  # not normalized
+        np.testing.assert_allclose(
+            read.inputs.eigenvalues, np.exp([0.0, -0.5, -1.0]), rtol=1e-15
+        )  # not normalized
         np.testing.assert_array_equal(read.inputs.fractions, problem.inputs.fractions)
         assert (read.inputs.known_dim, float(read.sgd.lr)) == (12, 0.3)
-        np.testing.assert_allclose(tu.solve(read, theory.start, 5.0).error, theory.error, rtol=1e-9)
+        np.testing.assert_allclose(
+            tu.solve(read, theory.start, 5.0).error, theory.error, rtol=1e-9
+        )
 
 
 def test_a_batch_that_differs_in_a_user_s_own_law_has_no_stored_problem(tmp_path):
@@ -206,8 +267,17 @@ def test_a_batch_that_differs_in_a_user_s_own_law_has_no_stored_problem(tmp_path
 
     @eqx.filter_vmap
     def solve(rate):
-        problem = tu.Problem(tu.Network(1), tu.Network(1), inputs=Exponential(rate, 3), sgd=tu.SGD(lr=0.3))
-        return tu.solve(problem, tu.Start(np.full((3, 1, 1), 0.1), np.full((3, 1, 1), 0.5)), [0.0, 1.0])
+        problem = tu.Problem(
+            tu.Network(1),
+            tu.Network(1),
+            inputs=Exponential(rate, 3),
+            sgd=tu.SGD(lr=0.3),
+        )
+        return tu.solve(
+            problem,
+            tu.Start(np.full((3, 1, 1), 0.1), np.full((3, 1, 1), 0.5)),
+            [0.0, 1.0],
+        )
 
     batch = solve(jnp.array([0.5, 1.0]))
     batch.save(tmp_path / "batch.nc")

@@ -16,21 +16,35 @@ def problem(inputs=None, gram=None, **options):
 
 
 def blocks_over_seeds(asked, dim):
-    starts = [tu.random_start(asked, dim=dim, scale=SCALE, seed=seed).blocks(asked) for seed in range(SEEDS)]
+    starts = [
+        tu.random_start(asked, dim=dim, scale=SCALE, seed=seed).blocks(asked)
+        for seed in range(SEEDS)
+    ]
     return [np.stack(part) for part in zip(*starts, strict=True)]
 
 
 def require_moments(samples, mean, variance):
     """Sample means and variances within five standard errors (the kurtosis of each entry is measured)."""
-    mean, variance = np.broadcast_to(mean, samples.shape[1:]), np.broadcast_to(variance, samples.shape[1:])
+    mean, variance = (
+        np.broadcast_to(mean, samples.shape[1:]),
+        np.broadcast_to(variance, samples.shape[1:]),
+    )
     centered = samples - mean
     assert np.all(np.abs(centered.mean(0)) < 5 * np.sqrt(variance / len(samples)))
     spread = np.sqrt(np.var(centered**2, axis=0) / len(samples))
     assert np.all(np.abs((centered**2).mean(0) - variance) < 5 * spread)
 
 
-SPLIT = {"isotropic": (None, 40), "three levels": (tu.Spectrum([3.0, 1.0, 0.2], [0.2, 0.3, 0.5]), 40)}
-TINY = {"levels smaller than the networks": (tu.Spectrum([3.0, 1.0, 0.2], [0.1, 0.3, 0.6]), 10)}
+SPLIT = {
+    "isotropic": (None, 40),
+    "three levels": (tu.Spectrum([3.0, 1.0, 0.2], [0.2, 0.3, 0.5]), 40),
+}
+TINY = {
+    "levels smaller than the networks": (
+        tu.Spectrum([3.0, 1.0, 0.2], [0.1, 0.3, 0.6]),
+        10,
+    )
+}
 
 
 @pytest.mark.parametrize("name", [*SPLIT, *TINY])
@@ -44,23 +58,41 @@ def test_random_overlaps_have_the_law_of_random_weights(name):
     require_moments(r, 0.0, SCALE**2 / n)
     require_moments(q, SCALE**2 * np.eye(K), SCALE**4 * (1 + np.eye(K)) / n)
     require_moments(t, np.eye(M), (1 + np.eye(M)) / n)
-    rank = np.linalg.matrix_rank(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]), tol=1e-9)
-    assert np.array_equal(rank, np.broadcast_to(np.minimum(n[:, 0, 0], K + M), rank.shape))
+    rank = np.linalg.matrix_rank(
+        np.block([[q, r], [np.swapaxes(r, -1, -2), t]]), tol=1e-9
+    )
+    assert np.array_equal(
+        rank, np.broadcast_to(np.minimum(n[:, 0, 0], K + M), rank.shape)
+    )
 
 
 def test_random_overlaps_agree_with_random_vectors_beyond_two_moments():
     """E[r_km q_kk t_mm r_km] of the Gram matrix drawn against that of vectors drawn."""
     asked, dim = problem(), 6
     r, q, t = (x[:, 0] for x in blocks_over_seeds(asked, dim))
-    vectors = np.random.default_rng(5).standard_normal((40 * SEEDS, 2, dim)) * np.array([SCALE, 1.0])[:, None]
+    vectors = (
+        np.random.default_rng(5).standard_normal((40 * SEEDS, 2, dim))
+        * np.array([SCALE, 1.0])[:, None]
+    )
     w, u = vectors[:, 0], vectors[:, 1]
     direct = ((w * u).sum(1) / dim) ** 2 * (w**2).sum(1) / dim * (u**2).sum(1) / dim
-    ours = (r**2 * np.einsum("skk->sk", q)[:, :, None] * np.einsum("smm->sm", t)[:, None, :]).mean((1, 2))
-    error = np.hypot(ours.std() / np.sqrt(len(ours)), direct.std() / np.sqrt(len(direct)))
+    ours = (
+        r**2 * np.einsum("skk->sk", q)[:, :, None] * np.einsum("smm->sm", t)[:, None, :]
+    ).mean((1, 2))
+    error = np.hypot(
+        ours.std() / np.sqrt(len(ours)), direct.std() / np.sqrt(len(direct))
+    )
     assert abs(ours.mean() - direct.mean()) < 5 * error
 
 
-@pytest.mark.parametrize("inputs", [None, tu.Spectrum([3.0, 0.5], [0.2, 0.8]), tu.Spectrum([3.0, 2.0], normalize=False)])
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        None,
+        tu.Spectrum([3.0, 0.5], [0.2, 0.8]),
+        tu.Spectrum([3.0, 2.0], normalize=False),
+    ],
+)
 def test_a_given_gram_is_kept_exactly_and_students_are_random_beside_it(inputs):
     gram = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 0.5]])
     asked, dim = problem(inputs, gram), 20
@@ -68,7 +100,9 @@ def test_a_given_gram_is_kept_exactly_and_students_are_random_beside_it(inputs):
     n = asked.inputs.level_dims(dim)
     r, q, t = blocks_over_seeds(asked, dim)
     assert np.array_equal(t, np.broadcast_to(gram / mean, t.shape))
-    require_moments(q, SCALE**2 * np.eye(K), SCALE**4 * (1 + np.eye(K)) / n[:, None, None])
+    require_moments(
+        q, SCALE**2 * np.eye(K), SCALE**4 * (1 + np.eye(K)) / n[:, None, None]
+    )
     require_moments(r, 0.0, SCALE**2 * np.diag(gram / mean) / n[:, None, None])
     pairs = np.einsum("slka,slkb->slkab", r, r)
     expected = SCALE**2 * (gram / mean) / n[:, None, None, None]
@@ -101,7 +135,9 @@ def test_large_networks_approach_the_typical_start():
 
 def test_scale_can_be_differentiated():
     def norm(scale):
-        return jnp.trace(jnp.asarray(tu.random_start(problem(), dim=50, scale=scale, seed=1).Q))
+        return jnp.trace(
+            jnp.asarray(tu.random_start(problem(), dim=50, scale=scale, seed=1).Q)
+        )
 
     assert np.isclose(jax.grad(norm)(0.5), 2 * norm(0.5) / 0.5)
 
@@ -125,7 +161,9 @@ def test_weights_give_their_overlaps_in_each_eigenspace():
         n = columns.stop - columns.start
         assert np.allclose(start.R[level], W[:, columns] @ teacher[:, columns].T / n)
         assert np.allclose(start.Q[level], W[:, columns] @ W[:, columns].T / n)
-        assert np.allclose(start.T[level], teacher[:, columns] @ teacher[:, columns].T / n)
+        assert np.allclose(
+            start.T[level], teacher[:, columns] @ teacher[:, columns].T / n
+        )
     assert (start.dim, start.readout.tolist()) == (10, [1.0, 2.0])
     lam = np.repeat(asked.inputs.eigenvalues, [2, 3, 5])
     fields = np.einsum("l,lkm->km", asked.inputs.weights, start.R)
@@ -148,8 +186,14 @@ def test_weights_on_measured_data_give_the_covariance_of_its_fields(levels):
         project = vectors.T @ vectors / len(vectors)
         for ours, a, b in ((r, W, teacher), (q, W, W), (t, teacher, teacher)):
             assert np.allclose(ours[level], a @ project @ b.T)
-    if levels is None:  # then nothing was averaged: the fields have exactly the covariance seen on the data
-        seen = np.cov(data @ np.vstack([W, teacher]).T / np.sqrt(6 * inputs.scale), rowvar=False, bias=True)
+    if (
+        levels is None
+    ):  # then nothing was averaged: the fields have exactly the covariance seen on the data
+        seen = np.cov(
+            data @ np.vstack([W, teacher]).T / np.sqrt(6 * inputs.scale),
+            rowvar=False,
+            bias=True,
+        )
         assert np.allclose(np.einsum("l,lkm->km", inputs.weights, r), seen[:K, K:])
         assert np.allclose(np.einsum("l,lkm->km", inputs.weights, q), seen[:K, :K])
         assert np.allclose(np.einsum("l,lkm->km", inputs.weights, t), seen[K:, K:])

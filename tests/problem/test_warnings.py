@@ -24,14 +24,22 @@ def heard(call):
 
 
 def one(activation, lr):
-    return tu.Problem(tu.Network(1, activation), tu.Network(1, activation), sgd=tu.SGD(lr))
+    return tu.Problem(
+        tu.Network(1, activation), tu.Network(1, activation), sgd=tu.SGD(lr)
+    )
 
 
 ALONE = tu.Start(R=[[0.1]], Q=[[0.1]])
 
 
 def numbers(trajectory):
-    return [trajectory.times, trajectory.error, trajectory.loss, trajectory.end_time, *trajectory.variables.values()]
+    return [
+        trajectory.times,
+        trajectory.error,
+        trajectory.loss,
+        trajectory.end_time,
+        *trajectory.variables.values(),
+    ]
 
 
 class Stop(Exception):
@@ -69,7 +77,9 @@ def test_a_large_eigenvalue_is_named_with_its_number(said):
 
 
 def test_a_measured_spectrum_is_judged_by_its_own_dimension(said):
-    data = np.random.default_rng(0).standard_normal((200, 20)) * np.r_[10.0, np.ones(19)]
+    data = (
+        np.random.default_rng(0).standard_normal((200, 20)) * np.r_[10.0, np.ones(19)]
+    )
     problem = TWO.replace(inputs=tu.from_data(data).inputs)
     [(category, sentence)] = said(problem, None)
     assert category is tu.errors.ValidityWarning
@@ -93,35 +103,55 @@ def test_unequal_readouts_or_biases_break_the_symmetry(said):
 
 
 @pytest.mark.parametrize(
-    ("activation", "lr", "times"), [("linear", 5.0, TIMES), ("quadratic", 5.0, np.linspace(0, 0.04, 9))]
+    ("activation", "lr", "times"),
+    [("linear", 5.0, TIMES), ("quadratic", 5.0, np.linspace(0, 0.04, 9))],
 )
 def test_divergence_keeps_what_came_before(activation, lr, times):
-    problem, quick = one(activation, lr), {"max_steps": 3000} if activation == "quadratic" else {}
+    problem, quick = (
+        one(activation, lr),
+        {"max_steps": 3000} if activation == "quadratic" else {},
+    )
     trajectory, caught = heard(lambda: tu.solve(problem, ALONE, times=times, **quick))
     assert [w.category for w in caught] == [tu.errors.DivergenceWarning]
     text = str(caught[0].message)
-    require_form(text, f"alpha = {float(trajectory.end_time):.6g}", f"learning rate {lr:g}")
+    require_form(
+        text, f"alpha = {float(trajectory.end_time):.6g}", f"learning rate {lr:g}"
+    )
     assert not trajectory.finished
     assert 0 < len(trajectory.times) < len(times)
     assert np.array_equal(trajectory.times, times[: len(trajectory.times)])
     assert trajectory.times[-1] <= trajectory.end_time
     assert all(np.all(np.isfinite(x)) for x in numbers(trajectory))
     before = np.linspace(0.0, trajectory.times[-1], len(times))
-    assert np.allclose(tu.solve(problem, ALONE, times=before, **quick).Q[-1], trajectory.Q[-1], rtol=1e-5)
+    assert np.allclose(
+        tu.solve(problem, ALONE, times=before, **quick).Q[-1],
+        trajectory.Q[-1],
+        rtol=1e-5,
+    )
 
 
 def test_a_blow_up_in_finite_time_is_a_divergence():
     """Q' ~ Q^3 reaches infinity at a finite time: the step shrinks to nothing long before the bound is met."""
-    trajectory, _ = heard(lambda: tu.solve(one("quadratic", 5.0), ALONE, times=np.linspace(0, 0.04, 9), max_steps=3000))
+    trajectory, _ = heard(
+        lambda: tu.solve(
+            one("quadratic", 5.0), ALONE, times=np.linspace(0, 0.04, 9), max_steps=3000
+        )
+    )
     assert trajectory.status_code == tu.errors.Status.DIVERGED
 
 
 def test_divergence_under_vmap_leaves_nan_after_and_a_code():
     batch, caught = heard(
-        lambda: jax.vmap(lambda lr: tu.solve(one("linear", lr), ALONE, times=TIMES))(jnp.array([0.5, 5.0, 1.0]))
+        lambda: jax.vmap(lambda lr: tu.solve(one("linear", lr), ALONE, times=TIMES))(
+            jnp.array([0.5, 5.0, 1.0])
+        )
     )
     assert caught == []
-    assert batch.status_code.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED, tu.errors.Status.FINISHED]
+    assert batch.status_code.tolist() == [
+        tu.errors.Status.FINISHED,
+        tu.errors.Status.DIVERGED,
+        tu.errors.Status.FINISHED,
+    ]
     alone, _ = heard(lambda: tu.solve(one("linear", 5.0), ALONE, times=TIMES))
     kept = len(alone.times)
     assert np.all(np.isfinite(batch.error[jnp.array([0, 2])]))

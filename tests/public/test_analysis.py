@@ -147,7 +147,9 @@ def test_each_run_has_its_result():
 # Escapes
 
 
-NEAR_SYMMETRY = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+NEAR_SYMMETRY = tu.Start(
+    R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000
+)
 
 
 def test_the_escape_time_is_that_of_the_solved_curve():
@@ -162,7 +164,9 @@ def test_the_escape_time_is_that_of_the_solved_curve():
 
 
 def test_the_law_of_escape_times():
-    law = tu.analysis.escape_distribution(committee(rate=1.5), NEAR_SYMMETRY, samples=50)
+    law = tu.analysis.escape_distribution(
+        committee(rate=1.5), NEAR_SYMMETRY, samples=50
+    )
     assert isinstance(law, tu.analysis.EscapeDistribution)
     early, late = law.quantiles([0.05, 0.95])
     assert early < law.mean < late

@@ -50,10 +50,14 @@ def test_solve_reads_a_problem_and_writes_a_trajectory(command, tmp_path):
 
 
 def test_simulate_and_compare(command):
-    simulated, output, _ = command("simulate", *COMMITTEE, "--dim", "50", "--runs", "2", "--json")
+    simulated, output, _ = command(
+        "simulate", *COMMITTEE, "--dim", "50", "--runs", "2", "--json"
+    )
     assert simulated == 0
     assert json.loads(output)
-    compared, output, _ = command("compare", *COMMITTEE, "--dim", "200", "--runs", "5", "--json")
+    compared, output, _ = command(
+        "compare", *COMMITTEE, "--dim", "200", "--runs", "5", "--json"
+    )
     assert compared == 0
     assert json.loads(output)
 

@@ -108,7 +108,10 @@ def test_every_public_name_is_used():
     [
         ("tu.plot.plot_phases(found)", "tutelage.plot.plot_phases"),
         ("from tutelage import checks\nchecks.shown(1)", "tutelage.checks.shown"),
-        ("papers = tu.papers\npapers.notes.concentration", "tutelage.papers.notes.concentration"),
+        (
+            "papers = tu.papers\npapers.notes.concentration",
+            "tutelage.papers.notes.concentration",
+        ),
     ],
 )
 def test_a_use_is_found(source, used):

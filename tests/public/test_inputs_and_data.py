@@ -50,7 +50,9 @@ def test_the_spectrum_of_data_is_that_of_its_covariance():
     samples = tu.digits().reshape(1797, 64)
     inputs = tu.from_data(samples).inputs
     expected = np.linalg.eigvalsh(np.cov(samples, rowvar=False, ddof=0))[::-1][:61]
-    np.testing.assert_allclose(inputs.eigenvalues / inputs.eigenvalues[0], expected / expected[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        inputs.eigenvalues / inputs.eigenvalues[0], expected / expected[0], rtol=1e-9
+    )
 
 
 def test_data_makes_a_problem(data):

@@ -29,7 +29,12 @@ def one_unit(**task) -> tu.Problem:
         (tu.losses.Huber(0.5), 0.0, 2.0, 0.875),
         (tu.losses.Logistic(), 0.0, 1.0, np.log(2.0)),
         (tu.losses.Hinge(), 0.25, -1.0, 1.25),
-        (tu.losses.Function(lambda output, label: (label - output) ** 4), 1.0, 3.0, 16.0),
+        (
+            tu.losses.Function(lambda output, label: (label - output) ** 4),
+            1.0,
+            3.0,
+            16.0,
+        ),
     ],
 )
 def test_a_loss_has_its_value(loss, output, label, value):
@@ -65,7 +70,9 @@ def test_labels_have_their_values():
 
 
 def test_a_function_of_the_fields_is_a_label():
-    parity = tu.labels.Function(lambda rho, xi: jnp.sign(rho[0] * rho[1]), metric="class")
+    parity = tu.labels.Function(
+        lambda rho, xi: jnp.sign(rho[0] * rho[1]), metric="class"
+    )
     assert float(parity.label(None, jnp.array([1.0, -2.0]), 0.5, 0.0)) == -1.0
 
 
@@ -203,7 +210,9 @@ def test_a_custom_rule_that_never_clips_decays_as_the_delta_rule():
 
 
 def test_an_update_of_a_sample_by_hand():
-    sample = tu.rules.Sample(student=jnp.array([0.2]), reference=jnp.array([1.0]), label=jnp.array(3.0))
+    sample = tu.rules.Sample(
+        student=jnp.array([0.2]), reference=jnp.array([1.0]), label=jnp.array(3.0)
+    )
     parameters = tu.rules.Parameters(readout=jnp.ones(1))
     context = tu.rules.Context(student=UNIT, loss=tu.losses.Squared())
     update = Clipped().update(sample, parameters, context)

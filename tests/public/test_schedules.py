@@ -43,7 +43,9 @@ def test_the_greedy_rate_of_a_linear_unit_is_known():
 
 
 def test_an_optimal_protocol_beats_the_best_constant_rate():
-    found = tu.schedules.optimize(NOISY, ZERO, 5.0, {"lr": (0.0, 1.0)}, segments=3, starts=1, iterations=20)
+    found = tu.schedules.optimize(
+        NOISY, ZERO, 5.0, {"lr": (0.0, 1.0)}, segments=3, starts=1, iterations=20
+    )
     assert isinstance(found, tu.schedules.OptimalProtocol)
     assert found.gain > 1.01
     rates = [float(found.schedules["lr"](time)) for time in (0.5, 2.0, 4.5)]

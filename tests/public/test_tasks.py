@@ -77,7 +77,9 @@ def test_moving_teachers_lose_their_overlap():
 
 def test_interference_of_tasks_by_their_similarity():
     """With equal teachers (similarity near 1) little is lost."""
-    found = tu.analysis.interference(two_tasks(tu.Switch(60.0)), START, [0.0, 60.0, 120.0], similarity=[0.5, 0.98])
+    found = tu.analysis.interference(
+        two_tasks(tu.Switch(60.0)), START, [0.0, 60.0, 120.0], similarity=[0.5, 0.98]
+    )
     assert isinstance(found, tu.analysis.Interference)
     assert found.forgetting[0, 0] == pytest.approx(0.155074 - 0.000138967, rel=1e-5)
     assert found.forgetting[1, 0] < 0.1 * found.forgetting[0, 0]
@@ -103,7 +105,9 @@ def test_a_task_that_returns_is_learned_faster():
 
 def test_replay_lowers_the_final_errors():
     task = two_tasks(tu.Replay(0.0, after=60.0))
-    found = tu.analysis.best_replay(task, START, [0.0, 60.0, 120.0], fractions=[0.0, 0.3, 0.6])
+    found = tu.analysis.best_replay(
+        task, START, [0.0, 60.0, 120.0], fractions=[0.0, 0.3, 0.6]
+    )
     assert isinstance(found, tu.analysis.BestReplay)
     assert 0.0 < found.fraction < 1.0
     assert found.value < found.values[0]

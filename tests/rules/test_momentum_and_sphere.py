@@ -39,18 +39,26 @@ def dropout(fields, references, rng):
 
 def node_perturbation(fields, references, rng):
     xi = rng.standard_normal(fields.shape)
-    change = (missing(fields + SCALE * xi, references) ** 2 - missing(fields, references) ** 2) / 2
+    change = (
+        missing(fields + SCALE * xi, references) ** 2 - missing(fields, references) ** 2
+    ) / 2
     return -(change / SCALE)[:, None] * xi
 
 
 def huber(fields, references, rng):
     noise = NOISE * rng.standard_normal(len(fields))
-    return np.clip(missing(fields, references) + noise, -DELTA, DELTA)[:, None] * READOUT * slope(fields)
+    return (
+        np.clip(missing(fields, references) + noise, -DELTA, DELTA)[:, None]
+        * READOUT
+        * slope(fields)
+    )
 
 
 def absolute(fields, references, rng):
     noise = NOISE * rng.standard_normal(len(fields))
-    return np.sign(missing(fields, references) + noise)[:, None] * READOUT * slope(fields)
+    return (
+        np.sign(missing(fields, references) + noise)[:, None] * READOUT * slope(fields)
+    )
 
 
 def signs(fields, references):
@@ -84,8 +92,12 @@ def descend(delta, lr, *, beta=None, gamma=None, spherical=False):
     velocity = np.zeros_like(W)
     for _ in range(int(END * DIM)):
         x = rng.standard_normal((RUNS, DIM))
-        fields, references = (np.einsum("rkn,rn->rk", each, x) / np.sqrt(DIM) for each in (W, W_teacher))
-        step = lr * delta(fields, references, rng)[:, :, None] * x[:, None] / np.sqrt(DIM)
+        fields, references = (
+            np.einsum("rkn,rn->rk", each, x) / np.sqrt(DIM) for each in (W, W_teacher)
+        )
+        step = (
+            lr * delta(fields, references, rng)[:, :, None] * x[:, None] / np.sqrt(DIM)
+        )
         if gamma is not None:
             velocity = (1 - gamma / DIM) * velocity + gamma * step
             step = velocity / DIM
@@ -123,13 +135,18 @@ LOSSES = {
 
 
 def mostly_full(names, quick):
-    return [name if name == quick else pytest.param(name, marks=pytest.mark.full) for name in names]
+    return [
+        name if name == quick else pytest.param(name, marks=pytest.mark.full)
+        for name in names
+    ]
 
 
 @pytest.mark.parametrize("name", mostly_full(RULES, "feedback"))
 def test_momentum_with_rules(name):
     rule, delta = RULES[name]
-    slow = tu.Problem(STUDENT, TEACHER, rule=rule, sgd=tu.SGD(lr=1.0, momentum=tu.SlowMomentum(2.0)))
+    slow = tu.Problem(
+        STUDENT, TEACHER, rule=rule, sgd=tu.SGD(lr=1.0, momentum=tu.SlowMomentum(2.0))
+    )
     runs = descend(delta, 1.0, gamma=2.0)
     assert largest_gap(slow, runs) < 4
     assert largest_gap(slow.replace(momentum=tu.SlowMomentum(0.5)), runs) > 6

@@ -22,9 +22,15 @@ def after_start(values):
 
 def test_logistic_regression():
     theory = tu.solve(one_unit(loss="logistic"), ONE, TIMES)
-    np.testing.assert_allclose(after_start(theory.R), [0.438270, 1.316988, 1.964790, 2.779945], atol=6e-7)
-    np.testing.assert_allclose(after_start(theory.Q), [0.691476, 2.131069, 4.176763, 7.992894], atol=6e-7)
-    np.testing.assert_allclose(after_start(theory.error), [0.323297, 0.141982, 0.088749, 0.058262], atol=6e-7)
+    np.testing.assert_allclose(
+        after_start(theory.R), [0.438270, 1.316988, 1.964790, 2.779945], atol=6e-7
+    )
+    np.testing.assert_allclose(
+        after_start(theory.Q), [0.691476, 2.131069, 4.176763, 7.992894], atol=6e-7
+    )
+    np.testing.assert_allclose(
+        after_start(theory.error), [0.323297, 0.141982, 0.088749, 0.058262], atol=6e-7
+    )
 
 
 def test_logistic_regression_with_flips_and_two_levels():
@@ -32,14 +38,22 @@ def test_logistic_regression_with_flips_and_two_levels():
     problem = one_unit(loss="logistic", labels=tu.labels.Sign(flip=0.1), inputs=inputs)
     start = tu.Start([[[0.3]], [[0.05]]], [[[0.6]], [[0.475]]], np.ones((2, 1, 1)))
     theory = tu.solve(problem, start, TIMES)
-    np.testing.assert_allclose(after_start(theory.R), [0.597840, 1.258083, 1.579885, 1.911161], atol=6e-7)
-    np.testing.assert_allclose(after_start(theory.error), [0.292390, 0.189431, 0.150069, 0.117401], atol=6e-7)
+    np.testing.assert_allclose(
+        after_start(theory.R), [0.597840, 1.258083, 1.579885, 1.911161], atol=6e-7
+    )
+    np.testing.assert_allclose(
+        after_start(theory.error), [0.292390, 0.189431, 0.150069, 0.117401], atol=6e-7
+    )
 
 
 def test_perceptron():
     theory = tu.solve(one_unit(rule="perceptron"), ONE, TIMES)
-    np.testing.assert_allclose(after_start(theory.R), [0.362256, 0.765507, 0.972774, 1.224313], atol=6e-7)
-    np.testing.assert_allclose(after_start(theory.error), [0.331863, 0.171051, 0.129165, 0.102174], atol=6e-7)
+    np.testing.assert_allclose(
+        after_start(theory.R), [0.362256, 0.765507, 0.972774, 1.224313], atol=6e-7
+    )
+    np.testing.assert_allclose(
+        after_start(theory.error), [0.331863, 0.171051, 0.129165, 0.102174], atol=6e-7
+    )
     assert np.all(np.isnan(theory.loss))  # it follows no loss
 
 
@@ -55,17 +69,26 @@ def test_perceptron_has_the_closed_drift():
 
 def test_hinge_is_a_perceptron_with_margin_one():
     start = tu.Start([[0.4]], [[0.9]])
-    hinge, perceptron = one_unit(loss="hinge"), one_unit(rule=tu.rules.Perceptron(margin=1.0))
+    hinge, perceptron = (
+        one_unit(loss="hinge"),
+        one_unit(rule=tu.rules.Perceptron(margin=1.0)),
+    )
     for a, b in zip(matrices(hinge, start), matrices(perceptron, start), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
-    assert not np.allclose(matrices(hinge, start)[2], matrices(one_unit(rule="perceptron"), start)[2], rtol=0.1)
+    assert not np.allclose(
+        matrices(hinge, start)[2],
+        matrices(one_unit(rule="perceptron"), start)[2],
+        rtol=0.1,
+    )
 
 
 def matrices(problem, start):
     from tutelage.dynamics import OrderParameters, initial_overlaps
 
     state, t = initial_overlaps(problem, start)
-    p, G = eqx.filter_jit(lambda system, state: system.matrices(state))(OrderParameters(problem, t), state)
+    p, G = eqx.filter_jit(lambda system, state: system.matrices(state))(
+        OrderParameters(problem, t), state
+    )
     return float(p.A[0, 0]), float(p.B[0, 0]), float(G[0, 0])
 
 
@@ -80,37 +103,63 @@ def test_huber_loss_under_heavy_tailed_noise():
         sgd=tu.SGD(1.0),
     )
     theory = tu.solve(problem, tu.Start([[0.2]], [[0.5]]), [0.0, 2.0, 10.0], rtol=1e-5)
-    np.testing.assert_allclose(after_start(theory.error), [0.128358, 0.033714], atol=5e-6)
+    np.testing.assert_allclose(
+        after_start(theory.error), [0.128358, 0.033714], atol=5e-6
+    )
 
 
 def test_committee_with_logistic_loss_within_its_sampling_error():
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5]), loss="logistic", labels="sign", sgd=tu.SGD(1.0)
+        tu.Network(2, "erf"),
+        tu.Network(2, "erf", readout=[1.0, 0.5]),
+        loss="logistic",
+        labels="sign",
+        sgd=tu.SGD(1.0),
     )
     start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
-    theory = tu.solve(problem, start, [0.0, 10.0, 40.0], rtol=1e-5, moments=tu.Sampled(2**15))
-    np.testing.assert_allclose(after_start(theory.loss), [0.336697, 0.250309], rtol=5e-4)
-    np.testing.assert_allclose(theory.R[-1], [[2.23793, 0.82963], [2.16204, 0.84527]], atol=4e-3)
-    np.testing.assert_allclose(theory.Q[-1], [[5.81200, 5.64589], [5.64589, 5.50433]], atol=6e-3)
+    theory = tu.solve(
+        problem, start, [0.0, 10.0, 40.0], rtol=1e-5, moments=tu.Sampled(2**15)
+    )
+    np.testing.assert_allclose(
+        after_start(theory.loss), [0.336697, 0.250309], rtol=5e-4
+    )
+    np.testing.assert_allclose(
+        theory.R[-1], [[2.23793, 0.82963], [2.16204, 0.84527]], atol=4e-3
+    )
+    np.testing.assert_allclose(
+        theory.Q[-1], [[5.81200, 5.64589], [5.64589, 5.50433]], atol=6e-3
+    )
 
 
 def test_softmax_of_three_classes():
     """delta_k = 1(k = argmax rho) - softmax_k(lambda); the sum of the student vectors is conserved."""
     network = tu.Network(3, "linear", outputs=3)
-    problem = tu.Problem(network, network, loss="cross_entropy", labels="argmax", sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        network, network, loss="cross_entropy", labels="argmax", sgd=tu.SGD(1.0)
+    )
     start = tu.Start(
-        [[0.2, 0.0, 0.05], [0.02, 0.1, 0.0], [0.0, 0.03, 0.15]], [[0.4, 0.05, 0.0], [0.05, 0.3, 0.02], [0.0, 0.02, 0.35]]
+        [[0.2, 0.0, 0.05], [0.02, 0.1, 0.0], [0.0, 0.03, 0.15]],
+        [[0.4, 0.05, 0.0], [0.05, 0.3, 0.02], [0.0, 0.02, 0.35]],
     )
     theory = tu.solve(problem, start, TIMES, moments=tu.Sampled(2**14))
-    np.testing.assert_allclose(after_start(theory.loss), [0.8901, 0.5540, 0.4157, 0.3126], atol=6e-4)
-    np.testing.assert_allclose(theory.R.sum(axis=1), np.broadcast_to(start.R.sum(axis=0), (5, 3)), atol=1e-9)
+    np.testing.assert_allclose(
+        after_start(theory.loss), [0.8901, 0.5540, 0.4157, 0.3126], atol=6e-4
+    )
+    np.testing.assert_allclose(
+        theory.R.sum(axis=1), np.broadcast_to(start.R.sum(axis=0), (5, 3)), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
     ("rule", "law", "at", "within"),
     [
         ("hebbian", lambda a: 1 / np.sqrt(2 * np.pi * a), 100.0, 0.005),
-        ("perceptron", lambda a: (2 / 3) ** (1 / 3) / np.pi * a ** (-1 / 3), 1000.0, 0.003),
+        (
+            "perceptron",
+            lambda a: (2 / 3) ** (1 / 3) / np.pi * a ** (-1 / 3),
+            1000.0,
+            0.003,
+        ),
         ("adatron", lambda a: 3 / (2 * a), 1000.0, 0.002),
     ],
 )

@@ -24,16 +24,29 @@ READOUT = [0.6, 0.4]
 def reused(times=3, lr=0.8, readout_lr=0.5, inputs=LEVELS, **sgd):
     student = tu.Network(2, "erf", readout=READOUT, train_readout=True)
     sgd = tu.SGD(lr, readout_lr=readout_lr, **sgd)
-    return tu.Problem(student, TEACHER, inputs=inputs, sgd=sgd, rule=tu.rules.Reuse(times))
+    return tu.Problem(
+        student, TEACHER, inputs=inputs, sgd=sgd, rule=tu.rules.Reuse(times)
+    )
 
 
 def numpy_sgd(problem, times, dim, runs, end, seed=0):
     """R, Q and v of plain SGD on weights: every use of a sample is a step of its own, which moves the readout too."""
     rng, dims = np.random.default_rng(seed), problem.inputs.level_dims(dim)
-    gram = np.block([[np.eye(2), START.R.T], [START.R, START.Q]]) / float(np.sum(problem.inputs.weights))
-    parts = [np.linalg.cholesky(gram) @ np.linalg.qr(rng.standard_normal((n, 4)))[0].T * np.sqrt(n) for n in dims]
+    gram = np.block([[np.eye(2), START.R.T], [START.R, START.Q]]) / float(
+        np.sum(problem.inputs.weights)
+    )
+    parts = [
+        np.linalg.cholesky(gram)
+        @ np.linalg.qr(rng.standard_normal((n, 4)))[0].T
+        * np.sqrt(n)
+        for n in dims
+    ]
     vectors = np.concatenate(parts, axis=1)
-    W_teacher, W, v = vectors[:2], np.repeat(vectors[None, 2:], runs, axis=0), np.tile(READOUT, (runs, 1))
+    W_teacher, W, v = (
+        vectors[:2],
+        np.repeat(vectors[None, 2:], runs, axis=0),
+        np.tile(READOUT, (runs, 1)),
+    )
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), dims)
     lr, readout_lr = float(problem.sgd.lr), float(problem.sgd.readout_lr)
     for _ in range(round(end * dim)):
@@ -43,21 +56,39 @@ def numpy_sgd(problem, times, dim, runs, end, seed=0):
             fields = np.einsum("rkn,rn->rk", W, x) / np.sqrt(dim)
             g = special.erf(fields / np.sqrt(2))
             gap = y - np.sum(v * g, axis=1)
-            delta, v = gap[:, None] * v * erf_slope(fields), v + readout_lr / dim * gap[:, None] * g
+            delta, v = (
+                gap[:, None] * v * erf_slope(fields),
+                v + readout_lr / dim * gap[:, None] * g,
+            )
             W += lr / np.sqrt(dim) * delta[:, :, None] * x[:, None, :]
     return (lam * W) @ W_teacher.T / dim, (lam * W) @ W.swapaxes(1, 2) / dim, v
 
 
 def largest_z(runs, theory):
     pairs = zip(runs, (theory.R[-1], theory.Q[-1], theory.readout[-1]), strict=True)
-    return max(float((abs(x.mean(axis=0) - y) / (x.std(axis=0, ddof=1) / np.sqrt(len(x)))).max()) for x, y in pairs)
+    return max(
+        float(
+            (abs(x.mean(axis=0) - y) / (x.std(axis=0, ddof=1) / np.sqrt(len(x)))).max()
+        )
+        for x, y in pairs
+    )
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_one_use_is_backpropagation(loss):
     labels, size = ("real", 2) if loss == "squared" else ("sign", 1)
-    unit, start = tu.Network(size, "erf" if size == 2 else "linear"), START if size == 2 else tu.Start([[0.3]], [[0.8]])
-    plain = tu.Problem(unit, unit, loss=loss, labels=labels, sgd=tu.SGD(0.7), noise=0.2 if size == 2 else 0.0)
+    unit, start = (
+        tu.Network(size, "erf" if size == 2 else "linear"),
+        START if size == 2 else tu.Start([[0.3]], [[0.8]]),
+    )
+    plain = tu.Problem(
+        unit,
+        unit,
+        loss=loss,
+        labels=labels,
+        sgd=tu.SGD(0.7),
+        noise=0.2 if size == 2 else 0.0,
+    )
     once = plain.replace(rule=tu.rules.Reuse(1))
     for a, b in zip(matrices(plain, start), matrices(once, start), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
@@ -73,14 +104,24 @@ def test_digits():
         sgd=tu.SGD(0.4, spherical=True),
         rule=tu.rules.Reuse(2),
     )
-    theory = tu.solve(problem, tu.Start([[1000**-0.5]], [[1.0]]), [0.0, 10.0, 20.0, 30.0, 50.0])
-    np.testing.assert_allclose(theory.R[1:, 0, 0], [0.273, 0.459, 0.770, 0.948], atol=6e-4)
+    theory = tu.solve(
+        problem, tu.Start([[1000**-0.5]], [[1.0]]), [0.0, 10.0, 20.0, 30.0, 50.0]
+    )
+    np.testing.assert_allclose(
+        theory.R[1:, 0, 0], [0.273, 0.459, 0.770, 0.948], atol=6e-4
+    )
 
 
 def test_two_uses_by_quadrature():
     """E[delta z] and E[delta^2] of one unit by a product rule of plain NumPy; |x|^2 / N enters."""
     R, Q, T, lr, c = 0.4, 0.8, 1.0, 0.7, LENGTH
-    problem = tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf"), inputs=LEVELS, sgd=tu.SGD(lr), rule=tu.rules.Reuse(2))
+    problem = tu.Problem(
+        tu.Network(1, "erf"),
+        tu.Network(1, "erf"),
+        inputs=LEVELS,
+        sgd=tu.SGD(lr),
+        rule=tu.rules.Reuse(2),
+    )
     both, G, _, _ = matrices(problem, tu.Start([[R]], [[Q]], [[1.0]]))
     x, w = np.polynomial.hermite_e.hermegauss(80)
     w = w / w.sum()
@@ -88,9 +129,13 @@ def test_two_uses_by_quadrature():
     field = R / T * rho + np.sqrt(Q - R**2 / T) * x
     sums = {}
     for name, length in (("right", c), ("wrong", 1.0)):
-        first = (special.erf(rho / np.sqrt(2)) - special.erf(field / np.sqrt(2))) * erf_slope(field)
+        first = (
+            special.erf(rho / np.sqrt(2)) - special.erf(field / np.sqrt(2))
+        ) * erf_slope(field)
         moved = field + lr * length * first
-        delta = first + (special.erf(rho / np.sqrt(2)) - special.erf(moved / np.sqrt(2))) * erf_slope(moved)
+        delta = first + (
+            special.erf(rho / np.sqrt(2)) - special.erf(moved / np.sqrt(2))
+        ) * erf_slope(moved)
         mean = lambda f: float(w @ f @ w)  # noqa: E731
         AB = np.linalg.solve([[Q, R], [R, T]], [mean(delta * field), mean(delta * rho)])
         sums[name] = *AB, mean(delta**2)
@@ -107,8 +152,17 @@ def test_sgd_on_weights():
 
 
 def states(problem, method, seed, dim=12, runs=400):
-    found = tu.simulate(problem, START, dim=dim, times=[0.0, 3.0], runs=runs, seed=seed, method=method)
-    return np.concatenate([found.R[:, -1].reshape(runs, -1), found.Q[:, -1].reshape(runs, -1), found.readout[:, -1]], axis=1)
+    found = tu.simulate(
+        problem, START, dim=dim, times=[0.0, 3.0], runs=runs, seed=seed, method=method
+    )
+    return np.concatenate(
+        [
+            found.R[:, -1].reshape(runs, -1),
+            found.Q[:, -1].reshape(runs, -1),
+            found.readout[:, -1],
+        ],
+        axis=1,
+    )
 
 
 def smallest_p(one, other):
@@ -119,11 +173,19 @@ def smallest_p(one, other):
 @pytest.mark.parametrize("frozen", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_both_simulations_agree_in_law(frozen, monkeypatch):
     """At small N the length of a sample varies; a chain with its mean is noticed."""
-    monkeypatch.setattr(recorded_error, "errors_at_records", lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),))
-    problem = reused(lr=1.5, trainable=[[True, False], [True, True]] if frozen else None)
+    monkeypatch.setattr(
+        recorded_error,
+        "errors_at_records",
+        lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),),
+    )
+    problem = reused(
+        lr=1.5, trainable=[[True, False], [True, True]] if frozen else None
+    )
     weights = states(problem, "weights", 2)
     assert smallest_p(states(problem, "overlaps", 1), weights) > 1e-4
-    monkeypatch.setattr(Step, "norm2", lambda self, normals, *_: jnp.ones((1, 1, normals.shape[-1])))
+    monkeypatch.setattr(
+        Step, "norm2", lambda self, normals, *_: jnp.ones((1, 1, normals.shape[-1]))
+    )
     jax.clear_caches()  # a compiled step would go on
     assert smallest_p(states(problem, "overlaps", 1), weights) < 1e-4
 
@@ -138,12 +200,20 @@ def test_length_of_a_sample(monkeypatch):
         return original(self, *drawn)
 
     monkeypatch.setattr(Step, "norm2", noted)
-    problem = reused().replace(loss=lambda output, label: (label - output) ** 2 / 2)  # its step is not compiled yet
+    problem = reused().replace(
+        loss=lambda output, label: (label - output) ** 2 / 2
+    )  # its step is not compiled yet
     tu.simulate(problem, START, dim=12, times=[0.0, 0.25], runs=1, seed=0)
-    step = Step(problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8])))
+    step = Step(
+        problem, step_constants(problem, 12), level_layout(problem, np.array([4, 8]))
+    )
     assert seen[0].outer == step.outer
     drawn = draws.from_counters(step, problem, draws.run_keys(0, 1), np.asarray(0), 500)
-    lengths = np.asarray(jax.vmap(lambda z, c: original(step, z, c, None)[0, 0, 0])(drawn.normals, drawn.outside))
+    lengths = np.asarray(
+        jax.vmap(lambda z, c: original(step, z, c, None)[0, 0, 0])(
+            drawn.normals, drawn.outside
+        )
+    )
     mean, variance = (4 * 3 + 8) / 12, 2 * (4 * 9 + 8) / 144
     assert abs(lengths.mean() - mean) < 4 * np.sqrt(variance / 500)
     assert abs(lengths.var() / variance - 1) < 0.35
@@ -163,7 +233,11 @@ def test_bad_times(times, message):
 
 
 @pytest.mark.parametrize(
-    ("sgd", "message"), [({"batch": 4}, "one sample at a time and batch is 4"), ({"momentum": 0.9}, "plain SGD")]
+    ("sgd", "message"),
+    [
+        ({"batch": 4}, "one sample at a time and batch is 4"),
+        ({"momentum": 0.9}, "plain SGD"),
+    ],
 )
 def test_what_it_cannot_be_combined_with(sgd, message):
     with pytest.raises(tu.InputError, match=message):
@@ -180,6 +254,17 @@ def test_files():
 def test_a_file_compares(tmp_path, capsys):
     file = tmp_path / "problem.toml"
     file.write_text(reused(2, 0.5).to_toml())
-    options = ["--dim", "600", "--runs", "20", "--times", "5", "--points", "11", "--out-dir", str(tmp_path / "out")]
+    options = [
+        "--dim",
+        "600",
+        "--runs",
+        "20",
+        "--times",
+        "5",
+        "--points",
+        "11",
+        "--out-dir",
+        str(tmp_path / "out"),
+    ]
     assert main(["compare", str(file), *options]) == 0
     assert "agree" in capsys.readouterr().out

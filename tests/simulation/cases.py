@@ -31,38 +31,71 @@ FOUR = tu.Spectrum([3.0, 1.5, 0.7, 0.2], [0.125, 0.25, 0.25, 0.375])
 
 CASES = {
     "erf with noise": (
-        tu.Problem(tu.Network(3, "erf"), tu.Network(2, "erf", readout=[1.0, 0.6]), sgd=tu.SGD(1.5), noise=0.5),
+        tu.Problem(
+            tu.Network(3, "erf"),
+            tu.Network(2, "erf", readout=[1.0, 0.6]),
+            sgd=tu.SGD(1.5),
+            noise=0.5,
+        ),
         start(3, 2),
         16,
     ),
     "quadratic": (
-        tu.Problem(tu.Network(2, "quadratic", readout=0.5), tu.Network(2, "quadratic", readout=0.5), sgd=tu.SGD(0.08)),
+        tu.Problem(
+            tu.Network(2, "quadratic", readout=0.5),
+            tu.Network(2, "quadratic", readout=0.5),
+            sgd=tu.SGD(0.08),
+        ),
         start(2, 2),
         24,
     ),
     "relu, readout trained": (
-        tu.Problem(tu.Network(2, "relu", train_readout=True), tu.Network(2, "relu"), sgd=tu.SGD(0.5), noise=0.1),
+        tu.Problem(
+            tu.Network(2, "relu", train_readout=True),
+            tu.Network(2, "relu"),
+            sgd=tu.SGD(0.5),
+            noise=0.1,
+        ),
         start(2, 2),
         16,
     ),
     "four levels": (  # the first level has 4 dimensions: fewer than its vectors
-        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, sgd=tu.SGD(1.0), noise=0.2),
+        tu.Problem(
+            tu.Network(2, "erf"),
+            tu.Network(2, "erf"),
+            inputs=FOUR,
+            sgd=tu.SGD(1.0),
+            noise=0.2,
+        ),
         start(2, 2, 4),
         32,
     ),
     "batch of two": (
-        tu.Problem(tu.Network(3, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(1.5, batch=2), noise=0.3),
+        tu.Problem(
+            tu.Network(3, "erf"),
+            tu.Network(2, "erf"),
+            sgd=tu.SGD(1.5, batch=2),
+            noise=0.3,
+        ),
         start(3, 2),
         16,
     ),
     "batch of five": (
-        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, sgd=tu.SGD(2.5, batch=5), noise=0.5),
+        tu.Problem(
+            tu.Network(2, "erf"),
+            tu.Network(2, "erf"),
+            inputs=FOUR,
+            sgd=tu.SGD(2.5, batch=5),
+            noise=0.5,
+        ),
         start(2, 2, 4),
         40,
     ),
     "decay and schedule": (
         tu.Problem(
-            tu.Network(2, "erf"), tu.Network(2, "sign"), sgd=tu.SGD(tu.schedules.Cosine(1.5, 3.0, 0.2), weight_decay=0.4)
+            tu.Network(2, "erf"),
+            tu.Network(2, "sign"),
+            sgd=tu.SGD(tu.schedules.Cosine(1.5, 3.0, 0.2), weight_decay=0.4),
         ),
         start(2, 2),
         16,
@@ -92,7 +125,11 @@ CASES = {
             tu.Network(2, "tanh", bias=[0.1, -0.2], train_bias=True),
             tu.Network(2, "gelu", bias=0.3),
             inputs=FOUR,
-            sgd=tu.SGD(1.0, spherical=True, trainable=[[True, True, False, True], [True, True, True, True]]),
+            sgd=tu.SGD(
+                1.0,
+                spherical=True,
+                trainable=[[True, True, False, True], [True, True, True, True]],
+            ),
         ),
         start(2, 2, 4),
         32,

@@ -21,7 +21,9 @@ def features(runs: Trajectory, time: int) -> np.ndarray:
     rows, columns = np.triu_indices(runs.Q.shape[-1])
     parts.append(runs.Q[:, time][:, rows, columns])
     if "q" in runs.variables:
-        parts.append(runs.q[:, time][:, :, rows, columns].reshape(runs.error.shape[0], -1))
+        parts.append(
+            runs.q[:, time][:, :, rows, columns].reshape(runs.error.shape[0], -1)
+        )
     parts.append(runs.readout[:, time].reshape(runs.error.shape[0], -1))
     if "bias" in runs.variables:
         parts.append(runs.bias[:, time])
@@ -46,7 +48,9 @@ def probability(one: Trajectory, other: Trajectory) -> float:
     assert one.finished
     assert other.finished
     recorded = range(1, one.times.size)
-    z = np.concatenate([z_scores(features(one, i), features(other, i)) for i in recorded])
+    z = np.concatenate(
+        [z_scores(features(one, i), features(other, i)) for i in recorded]
+    )
     assert z.size
     assert np.all(np.isfinite(z))
     return float(min(1.0, 2 * norm.sf(np.abs(z).max()) * z.size))

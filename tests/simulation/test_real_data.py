@@ -19,12 +19,23 @@ def curves():
     start = tu.start_from_weights(problem, *weights)
     theory = tu.solve(problem, start, TIMES)
     gaussian = tu.simulate(problem, start, times=TIMES, runs=200, seed=1)
-    digits = tu.simulate(problem, weights=weights, inputs=images, order="sampled", times=TIMES, runs=200, seed=1)
+    digits = tu.simulate(
+        problem,
+        weights=weights,
+        inputs=images,
+        order="sampled",
+        times=TIMES,
+        runs=200,
+        seed=1,
+    )
     return theory, gaussian, digits
 
 
 def relative_gap(runs, theory):
-    mean, spread = runs.error.mean(axis=0), runs.error.std(axis=0, ddof=1) / np.sqrt(len(runs.error))
+    mean, spread = (
+        runs.error.mean(axis=0),
+        runs.error.std(axis=0, ddof=1) / np.sqrt(len(runs.error)),
+    )
     return mean / theory.error - 1, spread / theory.error
 
 

@@ -13,7 +13,12 @@ from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
-from tutelage.simulation.prepare import RateTable, has_kernels, step_constants, with_heads
+from tutelage.simulation.prepare import (
+    RateTable,
+    has_kernels,
+    step_constants,
+    with_heads,
+)
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])
@@ -25,8 +30,19 @@ LABELS = {
     "flipped sign": {"labels": labels.Sign(flip=0.2)},
     "logistic": {"labels": labels.Logistic(slope=1.7)},
 }
-LOSSES = [losses.Squared(), losses.Absolute(), losses.Huber(0.6), losses.Logistic(), losses.Hinge()]
-RULES = [rules.Hebbian(), rules.Perceptron(), rules.Perceptron(margin=0.4), rules.AdaTron()]
+LOSSES = [
+    losses.Squared(),
+    losses.Absolute(),
+    losses.Huber(0.6),
+    losses.Logistic(),
+    losses.Hinge(),
+]
+RULES = [
+    rules.Hebbian(),
+    rules.Perceptron(),
+    rules.Perceptron(margin=0.4),
+    rules.AdaTron(),
+]
 COMBINATIONS = {
     f"{name}, {losses.loss_name(loss)}": {**label, "loss": loss}
     for name, label in LABELS.items()
@@ -42,7 +58,11 @@ COMBINATIONS = {
 
 def draws(seed=0):
     rng = np.random.default_rng(seed)
-    return 1.5 * rng.standard_normal((SAMPLES, K)), rng.standard_normal((SAMPLES, M)), rng.standard_normal(SAMPLES)
+    return (
+        1.5 * rng.standard_normal((SAMPLES, K)),
+        rng.standard_normal((SAMPLES, M)),
+        rng.standard_normal(SAMPLES),
+    )
 
 
 def by_machine_code(problem, students, teachers, z):
@@ -50,18 +70,31 @@ def by_machine_code(problem, students, teachers, z):
     rule, rows, gaps = step_constants(problem, 10), [], []
     of_label = RateTable(problem, 10, 1).table(0, 1)[0, -1]
     for student, teacher, number in zip(students, teachers, z, strict=True):
-        bias = np.array(problem.student.bias) if problem.student.bias is not None else np.zeros(K)
-        params = with_heads(ParameterState(np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))))
+        bias = (
+            np.array(problem.student.bias)
+            if problem.student.bias is not None
+            else np.zeros(K)
+        )
+        params = with_heads(
+            ParameterState(
+                np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))
+            )
+        )
         delta = np.empty(K)
         z_used = number if rule.draws else 0.0
-        gaps.append(respond(rule, params, student, teacher, 0, 1.0, of_label, z_used, delta))
+        gaps.append(
+            respond(rule, params, student, teacher, 0, 1.0, of_label, z_used, delta)
+        )
         rows.append(np.concatenate([delta, params.readout_sum[0], params.bias_sum]))
     return np.array(rows), np.array(gaps)
 
 
 def by_the_rule(problem, students, teachers, z):
     student, teacher = problem.student, problem.teacher
-    biases = [jnp.zeros(n.hidden) if n.bias is None else jnp.asarray(n.bias) for n in (student, teacher)]
+    biases = [
+        jnp.zeros(n.hidden) if n.bias is None else jnp.asarray(n.bias)
+        for n in (student, teacher)
+    ]
     count, context = normals_needed(problem), context_of(problem)
 
     def one(fields, references, number):
@@ -70,7 +103,9 @@ def by_the_rule(problem, students, teachers, z):
         label = label_of(problem, reference, normals)
         one_of_each = (x[None] for x in (fields + biases[0], reference, label, normals))
         update = updates_of(problem, *one_of_each, parameters, context)
-        return jnp.concatenate([update.delta[0], update.parameters.readout[0], update.delta[0]]), label
+        return jnp.concatenate(
+            [update.delta[0], update.parameters.readout[0], update.delta[0]]
+        ), label
 
     return [np.asarray(x) for x in jax.jit(jax.vmap(one))(students, teachers, z)]
 
@@ -81,15 +116,22 @@ def assert_equal_response(problem, seed=0):
     expected, label = by_the_rule(problem, *draws(seed))
     np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-13)
     if problem.rule.uses_loss:
-        fields = draws(seed)[0] + (0.0 if problem.student.bias is None else problem.student.bias)
-        output = np.asarray(problem.student.activation(jnp.asarray(fields))) @ problem.student.readout
+        fields = draws(seed)[0] + (
+            0.0 if problem.student.bias is None else problem.student.bias
+        )
+        output = (
+            np.asarray(problem.student.activation(jnp.asarray(fields)))
+            @ problem.student.readout
+        )
         np.testing.assert_allclose(gap, label - output, rtol=1e-11, atol=1e-12)
     return expected, label
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_every_combination(name):
-    expected, label = assert_equal_response(tu.Problem(STUDENT, TEACHER, **COMBINATIONS[name]))
+    expected, label = assert_equal_response(
+        tu.Problem(STUDENT, TEACHER, **COMBINATIONS[name])
+    )
     assert np.abs(expected).max() > 0.1
     if not name.startswith("real"):
         assert 0.2 < np.mean(label > 0) < 0.95  # both labels were seen
@@ -98,8 +140,13 @@ def test_every_combination(name):
 @pytest.mark.parametrize("name", NAMED)
 def test_every_activation(name):
     student = name if NAMED[name].trainable else "erf"
-    networks = tu.Network(K, student, readout=[0.3, -0.2, 0.4]), tu.Network(M, name, readout=[0.5, -0.8])
-    assert_equal_response(tu.Problem(*networks, loss="logistic", labels=labels.Sign(flip=0.3)))
+    networks = (
+        tu.Network(K, student, readout=[0.3, -0.2, 0.4]),
+        tu.Network(M, name, readout=[0.5, -0.8]),
+    )
+    assert_equal_response(
+        tu.Problem(*networks, loss="logistic", labels=labels.Sign(flip=0.3))
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +175,9 @@ def test_far_outputs_stay_finite():
     network = tu.Network(K, "linear", readout=1e3)
     teacher = tu.Network(M, "linear", readout=1e3)
     for loss in LOSSES:
-        assert_equal_response(tu.Problem(network, teacher, loss=loss, labels=labels.Logistic(50.0)))
+        assert_equal_response(
+            tu.Problem(network, teacher, loss=loss, labels=labels.Logistic(50.0))
+        )
 
 
 class OwnLoss(losses.Squared):
@@ -149,26 +198,50 @@ class OwnRule(rules.Hebbian):
         {"noise": lambda u: 2 * u - 1},
         {"student": tu.Network(K, softened)},
         {"student": tu.Network(2, ("erf", "relu"))},
-        {"student": tu.Network(M, "erf", outputs=2), "teacher": tu.Network(M, "erf", outputs=2)},
+        {
+            "student": tu.Network(M, "erf", outputs=2),
+            "teacher": tu.Network(M, "erf", outputs=2),
+        },
     ],
 )
 def test_what_the_compiled_loops_do_not_have(changes):
-    assert not has_kernels(tu.Problem(**({"student": STUDENT, "teacher": TEACHER} | changes)))
+    assert not has_kernels(
+        tu.Problem(**({"student": STUDENT, "teacher": TEACHER} | changes))
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["flipped sign, logistic", pytest.param("logistic, hinge", marks=pytest.mark.full), "real, huber"]
+    "name",
+    [
+        "flipped sign, logistic",
+        pytest.param("logistic, hinge", marks=pytest.mark.full),
+        "real, huber",
+    ],
 )
 def test_compiled_and_traced_weights_agree(name):
     """The same formula as a function of one's own runs in the JAX loop, from the same random numbers."""
-    student = tu.Network(2, "erf", readout=0.7, train_readout=True, bias=0.1, train_bias=True)
+    student = tu.Network(
+        2, "erf", readout=0.7, train_readout=True, bias=0.1, train_bias=True
+    )
     sgd = tu.SGD(0.9, batch=2, momentum=0.3, weight_decay=0.1)
-    problem = tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd, **COMBINATIONS[name])
-    own = problem.replace(loss=losses.Function(lambda output, label: problem.loss(output, label)))
+    problem = tu.Problem(
+        student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd, **COMBINATIONS[name]
+    )
+    own = problem.replace(
+        loss=losses.Function(lambda output, label: problem.loss(output, label))
+    )
     assert has_kernels(problem)
     assert not has_kernels(own)
-    options = {"dim": 32, "times": [0.0, 1.0, 2.0], "runs": 2, "seed": 3, "method": "weights"}
+    options = {
+        "dim": 32,
+        "times": [0.0, 1.0, 2.0],
+        "runs": 2,
+        "seed": 3,
+        "method": "weights",
+    }
     one, other = (tu.simulate(p, start_of(2, 2, 4), **options) for p in (problem, own))
     for variable in ("R", "Q", "readout", "bias"):
-        np.testing.assert_allclose(one[variable], other[variable], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            one[variable], other[variable], rtol=1e-10, atol=1e-12
+        )
     assert not np.allclose(one.Q[:, 0], one.Q[:, -1], atol=1e-3)

@@ -19,14 +19,18 @@ ORDER_ONE = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
 
 
 def test_times_become_steps():
-    assert steps_at(np.array([0.0, 0.07, 0.3, 1 / 3, 29 / 1000 * 100]), 100).tolist() == [0, 7, 30, 34, 290]
+    assert steps_at(
+        np.array([0.0, 0.07, 0.3, 1 / 3, 29 / 1000 * 100]), 100
+    ).tolist() == [0, 7, 30, 34, 290]
     assert steps_at(np.array([300.0000001, 300.00001]), 1).tolist() == [300, 301]
     assert steps_at(np.array([0.1 * 3]), 10**6).tolist() == [300_000]
 
 
 def test_records_are_labeled_with_the_asked_times():
     """Asking for fewer times changes nothing in those that remain; two times may share a step."""
-    many = tu.simulate(ERF, ORDER_ONE, dim=40, times=[0.0, 0.01, 0.02, 0.5, 1.0], runs=2)
+    many = tu.simulate(
+        ERF, ORDER_ONE, dim=40, times=[0.0, 0.01, 0.02, 0.5, 1.0], runs=2
+    )
     few = tu.simulate(ERF, ORDER_ONE, dim=40, times=[0.02, 1.0], runs=2)
     assert many.step.tolist() == [0, 1, 1, 20, 40]
     assert many.kind == "simulation"
@@ -34,7 +38,9 @@ def test_records_are_labeled_with_the_asked_times():
     np.testing.assert_allclose(many.R[0, 0], ORDER_ONE.R, atol=1e-14)
     np.testing.assert_array_equal(many.Q[:, 1], many.Q[:, 2])
     np.testing.assert_array_equal(many.Q[:, [2, 4]], few.Q)
-    only_start = tu.simulate(ERF, ORDER_ONE, dim=40, times=[0.0], runs=1, method="weights")
+    only_start = tu.simulate(
+        ERF, ORDER_ONE, dim=40, times=[0.0], runs=1, method="weights"
+    )
     np.testing.assert_allclose(only_start.Q[0, 0], ORDER_ONE.Q, atol=1e-14)
 
 
@@ -42,8 +48,13 @@ def test_records_are_labeled_with_the_asked_times():
 def test_same_seed_same_numbers_for_any_workers(method):
     problem, begin, dim = CASES["momentum"]
     options = {"dim": dim, "times": [0.0, 1.0, 2.0], "method": method}
-    one, two = (tu.simulate(problem, begin, runs=5, seed=3, workers=w, **options) for w in (1, 2))
-    again, more = (tu.simulate(problem, begin, runs=n, seed=3, **options) for n in (5, 7))
+    one, two = (
+        tu.simulate(problem, begin, runs=5, seed=3, workers=w, **options)
+        for w in (1, 2)
+    )
+    again, more = (
+        tu.simulate(problem, begin, runs=n, seed=3, **options) for n in (5, 7)
+    )
     other = tu.simulate(problem, begin, runs=5, seed=4, **options)
     for runs in (two, again):
         np.testing.assert_array_equal(one.Q, runs.Q)
@@ -58,7 +69,9 @@ def test_error_is_the_population_error_of_the_recorded_state():
     runs = tu.simulate(problem, begin, dim=dim, times=[0.0, 2.0], runs=2)
     for run in range(2):
         for i in range(2):
-            expected = tu.generalization_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
+            expected = tu.generalization_error(
+                problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i]
+            )
             np.testing.assert_allclose(runs.error[run, i], expected, rtol=1e-12)
     np.testing.assert_allclose(runs.loss, runs.error + 0.1**2 / 2)
 
@@ -76,8 +89,19 @@ def test_every_run_may_have_its_own_start():
 
 def test_levels_of_one_dimension_are_ordinary_simulation():
     """L = N: nothing is left to sum over, and the start must fit into one dimension per level."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.PowerLaw(1.0, 20), sgd=tu.SGD(0.1))
-    runs = tu.simulate(problem, tu.random_start(problem, dim=20), times=[0.0, 1.0], runs=3, keep="blocks")
+    problem = tu.Problem(
+        tu.Network(2, "erf"),
+        tu.Network(2, "erf"),
+        inputs=tu.PowerLaw(1.0, 20),
+        sgd=tu.SGD(0.1),
+    )
+    runs = tu.simulate(
+        problem,
+        tu.random_start(problem, dim=20),
+        times=[0.0, 1.0],
+        runs=3,
+        keep="blocks",
+    )
     assert runs.finished
     assert runs.r.shape == (3, 2, 20, 2, 2)
     with pytest.raises(tu.InputError, match="need 4 dimensions, but it has only 1"):
@@ -86,7 +110,9 @@ def test_levels_of_one_dimension_are_ordinary_simulation():
 
 def test_rank_deficient_teachers():
     """Two teachers that are one, and a student that already is one of them."""
-    one = tu.Start(R=[[1.0, 1.0], [0.0, 0.0]], Q=[[1.0, 0.0], [0.0, 0.5]], T=np.ones((2, 2)))
+    one = tu.Start(
+        R=[[1.0, 1.0], [0.0, 0.0]], Q=[[1.0, 0.0], [0.0, 0.5]], T=np.ones((2, 2))
+    )
     for method in ("overlaps", "weights"):
         runs = tu.simulate(ERF, one, dim=30, times=[0.0, 1.0], runs=2, method=method)
         np.testing.assert_allclose(runs.R[:, 0], [one.R] * 2, atol=1e-12)
@@ -97,16 +123,29 @@ def test_spheres_stay_spheres():
     problem, begin, dim = CASES["sphere, frozen parts, biases"]
     share = problem.inputs.level_dims(dim) / dim
     for method in ("overlaps", "weights"):
-        runs = tu.simulate(problem, begin, dim=dim, times=[0.0, 1.0], runs=2, method=method)
+        runs = tu.simulate(
+            problem, begin, dim=dim, times=[0.0, 1.0], runs=2, method=method
+        )
         lengths = np.einsum("l,rtlkk->rtk", share, runs.q)
         np.testing.assert_allclose(lengths[:, 1], lengths[:, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["overlaps", "weights"])
 def test_divergence_is_said(method):
-    problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0))
-    with pytest.warns(tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
-        runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=100, times=[0.0, 0.1, 60.0], runs=3, method=method)
+    problem = tu.Problem(
+        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0)
+    )
+    with pytest.warns(
+        tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="
+    ):
+        runs = tu.simulate(
+            problem,
+            tu.Start([[0.1]], [[0.5]]),
+            dim=100,
+            times=[0.0, 0.1, 60.0],
+            runs=3,
+            method=method,
+        )
     assert np.all(runs.status_code == tu.errors.Status.DIVERGED)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()
@@ -119,11 +158,18 @@ def test_ctrl_c_keeps_what_was_recorded():
     def press():
         signal.raise_signal(signal.SIGINT)
 
-    tu.simulate(ERF, ORDER_ONE, dim=100, times=[0.1], runs=1)  # compiled before the clock runs
+    tu.simulate(
+        ERF, ORDER_ONE, dim=100, times=[0.1], runs=1
+    )  # compiled before the clock runs
     timer = threading.Timer(0.5, press)
     timer.start()
-    with pytest.warns(tu.errors.TutelageWarning, match="2 of 4 runs were interrupted and 2 never began"):
-        runs = tu.simulate(ERF, ORDER_ONE, dim=100, times=[0.0, 0.1, 10.0**6], runs=4, workers=2)
+    with pytest.warns(
+        tu.errors.TutelageWarning,
+        match="2 of 4 runs were interrupted and 2 never began",
+    ):
+        runs = tu.simulate(
+            ERF, ORDER_ONE, dim=100, times=[0.0, 0.1, 10.0**6], runs=4, workers=2
+        )
     timer.join()
     assert runs.error.shape[0] == 2
     assert np.all(runs.status_code == tu.errors.Status.INTERRUPTED)
@@ -135,7 +181,9 @@ def test_ctrl_c_before_anything_is_an_interrupt(monkeypatch):
     def follow(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(OverlapsMethod, "run", lambda *_: (tu.errors.Status.INTERRUPTED, 0))
+    monkeypatch.setattr(
+        OverlapsMethod, "run", lambda *_: (tu.errors.Status.INTERRUPTED, 0)
+    )
     monkeypatch.setattr(runs_module, "_follow", follow)
     with pytest.raises(KeyboardInterrupt):
         tu.simulate(ERF, ORDER_ONE, dim=100, times=[1.0], runs=1)
@@ -208,14 +256,20 @@ def test_impossible_wishes_are_refused(name):
 
 
 def test_schedule_that_turns_negative_is_refused():
-    problem = ERF.replace(lr=lambda t: 0.5 - 0.6 * (t == 0.3))  # fine at every time that is checked before
+    problem = ERF.replace(
+        lr=lambda t: 0.5 - 0.6 * (t == 0.3)
+    )  # fine at every time that is checked before
     with pytest.raises(tu.InputError, match=r"negative or not finite at alpha = 0.3"):
         tu.simulate(problem, ORDER_ONE, dim=40, times=[0.0, 0.5, 1.0])
 
 
 def test_dims_per_level_decide_what_fits():
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, sgd=tu.SGD(0.5))
-    with pytest.raises(tu.InputError, match="level 1 need 4 dimensions, but it has only 2"):
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, sgd=tu.SGD(0.5)
+    )
+    with pytest.raises(
+        tu.InputError, match="level 1 need 4 dimensions, but it has only 2"
+    ):
         tu.simulate(problem, start(2, 2, 4), dim=16, times=[1.0])
 
 

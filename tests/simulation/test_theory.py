@@ -18,13 +18,23 @@ ALPHA = 4.0
 def theory(scale: float = 1.0) -> float:
     """The error at ALPHA, with the term of order eta^2 multiplied by `scale`."""
     t = jnp.ones((1, 1, 1))
-    full, flow = (OrderParameters(PROBLEM, t, gradient_flow=drop) for drop in (False, True))
+    full, flow = (
+        OrderParameters(PROBLEM, t, gradient_flow=drop) for drop in (False, True)
+    )
 
     @jax.jit
     def drift(time, y):
-        state = Overlaps(jnp.full((1, 1, 1), y[0]), jnp.full((1, 1, 1), y[1]), jnp.ones(1), None, None)
+        state = Overlaps(
+            jnp.full((1, 1, 1), y[0]),
+            jnp.full((1, 1, 1), y[1]),
+            jnp.ones(1),
+            None,
+            None,
+        )
         d, d_flow = full.drift(time, state), flow.drift(time, state)
-        return jnp.stack([d.r[0, 0, 0], d_flow.q[0, 0, 0] + scale * (d.q - d_flow.q)[0, 0, 0]])
+        return jnp.stack(
+            [d.r[0, 0, 0], d_flow.q[0, 0, 0] + scale * (d.q - d_flow.q)[0, 0, 0]]
+        )
 
     R, Q = solve_ivp(drift, (0.0, ALPHA), [0.5, 0.8], rtol=1e-7, atol=1e-9).y[:, -1]
     return float(generalization_error(PROBLEM, [[R]], [[Q]]))
@@ -32,17 +42,25 @@ def theory(scale: float = 1.0) -> float:
 
 def mean_error(dim: int, runs: int) -> tuple[float, float, float]:
     """Mean, its standard error, and spread over runs."""
-    error = tu.simulate(PROBLEM, START, dim=dim, times=[ALPHA], runs=runs, seed=dim).error[:, 0]
+    error = tu.simulate(
+        PROBLEM, START, dim=dim, times=[ALPHA], runs=runs, seed=dim
+    ).error[:, 0]
     return float(error.mean()), float(error.std() / np.sqrt(runs)), float(error.std())
 
 
 def test_theory_here_is_the_theory_of_solve():
-    assert abs(theory() / tu.solve(PROBLEM, START, times=[0.0, ALPHA]).error[-1] - 1) < 1e-5
+    assert (
+        abs(theory() / tu.solve(PROBLEM, START, times=[0.0, ALPHA]).error[-1] - 1)
+        < 1e-5
+    )
 
 
 @pytest.mark.full
 def test_bias_shrinks_as_one_over_N_and_nothing_is_left():
-    (small, se_small, sd_small), (large, se_large, sd_large) = mean_error(30, 6000), mean_error(120, 12000)
+    (small, se_small, sd_small), (large, se_large, sd_large) = (
+        mean_error(30, 6000),
+        mean_error(120, 12000),
+    )
     limit, wrong = theory(), theory(0.9)
     exponent = np.log((small - limit) / (large - limit)) / np.log(4)
     assert se_small < 0.1 * abs(small - limit)

@@ -20,8 +20,12 @@ def ensembles(name: str, runs: int, compiled_runs: int | None = None):
     """Runs side by side take the longer, so there may be fewer of them."""
     problem, start, dim = CASES[name]
     options = {"dim": dim, "times": TIMES}
-    side_by_side = tu.simulate(problem, start, seed=3, together=True, runs=runs, **options)
-    return side_by_side, tu.simulate(problem, start, seed=4, together=False, runs=compiled_runs or runs, **options)
+    side_by_side = tu.simulate(
+        problem, start, seed=3, together=True, runs=runs, **options
+    )
+    return side_by_side, tu.simulate(
+        problem, start, seed=4, together=False, runs=compiled_runs or runs, **options
+    )
 
 
 @pytest.mark.full  # test_same_law.py compares the same step, side by side, with the compiled loop
@@ -44,7 +48,12 @@ def test_same_law_and_one_degree_of_freedom_is_noticed(monkeypatch):
     options = {"dim": dim, "times": TIMES, "runs": 3000}
     compiled = tu.simulate(problem, start, seed=4, **options)
     monkeypatch.setattr(prepare, "level_layout", one_more)
-    assert probability(tu.simulate(problem, start, seed=3, together=True, **options), compiled) < 1e-2 * LEVEL
+    assert (
+        probability(
+            tu.simulate(problem, start, seed=3, together=True, **options), compiled
+        )
+        < 1e-2 * LEVEL
+    )
 
 
 @pytest.mark.full
@@ -66,15 +75,21 @@ def test_uniform_numbers_are_threefry_of_step_and_number():
     keys, steps = draws.run_keys(0, 3), jnp.array([0, 5, 5 + 2**32])
     u = np.asarray(jax.jit(draws.uniform)(keys, steps, np.array([[2, 9]])))
     assert u.shape == (3, 1, 2, 3)
-    words = threefry_2x32(keys[:, 1], jnp.array([5, 5, 2, 9], dtype=jnp.uint32)).astype(np.uint64)  # (high, low) x (2, 9)
-    np.testing.assert_array_equal(u[1, 0, :, 1], ((words[:2] << 20 | words[2:] >> 12) + 0.5) * 2.0**-52)
+    words = threefry_2x32(keys[:, 1], jnp.array([5, 5, 2, 9], dtype=jnp.uint32)).astype(
+        np.uint64
+    )  # (high, low) x (2, 9)
+    np.testing.assert_array_equal(
+        u[1, 0, :, 1], ((words[:2] << 20 | words[2:] >> 12) + 0.5) * 2.0**-52
+    )
     assert np.unique(u).size == u.size
 
 
 def test_normal_numbers_have_their_law_and_no_correlations():
     """Across steps, numbers and runs; the smallest and the largest uniform number give finite normals."""
     z = np.asarray(
-        jax.jit(lambda *at: draws.as_normal(draws.uniform(*at)))(draws.run_keys(0, 400), jnp.arange(20), np.arange(6))
+        jax.jit(lambda *at: draws.as_normal(draws.uniform(*at)))(
+            draws.run_keys(0, 400), jnp.arange(20), np.arange(6)
+        )
     )
     assert kstest(z.ravel(), "norm").pvalue > 1e-4
     for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[..., 1:], z[..., :-1])):
@@ -88,13 +103,18 @@ def test_fold_keeps_the_gram_matrix():
     fold = jax.jit(jax_steps.fold)
     folded, both = np.asarray(fold(Z, extra)), np.concatenate([Z, extra], axis=2)
     gram = "licr,ljcr->lrij"
-    np.testing.assert_allclose(np.einsum(gram, folded, folded), np.einsum(gram, both, both), atol=1e-12)
+    np.testing.assert_allclose(
+        np.einsum(gram, folded, folded), np.einsum(gram, both, both), atol=1e-12
+    )
     assert np.all(folded[:, *np.triu_indices(3, 1)] == 0)
     lower = np.tril(np.ones((3, 3)))[None, ..., None] * np.ones_like(Z)
     np.testing.assert_array_equal(fold(lower, 0.0 * extra), lower)  # nothing to fold
 
 
-STARTS = [tu.random_start(CASES["erf with noise"][0], dim=16, scale=0.5, seed=i) for i in range(8)]
+STARTS = [
+    tu.random_start(CASES["erf with noise"][0], dim=16, scale=0.5, seed=i)
+    for i in range(8)
+]
 
 
 def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
@@ -102,7 +122,7 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 1.0, 2.0], "seed": 3, "together": True}
     few = tu.simulate(problem, STARTS[:5], **options)
-    monkeypatch.setattr(overlaps, "STEPS", 7)
+    monkeypatch.setattr(overlaps, "MOST_STEPS", 7)
     more = tu.simulate(problem, STARTS, **options)
     np.testing.assert_allclose(few.Q, more.Q[:5], rtol=1e-10)
     assert np.unique(few.Q[:, -1, 0, 0]).size == 5
@@ -118,19 +138,32 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 17 / 16], "seed": 3, "together": True}
     one_by_one = tu.simulate(problem, STARTS[:5], **options)
-    monkeypatch.setattr(overlaps, "STEPS", 6)
+    monkeypatch.setattr(overlaps, "MOST_STEPS", 6)
     monkeypatch.setattr(overlaps.jax, "default_backend", lambda: "gpu")
     whole, right = [], jax_steps.advance
-    monkeypatch.setattr(jax_steps, "advance", lambda *about: whole.append(about[1]) or right(*about))
+    monkeypatch.setattr(
+        jax_steps, "advance", lambda *about: whole.append(about[1]) or right(*about)
+    )
     in_blocks = tu.simulate(problem, STARTS[:5], **options)
     assert whole == [6, 6, None]
     np.testing.assert_allclose(in_blocks.Q, one_by_one.Q, rtol=1e-10)
 
 
 def test_divergence_is_said():
-    problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0))
-    with pytest.warns(tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
-        runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=100, times=[0.0, 0.1, 60.0], runs=3, together=True)
+    problem = tu.Problem(
+        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0)
+    )
+    with pytest.warns(
+        tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="
+    ):
+        runs = tu.simulate(
+            problem,
+            tu.Start([[0.1]], [[0.5]]),
+            dim=100,
+            times=[0.0, 0.1, 60.0],
+            runs=3,
+            together=True,
+        )
     assert np.all(runs.status_code == tu.errors.Status.DIVERGED)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()
@@ -157,6 +190,8 @@ def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
 def test_what_cannot_run_together_is_refused():
     problem, start, dim = CASES["erf with noise"]
     with pytest.raises(tu.InputError, match="method='overlaps' only"):
-        tu.simulate(problem, start, dim=dim, times=[1.0], method="weights", together=True)
+        tu.simulate(
+            problem, start, dim=dim, times=[1.0], method="weights", together=True
+        )
     with pytest.raises(tu.InputError, match="together is"):
         tu.simulate(problem, start, dim=dim, times=[1.0], together="yes")

@@ -26,7 +26,9 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
     W, m, mv, mb = W.copy(), np.zeros_like(W), np.zeros(K), np.zeros(K)
     norms = np.linalg.norm(W, axis=1)
     mask = problem.trainable_mask()
-    mask = 1.0 if mask is None else np.repeat(mask, problem.inputs.level_dims(N), axis=0).T
+    mask = (
+        1.0 if mask is None else np.repeat(mask, problem.inputs.level_dims(N), axis=0).T
+    )
     rate = lambda lr, t: float(lr(t)) if callable(lr) else float(lr)  # noqa: E731
     out = []
     for step in range(max(steps) + 1):
@@ -36,14 +38,24 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
         if len(x) < B:
             break
         fields = x @ W.T / np.sqrt(N) + b
-        labels = np.asarray(teacher.activation(jnp.asarray(x @ W_teacher.T / np.sqrt(N) + b_teacher))) @ teacher.readout
+        labels = (
+            np.asarray(
+                teacher.activation(
+                    jnp.asarray(x @ W_teacher.T / np.sqrt(N) + b_teacher)
+                )
+            )
+            @ teacher.readout
+        )
         if noise is not None:
             labels = labels + problem.noise * noise[step * B : (step + 1) * B]
         delta = labels - g(fields) @ v
         pull = delta[:, None] * v * g_slope(fields)
         lr = rate(sgd.lr, step / N)
         gradient = mask * (pull.T @ x / (B * np.sqrt(N)) - sgd.weight_decay / N * W)
-        mv, mb = beta * mv + delta @ g(fields) / (B * N), beta * mb + pull.mean(axis=0) / N
+        mv, mb = (
+            beta * mv + delta @ g(fields) / (B * N),
+            beta * mb + pull.mean(axis=0) / N,
+        )
         if slow:
             gamma = float(sgd.momentum.gamma)
             k = gamma * lr if sgd.momentum.k is None else rate(sgd.momentum.k, step / N)
@@ -55,7 +67,11 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
         if sgd.spherical:
             W = W * (norms / np.linalg.norm(W, axis=1))[:, None]
         if student.train_readout:
-            v = v + (lr if sgd.readout_lr is None else rate(sgd.readout_lr, step / N)) * mv
+            v = (
+                v
+                + (lr if sgd.readout_lr is None else rate(sgd.readout_lr, step / N))
+                * mv
+            )
         if student.train_bias:
             b = b + (lr if sgd.bias_lr is None else rate(sgd.bias_lr, step / N)) * mb
     return out
@@ -64,16 +80,26 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
 def check_against_loop(problem, dim=24, seed=0):
     rng = np.random.default_rng(5)
     K, M, B = problem.student.hidden, problem.teacher.hidden, problem.sgd.batch
-    W, W_teacher, times = rng.standard_normal((K, dim)), rng.standard_normal((M, dim)), [0.0, 0.3, 1.0, 2.0]
+    W, W_teacher, times = (
+        rng.standard_normal((K, dim)),
+        rng.standard_normal((M, dim)),
+        [0.0, 0.3, 1.0, 2.0],
+    )
     X = rng.standard_normal((2 * dim * B, dim))
-    runs = tu.simulate(problem, weights=(W, W_teacher), inputs=X, times=times, seed=seed)
+    runs = tu.simulate(
+        problem, weights=(W, W_teacher), inputs=X, times=times, seed=seed
+    )
     xi = stream(seed, 0, 2).standard_normal(2 * dim * B)
     states = plain_loop(problem, W, W_teacher, X, list(runs.step), xi)
     lam = np.repeat(problem.inputs.eigenvalues, problem.inputs.level_dims(dim))
     assert runs.error.shape == (1, 4)
     for i, (w, v, b) in enumerate(states):
-        np.testing.assert_allclose(runs.R[0, i], (w * lam) @ W_teacher.T / dim, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(runs.Q[0, i], (w * lam) @ w.T / dim, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            runs.R[0, i], (w * lam) @ W_teacher.T / dim, rtol=0, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            runs.Q[0, i], (w * lam) @ w.T / dim, rtol=1e-12, atol=1e-12
+        )
         np.testing.assert_allclose(runs.readout[0, i], v, rtol=0, atol=1e-12)
         if "bias" in runs.variables:
             np.testing.assert_allclose(runs.bias[0, i], b, rtol=0, atol=1e-12)
@@ -85,7 +111,10 @@ def test_equals_plain_loop(name):
     check_against_loop(CASES[name][0])
 
 
-@pytest.mark.parametrize("name", ["batch of five", "momentum", "slow momentum", "sphere, frozen parts, biases"])
+@pytest.mark.parametrize(
+    "name",
+    ["batch of five", "momentum", "slow momentum", "sphere, frozen parts, biases"],
+)
 def test_traced_loop_equals_plain_loop(name):
     """The JAX loop, forced by a function of the user's own."""
     problem = CASES[name][0]
@@ -95,22 +124,42 @@ def test_traced_loop_equals_plain_loop(name):
 @pytest.mark.parametrize("name", NAMED)
 def test_compiled_activations(name):
     """g and g' of the compiled loops are those of the problem."""
-    activation, x = NAMED[name], np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]])
-    constants = step_constants(tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)), 10)
-    ours = np.transpose([activate(constants.teacher[0], constants.teacher_coefficients[0], y) for y in x])
-    np.testing.assert_allclose(ours[0], activation(jnp.asarray(x)), rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(ours[1], activation.slope(jnp.asarray(x)), rtol=1e-12, atol=1e-15)
+    activation, x = (
+        NAMED[name],
+        np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]]),
+    )
+    constants = step_constants(
+        tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)), 10
+    )
+    ours = np.transpose(
+        [
+            activate(constants.teacher[0], constants.teacher_coefficients[0], y)
+            for y in x
+        ]
+    )
+    np.testing.assert_allclose(
+        ours[0], activation(jnp.asarray(x)), rtol=1e-13, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        ours[1], activation.slope(jnp.asarray(x)), rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("activation", ["linear", "he3", softened])
 def test_polynomials_and_a_function_of_the_users_own(activation):
     student = tu.Network(2, activation, readout=0.3, train_readout=True)
-    check_against_loop(tu.Problem(student, tu.Network(1, activation, readout=0.3), sgd=tu.SGD(0.02), noise=0.1))
+    check_against_loop(
+        tu.Problem(
+            student, tu.Network(1, activation, readout=0.3), sgd=tu.SGD(0.02), noise=0.1
+        )
+    )
 
 
 def test_schedules_act_at_the_time_of_their_step():
     sgd = tu.SGD(
-        tu.schedules.PowerDecay(0.8), readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]), bias_lr=lambda t: 0.2 + 0.1 * t
+        tu.schedules.PowerDecay(0.8),
+        readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]),
+        bias_lr=lambda t: 0.2 + 0.1 * t,
     )
     student = tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
     check_against_loop(tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd))

@@ -28,15 +28,36 @@ class Cluster:
     def start(cls, folder: Path, **environment: str) -> "Cluster":
         file = folder / "scheduler.json"
         scheduler = _start(
-            folder, "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, **environment
+            folder,
+            "dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--scheduler-file",
+            file,
+            **environment,
         )
         wait_until(file.exists, "the Dask scheduler starts")
-        wait_until(lambda: file.read_text().endswith("}"), "the Dask scheduler has written its file")
+        wait_until(
+            lambda: file.read_text().endswith("}"),
+            "the Dask scheduler has written its file",
+        )
         return cls(folder, scheduler, json.loads(file.read_text())["address"])
 
     def add_worker(self, **environment: str) -> subprocess.Popen:
         """One process with one thread, and nobody who would start it again."""
-        self.workers.append(_start(self.folder, "dask_worker", self.address, "--no-nanny", "--nthreads", "1", **environment))
+        self.workers.append(
+            _start(
+                self.folder,
+                "dask_worker",
+                self.address,
+                "--no-nanny",
+                "--nthreads",
+                "1",
+                **environment,
+            )
+        )
         return self.workers[-1]
 
     def end(self) -> None:
@@ -45,19 +66,31 @@ class Cluster:
             process.wait()
 
 
-def _start(folder: Path, program: str, *arguments, **environment: str) -> subprocess.Popen:
+def _start(
+    folder: Path, program: str, *arguments, **environment: str
+) -> subprocess.Popen:
     with open(folder / f"{program}.log", "a") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", f"distributed.cli.{program}", *map(str, arguments), "--no-dashboard"],
+            [
+                sys.executable,
+                "-m",
+                f"distributed.cli.{program}",
+                *map(str, arguments),
+                "--no-dashboard",
+            ],
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": PATHS, "DASK_TEMPORARY_DIRECTORY": str(folder)} | environment,
+            env=os.environ
+            | {"PYTHONPATH": PATHS, "DASK_TEMPORARY_DIRECTORY": str(folder)}
+            | environment,
             stdout=log,
             stderr=log,
         )
 
 
 @contextmanager
-def dask_cluster(folder: Path, workers: int = 2, **environment: str) -> Iterator[Cluster]:
+def dask_cluster(
+    folder: Path, workers: int = 2, **environment: str
+) -> Iterator[Cluster]:
     """A scheduler and its workers, ended afterwards. environment: variables for all of them."""
     cluster = Cluster.start(folder, **environment)
     try:
@@ -86,7 +119,11 @@ def is_running(pid: int) -> bool:
 
 def descendants(pid: int) -> set[int]:
     """The processes that it has started, and those that they have."""
-    children = {int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()}
+    children = {
+        int(child)
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in path.read_text().split()
+    }
     return children.union(*map(descendants, children))
 
 

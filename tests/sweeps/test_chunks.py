@@ -7,7 +7,11 @@ import numpy as np
 from tests.sweeps.questions import spec_of
 from tutelage.sweeps.spec import BATCH, COPIES, LOOPED, MEMORY, shape_of, tasks_of
 
-OVER = {"student.hidden": [2, 3], "lr": [0.1, 0.2, 0.3], "student.activation": ["erf", "relu"]}
+OVER = {
+    "student.hidden": [2, 3],
+    "lr": [0.1, 0.2, 0.3],
+    "student.activation": ["erf", "relu"],
+}
 
 
 def chunks(spec):
@@ -34,18 +38,30 @@ def test_a_chunk_has_one_shape_and_a_shape_has_as_few_chunks_as_it_can():
 
 
 def test_numbers_do_not_make_a_shape():
-    spec = spec_of(over={"lr": [0.1, 0.2], "noise": [0.0, 1.0], "batch": [1, 2], "weight_decay": [0.0, 0.1]})
+    spec = spec_of(
+        over={
+            "lr": [0.1, 0.2],
+            "noise": [0.0, 1.0],
+            "batch": [1, 2],
+            "weight_decay": [0.0, 0.1],
+        }
+    )
     assert len(groups(spec)) == 1
 
 
 def test_a_schedule_does():
-    spec = spec_of(over={"lr": [0.1, {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}]})
+    spec = spec_of(
+        over={"lr": [0.1, {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}]}
+    )
     assert len(groups(spec)) == 2
 
 
 def test_a_list_is_grouped_like_a_grid():
     listed = [spec_of(over=OVER).point(i) for i in range(12)]
-    grid, flat = spec_of(over=OVER, points_per_chunk=4), spec_of(over=None, points=listed, points_per_chunk=4)
+    grid, flat = (
+        spec_of(over=OVER, points_per_chunk=4),
+        spec_of(over=None, points=listed, points_per_chunk=4),
+    )
     assert chunks(grid) == chunks(flat)
     for one, other in zip(tasks_of(grid), tasks_of(flat), strict=True):
         assert one.points == other.points

@@ -45,7 +45,12 @@ def test_words_stand_where_numbers_are_missing():
     assert result.failures == {5: "it broke"}
     assert result.notes == {1: "noise_floor: unstable"}
     assert result.diverged == 1
-    for words in ("6 points: lr (2), noise (3)", "final_error: 0.5 to 4.5", "1 diverged", "1 failed"):
+    for words in (
+        "6 points: lr (2), noise (3)",
+        "final_error: 0.5 to 4.5",
+        "1 diverged",
+        "1 failed",
+    ):
         assert words in str(result)
     partly = combine_chunks(SPEC, kept()[:1])
     assert partly["failure"].values.ravel().tolist() == [""] * 4 + [NOT_YET] * 2
@@ -60,13 +65,18 @@ def test_attributes_say_what_was_asked():
     assert data.attrs["schema"] == SCHEMA
     assert tu.Problem.from_json(data.attrs["problem"]).to_dict() == PROBLEM.to_dict()
     assert json.loads(data.attrs["spec"])["over"] == SPEC.over
-    assert data["final_error"].attrs["long_name"] == "generalization error e_g at the end"
+    assert (
+        data["final_error"].attrs["long_name"] == "generalization error e_g at the end"
+    )
     assert "diverged" in data["status"].attrs["flag_meanings"]
 
 
 def test_units_that_are_not_there_are_nan():
     spec = spec_of(over={"student.hidden": [2, 3]}, measure=["final_overlaps"])
-    chunks = [((i,), {"final_R": (("student", "teacher"), np.ones((1, 2 + i, 2)))}) for i in range(2)]
+    chunks = [
+        ((i,), {"final_R": (("student", "teacher"), np.ones((1, 2 + i, 2)))})
+        for i in range(2)
+    ]
     data = combine_chunks(spec, chunks)["final_R"]
     assert data.shape == (2, 3, 2)
     assert np.isnan(data.sel({"student.hidden": 2}).values[2]).all()
@@ -74,7 +84,13 @@ def test_units_that_are_not_there_are_nan():
 
 
 def test_a_list_has_the_dim_point_with_its_names_as_coordinates():
-    spec = spec_of(over=None, points=[{"lr": 0.1, "student.activation": "erf"}, {"lr": 0.2, "student.activation": "relu"}])
+    spec = spec_of(
+        over=None,
+        points=[
+            {"lr": 0.1, "student.activation": "erf"},
+            {"lr": 0.2, "student.activation": "relu"},
+        ],
+    )
     data = combine_chunks(spec, [((0, 1), {"final_error": ((), np.array([1.0, 2.0]))})])
     assert data["final_error"].dims == ("point",)
     assert data["lr"].values.tolist() == [0.1, 0.2]
@@ -83,7 +99,9 @@ def test_a_list_has_the_dim_point_with_its_names_as_coordinates():
 
 def test_tables_are_labelled_by_their_json():
     schedule = {"kind": "constant", "value": 0.1}
-    spec = spec_of(over={"lr": [schedule, 0.3], "student.hidden, teacher.hidden": [2, 3]})
+    spec = spec_of(
+        over={"lr": [schedule, 0.3], "student.hidden, teacher.hidden": [2, 3]}
+    )
     data = combine_chunks(spec, [((0, 1, 2, 3), {"final_error": ((), np.arange(4.0))})])
     assert json.loads(str(data["lr"].values[0])) == schedule
 

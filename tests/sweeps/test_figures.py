@@ -17,7 +17,13 @@ def made_up(over, value, starts=None, dims=(), diverged=None, measure="final_err
     """A sweep whose numbers are a function of its axes."""
     spec = spec_of(over=over, starts=starts, times=TIMES, measure=[measure])
     lead = spec.count
-    grid = np.meshgrid(*[np.arange(len(v)) if isinstance(v[0], str) else v for v in spec.over.values()], indexing="ij")
+    grid = np.meshgrid(
+        *[
+            np.arange(len(v)) if isinstance(v[0], str) else v
+            for v in spec.over.values()
+        ],
+        indexing="ij",
+    )
     values = np.asarray(value(*grid), dtype=float).reshape(
         lead, *([starts] if starts else []), *([3] if "time" in dims else [])
     )
@@ -37,7 +43,10 @@ def labels(figure):
 
 def texts(figure):
     """Every word of a legend."""
-    legends = [*figure.legends, *filter(None, [axes.get_legend() for axes in figure.axes])]
+    legends = [
+        *figure.legends,
+        *filter(None, [axes.get_legend() for axes in figure.axes]),
+    ]
     return [text.get_text() for legend in legends for text in legend.get_texts()]
 
 
@@ -47,7 +56,10 @@ def drawn(figure, tmp_path):
 
 def test_one_axis_is_a_curve(tmp_path):
     figure = made_up({"lr": RATES}, lambda lr: lr**2 / 50).plot()
-    assert labels(figure) == (r"learning rate $\eta$", r"generalization error $\epsilon_g$ at the end")
+    assert labels(figure) == (
+        r"learning rate $\eta$",
+        r"generalization error $\epsilon_g$ at the end",
+    )
     line = figure.axes[0].lines[0]
     assert np.array_equal(line.get_xdata(), RATES)
     assert line.get_ydata() == pytest.approx(RATES**2 / 50)
@@ -55,7 +67,9 @@ def test_one_axis_is_a_curve(tmp_path):
 
 
 def test_starts_are_a_median_in_the_range_of_their_middle_half():
-    figure = made_up({"lr": RATES}, lambda lr: lr[..., None] * np.array([1, 2, 3, 4, 100]), starts=5).plot()
+    figure = made_up(
+        {"lr": RATES}, lambda lr: lr[..., None] * np.array([1, 2, 3, 4, 100]), starts=5
+    ).plot()
     panel = figure.axes[0]
     assert panel.lines[0].get_ydata() == pytest.approx(3 * RATES)
     band = panel.collections[0].get_paths()[0].vertices[:, 1]
@@ -65,19 +79,33 @@ def test_starts_are_a_median_in_the_range_of_their_middle_half():
 
 def test_times_are_a_curve_for_each_value():
     over = {"lr": [0.1, 0.5, 1.0]}
-    swept = made_up(over, lambda lr: np.exp(-lr[..., None] * np.array(TIMES) / 10), dims=("time",), measure="error")
+    swept = made_up(
+        over,
+        lambda lr: np.exp(-lr[..., None] * np.array(TIMES) / 10),
+        dims=("time",),
+        measure="error",
+    )
     figure = swept.plot()
     assert labels(figure)[0].startswith("time")
     assert texts(figure) == ["0.1", "0.5", "1"]
-    assert figure.axes[0].lines[2].get_ydata() == pytest.approx(np.exp(-np.array([0.0, 1.0, 2.0])))
+    assert figure.axes[0].lines[2].get_ydata() == pytest.approx(
+        np.exp(-np.array([0.0, 1.0, 2.0]))
+    )
 
 
 def test_words_are_a_curve_each():
-    swept = made_up({"student.activation": ["erf", "relu"], "lr": RATES}, lambda kind, lr: 0.1 + kind + lr)
+    swept = made_up(
+        {"student.activation": ["erf", "relu"], "lr": RATES},
+        lambda kind, lr: 0.1 + kind + lr,
+    )
     assert texts(swept.plot()) == ["erf", "relu"]
     assert labels(swept.plot())[0] == r"learning rate $\eta$"
     assert (
-        made_up({"student.activation": ["erf", "relu"]}, lambda kind: kind).plot().axes[0].get_xticklabels()[1].get_text()
+        made_up({"student.activation": ["erf", "relu"]}, lambda kind: kind)
+        .plot()
+        .axes[0]
+        .get_xticklabels()[1]
+        .get_text()
         == "relu"
     )
 
@@ -88,7 +116,9 @@ def test_two_axes_are_a_heat_map_with_contours(tmp_path):
     panel = figure.axes[0]
     assert labels(figure) == (r"label noise $\sigma$", r"learning rate $\eta$")
     mesh = panel.collections[0]
-    assert np.asarray(mesh.get_array()).reshape(12, 9) == pytest.approx(np.outer(RATES, NOISES**2))
+    assert np.asarray(mesh.get_array()).reshape(12, 9) == pytest.approx(
+        np.outer(RATES, NOISES**2)
+    )
     assert len(panel.collections) > 1  # contours
     assert panel.get_xscale() == "log"
     assert panel.get_yscale() == "linear"
@@ -96,17 +126,28 @@ def test_two_axes_are_a_heat_map_with_contours(tmp_path):
 
 
 def test_rounding_does_not_take_the_colors():
-    swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: np.where(noise < 0.06, 1e-17, noise))
+    swept = made_up(
+        {"noise": NOISES, "lr": RATES},
+        lambda noise, lr: np.where(noise < 0.06, 1e-17, noise),
+    )
     mesh = swept.plot().axes[0].collections[0]
     assert mesh.norm.vmin == pytest.approx(1e-6)
 
 
 def test_divergence_is_hatched_and_said():
-    swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: lr + noise, diverged=lambda noise, lr: lr > 2)
+    swept = made_up(
+        {"noise": NOISES, "lr": RATES},
+        lambda noise, lr: lr + noise,
+        diverged=lambda noise, lr: lr > 2,
+    )
     figure = swept.plot()
     assert texts(figure) == ["diverged"]
     FigureCanvasAgg(figure).draw()
-    (cells,) = [collection for collection in figure.axes[0].collections if collection.get_hatch()]
+    (cells,) = [
+        collection
+        for collection in figure.axes[0].collections
+        if collection.get_hatch()
+    ]
     assert cells.get_edgecolor()[0, 3] == 1.0  # the hatches are seen
     assert len(cells.get_paths()) == 9 * int((RATES > 2).sum())
 
@@ -118,7 +159,9 @@ def above_one(problem):
 def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     critical = tu.analysis.critical_learning_rate(PROBLEM).rate
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: noise**2 * lr / 4)
-    figure = swept.plot(boundary=["noise_floor", "critical_learning_rate", above_one], level=0.01)
+    figure = swept.plot(
+        boundary=["noise_floor", "critical_learning_rate", above_one], level=0.01
+    )
     assert texts(figure) == [
         "computed: 0.01",
         r"noise floor, linear response: $\epsilon_g=0.01$",
@@ -131,7 +174,10 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     assert own.get_ydata() == pytest.approx(1 + own.get_xdata())
     rates, noises = floor.get_ydata()[::5], floor.get_xdata()[::5]
     stable = rates < critical
-    exact = [np.sqrt(0.01 / tu.analysis.noise_floor(PROBLEM.replace(lr=lr)).per_variance) for lr in rates[stable]]
+    exact = [
+        np.sqrt(0.01 / tu.analysis.noise_floor(PROBLEM.replace(lr=lr)).per_variance)
+        for lr in rates[stable]
+    ]
     assert noises[stable] == pytest.approx(exact)
     assert np.isnan(noises[~stable]).all()
     assert 2 < stable.sum() < rates.size
@@ -139,7 +185,10 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
 
 
 def test_axes_that_are_held():
-    swept = made_up({"noise": NOISES, "lr": RATES, "batch": [1, 2]}, lambda noise, lr, batch: noise * lr * batch)
+    swept = made_up(
+        {"noise": NOISES, "lr": RATES, "batch": [1, 2]},
+        lambda noise, lr, batch: noise * lr * batch,
+    )
     figure = swept.plot(at={"batch": 2, "noise": 0.99})
     assert figure.axes[0].lines[0].get_ydata() == pytest.approx(2 * RATES)
     assert any("label noise 1" in note.get_text() for note in figure.axes[0].texts)
@@ -152,8 +201,13 @@ def test_axes_that_are_held():
 
 
 def test_what_theory_cannot_draw():
-    swept = made_up({"noise": NOISES, "batch": [1, 2, 3, 4]}, lambda noise, batch: noise * batch)
-    with pytest.raises(tu.InputError, match=r"value of sgd.lr; this figure has the axes noise and batch"):
+    swept = made_up(
+        {"noise": NOISES, "batch": [1, 2, 3, 4]}, lambda noise, batch: noise * batch
+    )
+    with pytest.raises(
+        tu.InputError,
+        match=r"value of sgd.lr; this figure has the axes noise and batch",
+    ):
         swept.plot(boundary="critical_learning_rate")
     with pytest.raises(tu.InputError, match="give level="):
         swept.plot(boundary="noise_floor")

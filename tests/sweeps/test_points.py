@@ -17,7 +17,10 @@ PROBLEM = pair(2, 2, noise=0.1, inputs=tu.PowerLaw(1.0, 3))
 def test_a_grid_is_every_combination_and_its_last_axis_runs_fastest():
     axes = {"lr": [0.1, 0.2], "noise": [0.0, 0.5, 1.0], "batch": [1, 4]}
     spec = spec_of(PROBLEM, over=axes)
-    expected = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    expected = [
+        dict(zip(axes, values, strict=True))
+        for values in itertools.product(*axes.values())
+    ]
     assert [spec.point(i) for i in range(spec.count)] == expected
     assert spec.shape == (2, 3, 2)
 
@@ -26,7 +29,10 @@ def test_a_list_is_as_it_is():
     listed = [{"lr": 0.1, "noise": 0.0}, {"noise": 1.0, "lr": 0.1}]
     spec = spec_of(PROBLEM, over=None, points=listed)
     assert spec.point(1) == {"lr": 0.1, "noise": 1.0}
-    assert {name: list(values) for name, values in spec.alone.items()} == {"lr": ["0.1"], "noise": ["0.0", "1.0"]}
+    assert {name: list(values) for name, values in spec.alone.items()} == {
+        "lr": ["0.1"],
+        "noise": ["0.0", "1.0"],
+    }
     assert spec.shape == (2,)
 
 
@@ -35,8 +41,14 @@ def test_a_list_is_as_it_is():
     [
         ({"lr": 0.3}, {"lr": 0.3}),
         ({"sgd.lr": 0.3, "noise": 0.7}, {"lr": 0.3, "noise": 0.7}),
-        ({"student.hidden, teacher.hidden": 3}, {"student.hidden": 3, "teacher.hidden": 3}),
-        ({"student.activation, teacher.activation": "relu"}, {"student.activation": "relu", "teacher.activation": "relu"}),
+        (
+            {"student.hidden, teacher.hidden": 3},
+            {"student.hidden": 3, "teacher.hidden": 3},
+        ),
+        (
+            {"student.activation, teacher.activation": "relu"},
+            {"student.activation": "relu", "teacher.activation": "relu"},
+        ),
         ({"inputs.beta": 2.0, "inputs.levels": 5}, {"beta": 2.0, "levels": 5}),
         (
             {"lr": {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}},
@@ -47,17 +59,29 @@ def test_a_list_is_as_it_is():
     ],
 )
 def test_the_problem_of_a_point_is_that_of_replace(point, expected):
-    assert spec_of(PROBLEM).problem_at(point).to_dict() == PROBLEM.replace(**expected).to_dict()
+    assert (
+        spec_of(PROBLEM).problem_at(point).to_dict()
+        == PROBLEM.replace(**expected).to_dict()
+    )
 
 
 def test_the_start_has_names_of_its_own():
-    assert start_values({"lr": 1.0, "dim": 300, "scale": 0.2}) == {"dim": 300, "scale": 0.2}
+    assert start_values({"lr": 1.0, "dim": 300, "scale": 0.2}) == {
+        "dim": 300,
+        "scale": 0.2,
+    }
 
 
 def test_values_become_plain():
-    over = {"lr": [tu.schedules.Cosine(0.5, 0.1, 100.0), 0.2], "noise": np.array([0.0, 0.5]), "inputs": [tu.Isotropic()]}
+    over = {
+        "lr": [tu.schedules.Cosine(0.5, 0.1, 100.0), 0.2],
+        "noise": np.array([0.0, 0.5]),
+        "inputs": [tu.Isotropic()],
+    }
     spec = spec_of(PROBLEM, over=over)
-    first = {name: values[0] for name, values in json.loads(json.dumps(spec.over)).items()}
+    first = {
+        name: values[0] for name, values in json.loads(json.dumps(spec.over)).items()
+    }
     expected = PROBLEM.replace(lr=over["lr"][0], noise=0.0, inputs=tu.Isotropic())
     assert spec.problem_at(first).to_dict() == expected.to_dict()
     with pytest.raises(tu.InputError, match="own function"):
@@ -70,7 +94,11 @@ def test_values_become_plain():
         (None, None, "neither"),
         ({"lr": [1]}, [{"lr": 1}], "both"),
         ({}, None, "names with lists"),
-        ({"learning_rate": [1]}, None, r"'learning_rate'; it must be one of .*lr.*weight_decay"),
+        (
+            {"learning_rate": [1]},
+            None,
+            r"'learning_rate'; it must be one of .*lr.*weight_decay",
+        ),
         ({"hidden": [1, 2]}, None, "say which, as 'student.hidden'"),
         ({"lr": [0.1], "sgd.lr": [0.2]}, None, "the same"),
         ({"lr": 0.1}, None, "list of values"),

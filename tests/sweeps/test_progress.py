@@ -11,7 +11,13 @@ from tutelage.sweeps.run import Progress
 
 def sweep(folder, progress=None, **payload):
     progress = progress or Progress()
-    return run(toys.store(folder, 6), toys.tasks(6, **payload), toys.numbers, "serial", progress=progress)
+    return run(
+        toys.store(folder, 6),
+        toys.tasks(6, **payload),
+        toys.numbers,
+        "serial",
+        progress=progress,
+    )
 
 
 def test_the_library_says_nothing(tmp_path, capfd):
@@ -60,5 +66,9 @@ def test_a_report_in_words(tmp_path):
 
 
 def test_few_of_many_different_errors_are_shown(tmp_path, capfd):
-    sweep(tmp_path / "s", Progress(shown=True), bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1])
+    sweep(
+        tmp_path / "s",
+        Progress(shown=True),
+        bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1],
+    )
     assert capfd.readouterr().err.count("note: points fail:") == run_module.MOST_SHOWN

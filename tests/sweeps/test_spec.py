@@ -37,9 +37,15 @@ def test_a_spec_survives_json():
 @pytest.mark.parametrize("name", CHANGES)
 def test_whatever_changes_the_numbers_changes_the_key(name):
     assert spec_key(spec_of().to_dict()) == spec_key(spec_of().to_dict())
-    assert spec_key(spec_of().to_dict()) != spec_key(spec_of(**{name: CHANGES[name]}).to_dict())
-    assert spec_key(spec_of().to_dict()) != spec_key(spec_of(PROBLEM.replace(batch=2)).to_dict())
-    assert spec_key(spec_of().to_dict()) != spec_key(replace(spec_of(), sources={"a:b": "0"}).to_dict())
+    assert spec_key(spec_of().to_dict()) != spec_key(
+        spec_of(**{name: CHANGES[name]}).to_dict()
+    )
+    assert spec_key(spec_of().to_dict()) != spec_key(
+        spec_of(PROBLEM.replace(batch=2)).to_dict()
+    )
+    assert spec_key(spec_of().to_dict()) != spec_key(
+        replace(spec_of(), sources={"a:b": "0"}).to_dict()
+    )
 
 
 def test_starts_are_those_of_the_library():
@@ -50,7 +56,10 @@ def test_starts_are_those_of_the_library():
         assert np.array_equal(found.R, expected.R)
         assert found.dim == 300
     assert spec.start_at(PROBLEM, {"dim": 50}, 0).dim == 50
-    assert np.array_equal(spec_of(start="asymmetric").start_at(PROBLEM, {}, 0).R, tu.asymmetric_start(PROBLEM).R)
+    assert np.array_equal(
+        spec_of(start="asymmetric").start_at(PROBLEM, {}, 0).R,
+        tu.asymmetric_start(PROBLEM).R,
+    )
     given = spec_of(start=START).start_at(PROBLEM, {}, 0)
     assert np.array_equal(given.Q, START.Q)
     assert given.dim == START.dim
@@ -82,7 +91,9 @@ def test_bad_options_are_refused(changes, words):
 def test_only_a_problem_can_be_swept():
     with pytest.raises(tu.InputError, match="Problem"):
         spec_of({"lr": 1})
-    own = tu.Problem(tu.Network(1, tu.Activation("mine", lambda x: x**3)), tu.Network(1))
+    own = tu.Problem(
+        tu.Network(1, tu.Activation("mine", lambda x: x**3)), tu.Network(1)
+    )
     with pytest.raises(tu.InputError, match="own function"):
         spec_of(own)
 
@@ -111,5 +122,11 @@ def test_a_custom_law_of_inputs_is_swept_as_its_spectrum():
 
 def test_a_grid_beyond_reason_is_refused():
     problem, values = tu.Problem(tu.Network(1), tu.Network(1)), np.linspace(0.1, 1, 500)
-    with pytest.raises(tu.InputError, match="the number of points is 125000000; it must be at most"):
-        tu.sweep(problem, {"lr": values, "noise": values, "weight_decay": values}, "final_error")
+    with pytest.raises(
+        tu.InputError, match="the number of points is 125000000; it must be at most"
+    ):
+        tu.sweep(
+            problem,
+            {"lr": values, "noise": values, "weight_decay": values},
+            "final_error",
+        )

@@ -26,7 +26,9 @@ TASK = Task(1, (3, 4, 5), {})
 
 @pytest.fixture
 def store(tmp_path):
-    return Store.create(tmp_path / "s", {"lr": [0.1, 0.2], "seed": 0}, chunks=2, points=6)
+    return Store.create(
+        tmp_path / "s", {"lr": [0.1, 0.2], "seed": 0}, chunks=2, points=6
+    )
 
 
 def put(store, task=TASK, chunk=CHUNK):
@@ -71,7 +73,14 @@ def test_bytes_are_on_the_disk_before_the_name_is(store, monkeypatch):
 
     def observed(name, function):
         def call(*args, **more):
-            events.append((name, os.readlink(f"/proc/self/fd/{args[0]}") if name == "fsync" else str(args[1])))
+            events.append(
+                (
+                    name,
+                    os.readlink(f"/proc/self/fd/{args[0]}")
+                    if name == "fsync"
+                    else str(args[1]),
+                )
+            )
             return function(*args, **more)
 
         monkeypatch.setattr(os, name, call)
@@ -94,7 +103,10 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch):
 
     with store.writing():
         monkeypatch.setattr(os, "replace", fails)
-        with pytest.raises(InputError, match=r"cannot be written to \(Input/output error\); 0 of 2 chunks are kept"):
+        with pytest.raises(
+            InputError,
+            match=r"cannot be written to \(Input/output error\); 0 of 2 chunks are kept",
+        ):
             store.put(TASK, CHUNK)
         monkeypatch.undo()
     assert toys.files(store.folder) == {}
@@ -105,7 +117,9 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch):
 def test_a_damaged_chunk_is_never_read(store, harm):
     put(store)
     damage(only_file(store), harm)
-    with pytest.raises(InputError, match=r"chunk 1 .* is damaged .* run the sweep again"):
+    with pytest.raises(
+        InputError, match=r"chunk 1 .* is damaged .* run the sweep again"
+    ):
         Store(store.folder).read(1)
     assert len(Store(store.folder).remove_damaged()) == 1
 
@@ -135,7 +149,13 @@ def test_a_damaged_chunk_is_computed_again_with_a_notice(tmp_path, harm):
 
 
 def sweep(folder, log, count=4, **more):
-    return run(toys.store(folder, count), toys.tasks(count, log=str(log)), toys.numbers, "serial", **more)
+    return run(
+        toys.store(folder, count),
+        toys.tasks(count, log=str(log)),
+        toys.numbers,
+        "serial",
+        **more,
+    )
 
 
 def test_a_file_of_another_sweep_does_not_count(store, tmp_path):
@@ -148,7 +168,13 @@ def test_a_file_of_another_sweep_does_not_count(store, tmp_path):
 
 def test_a_chunk_that_comes_out_differently_replaces_the_old_one(store):
     put(store)
-    put(store, chunk={"error": ((), np.zeros(3)), "failure": ((), np.full(3, "", dtype=object))})
+    put(
+        store,
+        chunk={
+            "error": ((), np.zeros(3)),
+            "failure": ((), np.full(3, "", dtype=object)),
+        },
+    )
     assert len(toys.files(store.folder)) == 1
     assert set(store.read(1)[1]) == {"error", "failure"}
     assert store.status().points_failed == 0
@@ -179,7 +205,11 @@ def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch)
 
 
 def test_a_file_that_a_killed_process_left_unfinished_is_not_read(store):
-    leftover = store.folder / "chunks" / ".chunk-000001-3-0-0123456789abcdef.nc.0123456789abcdef0123456789abcdef.part"
+    leftover = (
+        store.folder
+        / "chunks"
+        / ".chunk-000001-3-0-0123456789abcdef.nc.0123456789abcdef0123456789abcdef.part"
+    )
     leftover.write_bytes(b"half")
     assert Store(store.folder).done == frozenset()
     put(store)
@@ -187,9 +217,22 @@ def test_a_file_that_a_killed_process_left_unfinished_is_not_read(store):
 
 
 def test_the_same_sweep_is_opened_and_another_is_refused(store):
-    assert Store.create(store.folder, {"seed": 0, "lr": [0.1, 0.2]}, chunks=2, points=6).key == store.key
-    with pytest.raises(InputError, match="holds another sweep, which differs in lr, noise; give another folder"):
-        Store.create(store.folder, {"lr": [0.1, 0.3], "seed": 0, "noise": 0.1}, chunks=2, points=6)
+    assert (
+        Store.create(
+            store.folder, {"seed": 0, "lr": [0.1, 0.2]}, chunks=2, points=6
+        ).key
+        == store.key
+    )
+    with pytest.raises(
+        InputError,
+        match="holds another sweep, which differs in lr, noise; give another folder",
+    ):
+        Store.create(
+            store.folder,
+            {"lr": [0.1, 0.3], "seed": 0, "noise": 0.1},
+            chunks=2,
+            points=6,
+        )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +240,10 @@ def test_the_same_sweep_is_opened_and_another_is_refused(store):
     [
         (lambda text: text[:40], "is damaged"),
         (lambda text: "[]", "is damaged"),
-        (lambda text: text.replace("tutelage-sweep/1", "tutelage-sweep/2"), "Update it"),
+        (
+            lambda text: text.replace("tutelage-sweep/1", "tutelage-sweep/2"),
+            "Update it",
+        ),
     ],
 )
 def test_a_spec_that_was_tampered_with_is_refused(store, change, said):
@@ -240,11 +286,17 @@ def test_status_in_words(tmp_path):
         "    1 x x is 0.7; it must not be",
     ]
     with store.writing():
-        assert f"running: process {os.getpid()} on " in str(Store(tmp_path / "s").status())
+        assert f"running: process {os.getpid()} on " in str(
+            Store(tmp_path / "s").status()
+        )
 
 
 def test_the_key_does_not_depend_on_the_order():
-    assert spec_key({"a": 1, "b": [1.5]}) == spec_key({"b": [1.5], "a": 1}) != spec_key({"a": 1, "b": [1.6]})
+    assert (
+        spec_key({"a": 1, "b": [1.5]})
+        == spec_key({"b": [1.5], "a": 1})
+        != spec_key({"a": 1, "b": [1.6]})
+    )
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
@@ -253,7 +305,13 @@ def test_the_target_of_a_lock_that_is_a_link_is_kept(store, tmp_path, link):
     target.write_text("years of work")
     (store.folder / "lock").unlink(missing_ok=True)
     link(target, store.folder / "lock")
-    with nullcontext() if link is os.link else pytest.raises(InputError, match=r"lock cannot be opened \(.* symbolic links"):
+    with (
+        nullcontext()
+        if link is os.link
+        else pytest.raises(
+            InputError, match=r"lock cannot be opened \(.* symbolic links"
+        )
+    ):
         put(store)
     assert target.read_text() == "years of work"
     assert store.status().writer is None

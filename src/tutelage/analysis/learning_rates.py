@@ -1,11 +1,14 @@
-"""Learning rates near perfect learning: where zero error is lost, how fast it is reached, what label noise leaves.
+"""Learning rates near perfect learning: critical and best rates, decay, noise floor.
 
-A small deviation inside the teachers' span decays at a rate `inside` and enters the error squared. What lies outside the
-span is measured by overlaps that enter linearly and decay at `outside`, which SGD noise slows down (dynamics/perfect_learning.py):
-    e_g ~ exp(-min(2 inside, outside) alpha);     `inside` grows with eta, `outside` falls to zero at the critical rate.
+A small deviation inside the teachers' span decays at a rate `inside` and enters the
+error squared. What lies outside the span is measured by overlaps that enter linearly
+and decay at `outside`, which SGD noise slows down (dynamics/perfect_learning.py):
+    e_g ~ exp(-min(2 inside, outside) alpha)
+`inside` grows with eta, `outside` falls to zero at the critical rate.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,50 +20,93 @@ from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
 
+BEYOND_CRITICAL = 1.15  # of the critical rate: the end of the curves of decay rates
+BELOW_CRITICAL = 0.97  # of the critical rate: the end of the curve of noise floors
+
+
+class SlowestRates(NamedTuple):
+    """Decay rates of the slowest deviations.
+
+    inside: in the teachers' span. outside: of the slowest overlap outside it.
+    """
+
+    inside: float
+    outside: float
+
+    @property
+    def of_error(self) -> float:
+        """The decay rate of the error, which deviations inside enter squared."""
+        return min(2 * self.inside, self.outside)
+
 
 @dataclass(frozen=True, repr=False)
 class LearningRates(AnalysisResult, figure="plot_decay_rates"):
-    """What the results below share: a number, decay rates against the learning rate as a figure, a note on label noise."""
+    """The common part of the results below.
+
+    These are a number, a figure of decay rates against the learning rate, and a note on
+    label noise.
+    """
 
     problem: Problem
     dynamics: PerfectLearning
     rate: float
-    point = ""  # what the figure calls the point (learning_rate, rate)
+    point = ""  # the name in the figure of the point (learning_rate, rate)
 
     def __float__(self) -> float:
         return self.rate
 
     def decay_curves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Learning rates beyond the critical one, and at each the slowest decay rates inside and outside the teachers' span."""
-        rates = np.linspace(0.0, 1.15 * self.dynamics.critical_rate, 161)
-        return rates, *np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
+        """Return learning rates, and the slowest decay rates at each.
+
+        They are those inside and outside the teachers' span. The learning rates go
+        beyond the critical one.
+        """
+        highest = BEYOND_CRITICAL * self.dynamics.critical_rate
+        rates = np.linspace(0.0, highest, 161)
+        slowest = [slowest_rates(self.dynamics, lr) for lr in rates]
+        inside = np.array([decay.inside for decay in slowest])
+        outside = np.array([decay.outside for decay in slowest])
+        return rates, inside, outside
 
     def _with_noise_note(self, *lines: str) -> str:
-        note = "label noise is left out: with it the error ends at a floor, see noise_floor"
-        return "\n".join([*lines, note] if float(self.problem.noise) > 0 else lines)
+        note = (
+            "label noise is left out: with it the error ends at a floor, "
+            "see noise_floor"
+        )
+        has_noise = float(self.problem.noise) > 0
+        return "\n".join([*lines, note] if has_noise else lines)
 
 
 @dataclass(frozen=True, repr=False)
 class CriticalRate(LearningRates):
     """The learning rate beyond which zero error is lost. Converts to float.
 
-    rate: eta_c; zero error is stable below it, and above it a deviation outside the teachers' span grows.
+    rate: eta_c; zero error is stable below it, and above it a deviation outside the
+    teachers' span grows.
     """
 
     def __str__(self) -> str:
-        lines = [f"critical learning rate: {self.rate:.8g}; above it a deviation grows outside the teachers' span"]
-        if not callable(lr := self.problem.sgd.lr):
-            word = "stable" if float(lr) < self.rate else "NOT stable"
-            lines.append(f"this problem: lr = {float(lr):g}, {float(lr) / self.rate:.4g} of it: zero error is {word}")
+        lines = [
+            f"critical learning rate: {self.rate:.8g}; "
+            "above it a deviation grows outside the teachers' span"
+        ]
+        lr = self.problem.sgd.lr
+        if not callable(lr):
+            stability = "stable" if float(lr) < self.rate else "NOT stable"
+            lines.append(
+                f"this problem: lr = {float(lr):g}, {float(lr) / self.rate:.4g} of it: "
+                f"zero error is {stability}"
+            )
         return self._with_noise_note(*lines)
 
 
 @dataclass(frozen=True, repr=False)
 class DecayRate(LearningRates):
-    """How fast the error finally falls: as exp(-rate alpha). Converts to float.
+    """The rate at which the error finally falls. Converts to float.
 
-    rate: min(2 inside, outside); negative: zero error is unstable. inside: rate of the slowest deviation inside the teachers'
-    span (it enters e_g squared). outside: of the slowest overlap outside it (linearly).
+    rate: min(2 inside, outside), where e_g ~ exp(-rate alpha); negative: zero error is
+    unstable. inside: rate of the slowest deviation inside the teachers' span (it enters
+    e_g squared). outside: of the slowest overlap outside it (linearly).
     """
 
     point = "this problem"
@@ -69,19 +115,30 @@ class DecayRate(LearningRates):
     outside: float
 
     def __str__(self) -> str:
-        falls = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
-        leaves = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
+        if self.rate > 0:
+            first = (
+                f"at lr = {self.learning_rate:g} the error finally falls as "
+                f"exp(-{self.rate:.8g} alpha)"
+            )
+        else:
+            first = (
+                f"zero error is unstable at lr = {self.learning_rate:g}: "
+                f"e_g leaves it as exp({-self.rate:.6g} alpha)"
+            )
+        slower = "inside" if 2 * self.inside < self.outside else "outside"
         return self._with_noise_note(
-            falls if self.rate > 0 else leaves,
-            f"  inside the teachers' span: {self.inside:.6g}, which enters the error squared: {2 * self.inside:.6g}",
-            f"  outside the teachers' span: {self.outside:.6g}, which enters it linearly",
-            f"  the slower is {'inside' if 2 * self.inside < self.outside else 'outside'}",
+            first,
+            f"  inside the teachers' span: {self.inside:.6g}, "
+            f"which enters the error squared: {2 * self.inside:.6g}",
+            f"  outside the teachers' span: {self.outside:.6g}, "
+            "which enters it linearly",
+            f"  the slower is {slower}",
         )
 
 
 @dataclass(frozen=True, repr=False)
 class BestRate(LearningRates):
-    """The constant learning rate that is finally fastest. Converts to float (the learning rate).
+    """The constant learning rate that is finally fastest. Converts to this rate.
 
     rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c.
     """
@@ -94,16 +151,17 @@ class BestRate(LearningRates):
         return self.learning_rate
 
     def __str__(self) -> str:
+        share = self.learning_rate / self.critical
         return self._with_noise_note(
-            f"best constant learning rate: {self.learning_rate:.6g}, {self.learning_rate / self.critical:.4g} of the "
-            f"critical {self.critical:.6g}",
+            f"best constant learning rate: {self.learning_rate:.6g}, "
+            f"{share:.4g} of the critical {self.critical:.6g}",
             f"the error then finally falls as exp(-{self.rate:.6g} alpha)",
         )
 
 
 @dataclass(frozen=True, repr=False)
 class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
-    """What weak label noise leaves of the error. Converts to float (per_variance).
+    """The error that weak label noise leaves. Converts to float (per_variance).
 
     per_variance: e_g(infinity) / sigma^2 as sigma -> 0.
     """
@@ -122,10 +180,15 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
         return self.per_variance
 
     def __str__(self) -> str:
-        lines = [f"at lr = {self.learning_rate:g} label noise leaves e_g = {self.per_variance:.8g} sigma^2, as sigma -> 0"]
-        if float(self.problem.noise) > 0:
-            lines.append(f"at this problem's sigma = {float(self.problem.noise):g}: about {self.error:.6g}")
-        return "\n".join([*lines, 'exact at any noise: fixed_point(problem, "perfect").error'])
+        lines = [
+            f"at lr = {self.learning_rate:g} label noise leaves "
+            f"e_g = {self.per_variance:.8g} sigma^2, as sigma -> 0"
+        ]
+        sigma = float(self.problem.noise)
+        if sigma > 0:
+            lines.append(f"at this problem's sigma = {sigma:g}: about {self.error:.6g}")
+        lines.append('exact at any noise: fixed_point(problem, "perfect").error')
+        return "\n".join(lines)
 
     @property
     def critical(self) -> float | None:
@@ -133,15 +196,18 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
         return self.dynamics.critical_rate if self.dynamics.isolated else None
 
     def floors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Stable learning rates, and the floor per variance at each."""
-        dynamics, highest = self.dynamics, 2 * self.learning_rate if self.critical is None else 0.97 * self.critical
+        """Return stable learning rates, and the floor per variance at each."""
+        if self.critical is None:
+            highest = 2 * self.learning_rate
+        else:
+            highest = BELOW_CRITICAL * self.critical
         rates = np.linspace(0.0, max(highest, self.learning_rate), 121)[1:]
-        stable = rates[[dynamics.is_stable(lr) for lr in rates]]
-        return stable, np.array([dynamics.noise_floor(lr) for lr in stable])
+        stable = rates[[self.dynamics.is_stable(lr) for lr in rates]]
+        return stable, np.array([self.dynamics.noise_floor(lr) for lr in stable])
 
 
 def critical_learning_rate(problem: Problem) -> CriticalRate:
-    """The constant learning rate eta_c above which zero error is unstable.
+    """Return the constant learning rate eta_c above which zero error is unstable.
 
     Parameters
     ----------
@@ -152,27 +218,32 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     -------
     CriticalRate
 
-    Notes
-    -----
-    eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast), where overlaps outside the teachers' span obey
-    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect_learning.py). For one erf unit it is pi sqrt(5/3) (Saad and
-    Solla 1995). Trained readouts and biases do not change it.
+    Notes ----- eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast),
+    where overlaps outside the teachers' span obey dX = (eta slow + eta^2/batch fast) X
+    (dynamics/perfect_learning.py). For one erf unit it is pi sqrt(5/3) (Saad and Solla
+    1995). Trained readouts and biases do not change it.
 
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
     >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"))
     if not np.isfinite(dynamics.critical_rate):
-        raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
+        raise InputError(
+            "the noise of SGD never outweighs the decay here: "
+            "zero error is stable at any learning rate."
+        )
     return CriticalRate(problem, dynamics, dynamics.critical_rate)
 
 
 def decay_rate(problem: Problem) -> DecayRate:
-    """The rate at which e_g finally falls, near the perfect solution, at the problem's constant learning rate.
+    """Return the rate at which e_g finally falls, near the perfect solution.
+
+    The learning rate is that of the problem, and constant.
 
     Parameters
     ----------
@@ -186,24 +257,36 @@ def decay_rate(problem: Problem) -> DecayRate:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> round(tu.analysis.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> round(tu.analysis.decay_rate(problem).rate, 6)  # e_g falls as exp(-rate alpha)
     0.044185
     """
     problem = with_constant_rates(problem, "decay_rate")
-    dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
+    dynamics = perfect_dynamics(problem)
     dynamics.require_isolated()
-    inside, outside = slowest_rates(dynamics, lr)
-    return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
+    lr = float(problem.sgd.lr)
+    slowest = slowest_rates(dynamics, lr)
+    return DecayRate(
+        problem=problem,
+        dynamics=dynamics,
+        rate=slowest.of_error,
+        learning_rate=lr,
+        inside=slowest.inside,
+        outside=slowest.outside,
+    )
 
 
 def best_constant_rate(problem: Problem) -> BestRate:
-    """The constant learning rate at which e_g finally falls fastest: the maximum of `decay_rate` below eta_c.
+    """Return the constant learning rate at which e_g finally falls fastest.
+
+    It is the place of the maximum of `decay_rate` below eta_c.
 
     Parameters
     ----------
     problem : Problem
-        Its learning rate is ignored. Rates of readouts and biases follow it unless they are set.
+        Its learning rate is ignored. Rates of readouts and biases follow it unless they
+        are set.
 
     Returns
     -------
@@ -216,7 +299,8 @@ def best_constant_rate(problem: Problem) -> BestRate:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
     >>> round(tu.analysis.best_constant_rate(problem).learning_rate, 4)
     1.8808
     """
@@ -226,18 +310,30 @@ def best_constant_rate(problem: Problem) -> BestRate:
     dynamics = perfect_dynamics(problem)
     critical = dynamics.critical_rate
     if not np.isfinite(critical):
-        raise InputError("the decay only grows with the learning rate here, so there is no best one.")
+        raise InputError(
+            "the decay only grows with the learning rate here, so there is no best one."
+        )
 
-    def negative(lr: float) -> float:
-        inside, outside = slowest_rates(dynamics, lr)
-        return -min(2 * inside, outside)
+    def growth_of_error(lr: float) -> float:
+        return -slowest_rates(dynamics, lr).of_error
 
-    lr, least, *_ = fminbound(negative, 0.0, critical, xtol=1e-11 * critical, full_output=True)
-    return BestRate(problem, dynamics, -float(least), float(lr), critical)
+    lr, least, *_ = fminbound(
+        growth_of_error, 0.0, critical, xtol=1e-11 * critical, full_output=True
+    )
+    return BestRate(
+        problem=problem,
+        dynamics=dynamics,
+        rate=-float(least),
+        learning_rate=float(lr),
+        critical=critical,
+    )
 
 
 def noise_floor(problem: Problem) -> NoiseFloor:
-    """e_g(infinity) / sigma^2 as sigma -> 0, by linear response of the perfect solution at the problem's learning rate.
+    """Return e_g(infinity) / sigma^2 as sigma -> 0.
+
+    It follows from the linear response of the perfect solution at the problem's
+    learning rate.
 
     Parameters
     ----------
@@ -248,31 +344,45 @@ def noise_floor(problem: Problem) -> NoiseFloor:
     -------
     NoiseFloor
 
-    Notes
-    -----
-    For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M + extra (Goldt et al. 2019), for linear units
-    eta K / (4 - 2 eta K).
+    Notes ----- For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M +
+    extra (Goldt et al. 2019), for linear units eta K / (4 - 2 eta K).
 
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.1), noise=0.05)
-    >>> round(tu.analysis.noise_floor(problem).per_variance, 6)                   # e_g / sigma^2
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.1), noise=0.05)
+    >>> round(tu.analysis.noise_floor(problem).per_variance, 6)  # e_g / sigma^2
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")
-    dynamics, lr = perfect_dynamics(problem), float(problem.sgd.lr)
-    return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
+    dynamics = perfect_dynamics(problem)
+    lr = float(problem.sgd.lr)
+    return NoiseFloor(
+        problem=problem,
+        learning_rate=lr,
+        per_variance=dynamics.noise_floor(lr),
+        dynamics=dynamics,
+    )
 
 
 def perfect_dynamics(problem: Problem) -> PerfectLearning:
-    """The linear dynamics around the perfect solution."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
+    """Return the linear dynamics around the perfect solution."""
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    blank = Start(np.zeros((K, M)), np.zeros((K, K)))
+    _, t = initial_overlaps(problem, blank)  # the problem's gram, or the identity
     return perfect_learning(problem, t, moments_for(problem))
 
 
-def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float]:
-    """Decay rates of the slowest deviation inside the teachers' span, and of the slowest overlap outside it."""
-    inside, outside = (-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))
-    return inside, outside
+def slowest_rates(dynamics: PerfectLearning, lr: float) -> SlowestRates:
+    """Return the decay rates of the slowest deviations at a learning rate."""
+    return SlowestRates(
+        inside=_slowest_decay(dynamics.inside(lr)),
+        outside=_slowest_decay(dynamics.outside(lr)),
+    )
+
+
+def _slowest_decay(J: np.ndarray) -> float:
+    """Return the decay rate of the slowest mode of a Jacobian."""
+    return -float(np.max(np.linalg.eigvals(J).real))

@@ -1,4 +1,7 @@
-"""What the results of all analyses share, and the single curves that analyses of a trajectory read: one per run."""
+"""The base class of results of analyses, and the single curves that analyses read.
+
+A trajectory of a simulation has one curve for each run.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -23,13 +26,19 @@ if TYPE_CHECKING:
 
 PRINTED_RUNS = 12  # runs whose line is printed
 STRIDES = 50  # of a curve; within one, what changes is noise
+RELATIVE_ROUNDING = 1e-13  # of the largest error of a curve
+# Standard deviation of a normal number, divided by the median of its size.
+DEVIATIONS_PER_MEDIAN = 1.4826
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class AnalysisResult(ResultCard):
-    """A result that can draw itself. figure: the function of tutelage.plot that draws this class."""
+    """A result that can draw itself.
+
+    figure: the function of tutelage.plot that draws this class.
+    """
 
     figure = ""
 
@@ -38,15 +47,19 @@ class AnalysisResult(ResultCard):
         cls.figure = figure or cls.figure
 
     def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
-        """The result as a Matplotlib figure (see `plot.save_figure`).
+        """Draw the result as a Matplotlib figure (see `plot.save_figure`).
 
-        ax: draw into these axes, and return them; only for results that have one panel. title: "" leaves the head out.
+        ax: draw into these axes, and return them; only for results that have one panel.
+        title: "" leaves the head out.
         """
         draw = getattr(plot, self.figure)  # Matplotlib is imported only now
         if ax is None:
             return draw(self, title=title)
         if "ax" not in signature(draw).parameters:
-            raise InputError(f"ax is given; the figure of {type(self).__name__} has several panels. Leave ax out.")
+            raise InputError(
+                f"ax is given; the figure of {type(self).__name__} has several panels. "
+                "Leave ax out."
+            )
         return draw(self, ax=ax, title=title)
 
     def __repr__(self) -> str:
@@ -54,18 +67,23 @@ class AnalysisResult(ResultCard):
 
 
 class ResultSequence(AnalysisResult, Sequence[Item]):
-    """A result whose first field is what it is a sequence of."""
+    """A result that is the sequence in its first field."""
 
     def __len__(self) -> int:
         return len(self[:])
 
     def __getitem__(self, index: Any) -> Any:
-        return getattr(self, fields(self)[0].name)[index]  # pyright: ignore[reportArgumentType]
+        first, *_ = fields(self)  # pyright: ignore[reportArgumentType]
+        return getattr(self, first.name)[index]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One member of a trajectory: times and error (time,), variables (time, ...) by name; diverged: everything grew."""
+    """One member of a trajectory.
+
+    times and error: (time,). variables: (time, ...), by name. diverged: everything
+    grew.
+    """
 
     times: Float[np.ndarray, " time"]
     error: Float[np.ndarray, " time"]
@@ -78,131 +96,238 @@ class Curve:
 
     @property
     def noisy(self) -> bool:
-        """Does the curve carry the fluctuations of a finite network?"""
+        """True if the curve carries the fluctuations of a finite network."""
         return self.kind == "simulation"
 
     @property
     def log_error(self) -> np.ndarray:
-        """ln e_g, flat where rounding takes over; of a run the running median, in which falls stay as steep."""
+        """ln e_g, flat where rounding takes over.
+
+        Of a run it is the running median, in which falls stay as steep.
+        """
         y = np.log(np.maximum(self.error, self.rounding))
         if not self.noisy:
             return y
         from scipy.ndimage import median_filter
 
-        return median_filter(y, size=2 * max(1, y.size // STRIDES) + 1, mode="nearest")
+        half_width = max(1, y.size // STRIDES)
+        return median_filter(y, size=2 * half_width + 1, mode="nearest")
 
     @property
     def fluctuation(self) -> float:
-        """Relative standard deviation of the error from time to time; zero for theory."""
-        return roughness(self.times, np.log(np.maximum(self.error, self.rounding))) if self.noisy else 0.0
+        """Relative deviation of the error from time to time; zero for theory."""
+        if not self.noisy:
+            return 0.0
+        y = np.log(np.maximum(self.error, self.rounding))
+        return roughness(self.times, y)
 
     @property
     def rounding(self) -> float:
         """The error below which digits are lost."""
-        return float(max(1e-13 * np.max(np.abs(self.error)), np.finfo(float).tiny))
+        largest = np.max(np.abs(self.error))
+        return float(max(RELATIVE_ROUNDING * largest, np.finfo(float).tiny))
 
     @property
     def rows(self) -> np.ndarray | None:
-        """(time, unit, component): R of the student; for custom equations every number is a row."""
-        if self.kind == "equations":
-            return np.concatenate([v.reshape(len(self.times), -1, 1) for v in self.variables.values()], axis=1)
-        return self.variables.get("R")
+        """R of the student, (time, unit, component).
+
+        For custom equations every number is a row.
+        """
+        if self.kind != "equations":
+            return self.variables.get("R")
+        count = len(self.times)
+        numbers = [values.reshape(count, -1, 1) for values in self.variables.values()]
+        return np.concatenate(numbers, axis=1)
 
 
 @dataclass(frozen=True)
 class RunResults(ResultSequence[Any], figure="plot_per_run"):
-    """The results of all runs, in their order: a sequence. `marks` has the times that were found."""
+    """The results of all runs, in their order: a sequence.
+
+    `marks` has the times that the results mark.
+    """
 
     answers: tuple[Any, ...]
 
     @property
     def marks(self) -> dict[str, np.ndarray]:
-        """The times that each run's result marks, by name: (run,), NaN where a run has none."""
+        """The times that each result marks, by name, (run,); NaN for runs without."""
         names = dict.fromkeys(name for answer in self for name in answer.marks)
-        return {name: np.array([answer.marks.get(name, np.nan) for answer in self]) for name in names}
+        times = {}
+        for name in names:
+            of_runs = [answer.marks.get(name, np.nan) for answer in self]
+            times[name] = np.array(of_runs)
+        return times
 
     def __str__(self) -> str:
-        lines = [f"{len(self)} runs"]
+        count = len(self)
+        lines = [f"{count} runs"]
         for name, times in self.marks.items():
-            found = times[np.isfinite(times)]
-            at = f"{found.mean():.4g}"
-            if found.size > 1:
-                at += f" ± {found.std(ddof=1):.3g} (mean ± sd), from {found.min():.4g} to {found.max():.4g}"
-            lines.append(f"{name}: {found.size} of {len(self)} runs, at {at}")
-        lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
-        return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
+            finite = times[np.isfinite(times)]
+            line = f"{name}: {finite.size} of {count} runs, at {finite.mean():.4g}"
+            if finite.size > 1:
+                line += f" ± {finite.std(ddof=1):.3g} (mean ± sd), "
+                line += f"from {finite.min():.4g} to {finite.max():.4g}"
+            lines.append(line)
+        for index, answer in enumerate(self.answers[:PRINTED_RUNS]):
+            first_line = str(answer).splitlines()[0]
+            lines.append(f"run {index}: {first_line}")
+        if count > PRINTED_RUNS:
+            lines.append(f"... and {count - PRINTED_RUNS} more")
+        return "\n".join(lines)
 
 
 def read_curves(
-    trajectory: Trajectory, run: int | None, function: str, read: Callable[[Curve], Found], least_times: int = 2
-) -> Found | RunResults:
-    """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
-    require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
-    checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
-    if (tasks := getattr(trajectory, "tasks", None)) is not None:
-        raise InputError(f"{function} reads one task; this trajectory has {tasks} tasks. Give trajectory.task(0).")
-    if run is None and np.ndim(trajectory.error) > 1:
-        runs = range(int(np.prod(np.shape(trajectory.error)[:-1])))
-        return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))
-    return read(curve_of(trajectory, run, function, least_times))
+    trajectory: Trajectory,
+    run: int | None,
+    function: str,
+    read: Callable[[Curve], Result],
+    least_times: int = 2,
+) -> Result | RunResults:
+    """Return the result for the one curve, for the chosen run, or for every run.
+
+    Those of every run are `RunResults`. read: computes the result of a curve. function:
+    the name of the analysis, for messages.
+    """
+    require_fields(
+        function,
+        trajectory,
+        ("times", "variables", "error", "status_code"),
+        "what solve or simulate returned",
+    )
+    checks.require_untraced(
+        "the trajectory", function, trajectory.times, trajectory.error
+    )
+    tasks = getattr(trajectory, "tasks", None)
+    if tasks is not None:
+        raise InputError(
+            f"{function} reads one task; this trajectory has {tasks} tasks. "
+            "Give trajectory.task(0)."
+        )
+    if run is not None or np.ndim(trajectory.error) <= 1:
+        return read(curve_of(trajectory, run, function, least_times))
+    count = int(np.prod(np.shape(trajectory.error)[:-1]))
+    curves = (curve_of(trajectory, i, function, least_times) for i in range(count))
+    return RunResults(tuple(read(curve) for curve in curves))
 
 
-def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times: int = 2) -> Curve:
-    """The curve of a trajectory that has one, or of one run, up to a divergence."""
-    lead, count = np.ndim(trajectory.error) - 1, int(np.prod(np.shape(trajectory.error)[:-1]))
+def curve_of(
+    trajectory: Trajectory, run: int | None, function: str, least_times: int = 2
+) -> Curve:
+    """Return the single curve of a trajectory, or that of a run, up to a divergence."""
+    *lead, _ = np.shape(trajectory.error)
+    count = int(np.prod(lead))
     if run is None and lead:
-        raise InputError(f"the trajectory has {count} runs; {function} looks at one. Choose run=0.")
+        raise InputError(
+            f"the trajectory has {count} runs; {function} looks at one. Choose run=0."
+        )
     if run is not None and not lead:
-        raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
+        raise InputError(
+            f"run is {checks.shown(run)}; this trajectory is a single curve. "
+            "Leave run out."
+        )
     index = checks.as_count("run", 0 if run is None else run, least=0, most=count - 1)
 
-    def pick(value: ArrayLike, own: int) -> np.ndarray:
-        """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""
-        array = np.asarray(value, dtype=float)
-        return array.reshape(-1, *array.shape[lead:])[index] if array.ndim > own else array
+    def of_run(value: ArrayLike, ndim: int) -> np.ndarray:
+        """Return the entry of the run, or the value itself if all runs share it.
 
-    error = pick(trajectory.error, 1)
+        ndim: the number of axes of an entry.
+        """
+        array = np.asarray(value, dtype=float)
+        if array.ndim <= ndim:
+            return array
+        return array.reshape(-1, *array.shape[len(lead) :])[index]
+
+    error = of_run(trajectory.error, 1)
+    # up to the first value that is not finite
     kept = int(np.argmin(np.append(np.isfinite(error), False)))
     if kept < least_times:
-        who, fix = f"run {index}" if lead else "the curve", "Record more times, or choose another run"
-        raise InputError(f"{who} has {kept} recorded times; {function} needs at least {least_times}. {fix}.")
-    problem, code = trajectory.problem, np.broadcast_to(trajectory.status_code, np.shape(trajectory.error)[:-1])
-    variables = {name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()}
-    T = None if trajectory.T is None else pick(trajectory.T, 2)
-    noise = 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
-    diverged = int(code.flat[index]) == Status.DIVERGED
-    return Curve(pick(trajectory.times, 1)[:kept], error[:kept], variables, T, problem, noise, trajectory.kind, diverged)
+        curve = f"run {index}" if lead else "the curve"
+        raise InputError(
+            f"{curve} has {kept} recorded times; {function} needs at least "
+            f"{least_times}. Record more times, or choose another run."
+        )
+    problem = trajectory.problem
+    label_noise = 0.0
+    if problem is not None and not callable(problem.noise):
+        label_noise = float(of_run(problem.noise, 0))
+    status_codes = np.broadcast_to(trajectory.status_code, lead)
+    return Curve(
+        times=of_run(trajectory.times, 1)[:kept],
+        error=error[:kept],
+        variables={
+            name: of_run(values, np.ndim(values) - len(lead))[:kept]
+            for name, values in trajectory.variables.items()
+        },
+        T=None if trajectory.T is None else of_run(trajectory.T, 2),
+        problem=problem,
+        label_noise=label_noise,
+        kind=trajectory.kind,
+        diverged=int(status_codes.flat[index]) == Status.DIVERGED,
+    )
 
 
-def off_the_line(x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None, stride: int = 1) -> np.ndarray:
-    """How far points lie off the line between the points a stride away, over the deviation that independent noise gives."""
+def off_the_line(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None, stride: int = 1
+) -> np.ndarray:
+    """Return how far points lie off the line between their neighbors.
+
+    The neighbors are a stride away. The unit is the deviation that independent noise
+    gives to the distance; weights: one over the variance of the noise of each point.
+    """
     variance = np.ones_like(x) if weights is None else 1 / weights
-    before, here, after = slice(None, -2 * stride), slice(stride, -stride), slice(2 * stride, None)
+    before = slice(None, -2 * stride)
+    here = slice(stride, -stride)
+    after = slice(2 * stride, None)
     share = (x[here] - x[before]) / (x[after] - x[before])
     off = y[here] - (1 - share) * y[before] - share * y[after]
-    return off / np.sqrt(variance[here] + (1 - share) ** 2 * variance[before] + share**2 * variance[after])
+    noise = (
+        variance[here]
+        + (1 - share) ** 2 * variance[before]
+        + share**2 * variance[after]
+    )
+    return off / np.sqrt(noise)
 
 
 def roughness(x: np.ndarray, y: np.ndarray) -> float:
-    """Standard deviation of the noise in a curve, by the median: a few sharp turns do not count."""
+    """Return the standard deviation of the noise in a curve.
+
+    It comes from the median: a few sharp turns do not count.
+    """
     off = off_the_line(x, y, stride=max(1, x.size // STRIDES))
-    return float(1.4826 * np.median(np.abs(off))) if off.size else 0.0
+    if off.size == 0:
+        return 0.0
+    return float(DEVIATIONS_PER_MEDIAN * np.median(np.abs(off)))
 
 
 def final_crossing(times: np.ndarray, y: np.ndarray, level: float) -> float:
-    """When y falls below a level for good, between recorded times by interpolation. -inf: before the first; inf: not yet."""
+    """Return the time at which y falls below a level for good.
+
+    It is interpolated between recorded times. -inf: before the first; inf: not yet.
+    """
     above = np.flatnonzero(y > level)
-    if above.size == 0 or above[-1] == times.size - 1:
-        return np.inf if above.size else -np.inf
+    if above.size == 0:
+        return -np.inf
     i = int(above[-1])
-    return float(times[i] + (times[i + 1] - times[i]) * (y[i] - level) / (y[i] - y[i + 1]))
+    if i == times.size - 1:
+        return np.inf
+    step = times[i + 1] - times[i]
+    return float(times[i] + step * (y[i] - level) / (y[i] - y[i + 1]))
 
 
-def first_time_at(level: NumpyOrJax | float, times: np.ndarray, error: NumpyOrJax) -> Any:
-    """When ln error, linear between recorded times, first falls to the level; later than all times if never."""
+def first_time_at(
+    level: NumpyOrJax | float, times: np.ndarray, error: NumpyOrJax
+) -> Any:
+    """Return the time at which ln error first falls to the level.
+
+    It is linear between recorded times. Later than all times if that never happens.
+    """
     xp = array_module(error)
     above = xp.log(xp.maximum(error, np.finfo(float).tiny) / level)
+    t = xp.asarray(times)
     first = xp.clip(xp.argmax(above <= 0), 1, None)
-    t, around = xp.asarray(times), first - np.arange(2)  # the first time below, and the one before
-    found = xp.where(above[0] <= 0, t[0], xp.interp(0.0, above[around], t[around]))
-    return xp.where(xp.any(above <= 0), found, t[-1] * (1 + above[-1]))
+    around = first - np.arange(2)  # the first time below, and the one before
+    crossing = xp.interp(0.0, above[around], t[around])
+    reached = xp.where(above[0] <= 0, t[0], crossing)
+    never = t[-1] * (1 + above[-1])
+    return xp.where(xp.any(above <= 0), reached, never)

@@ -1,4 +1,8 @@
-"""The command line: a command reads flags and a problem file (request.py), calls the library, and prints (report.py)."""
+"""The command line.
+
+A command reads flags and a problem file (request.py), calls the library, and prints the
+result (report.py).
+"""
 
 from tutelage.cli.app import main
 

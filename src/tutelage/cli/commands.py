@@ -1,4 +1,7 @@
-"""`tutelage solve`, `simulate`, `compare` and `explore`. The library is imported when a command runs, after JAX is set up."""
+"""The commands `tutelage solve`, `simulate`, `compare` and `explore`.
+
+The library is imported when a command runs, after JAX is set up.
+"""
 
 import sys
 from dataclasses import asdict, replace
@@ -9,7 +12,13 @@ from cyclopts import Parameter
 
 from tutelage.cli import report
 from tutelage.cli import request as flags
-from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
+from tutelage.cli.process import (
+    INTERRUPT_CODE,
+    keep_compiled_programs,
+    leave_on_interrupt,
+    notes,
+    working,
+)
 from tutelage.cli.request import Request, read_request
 from tutelage.errors import InputError, Status
 
@@ -32,9 +41,10 @@ def solve(
 ) -> int:
     """Compute the learning curve of a problem in the limit of large N.
 
-    Without a file, a student of three erf units learns from a teacher of three erf units. A file is what Problem.to_toml
-    writes, with optional tables [start] (dim, scale, seed; or R, Q, T, readout; or kind) and [times] (end, points, log).
-    Flags override the file.
+    Without a file, a student of three erf units learns from a teacher of three erf
+    units. A file is what Problem.to_toml writes, with optional tables [start] (dim,
+    scale, seed; or R, Q, T, readout; or kind) and [times] (end, points, log). Flags
+    override the file.
 
     Parameters
     ----------
@@ -48,16 +58,20 @@ def solve(
     request = read_request(problem, what, start, times)
     with notes():
         trajectory = _solved(request, how)
-        files, checked = report.show(trajectory, output), None
-        if validity and trajectory.tasks is None and (output.talks or output.json):
+        files = report.show(trajectory, output)
+        is_shown = output.talks or output.json
+        validity_report = None
+        if validity and is_shown and trajectory.tasks is None:
             with leave_on_interrupt(), working("checking validity"):
-                checked = trajectory.validity
+                validity_report = trajectory.validity
     if output.json:
-        print(report.to_json(trajectory, request.start_table, checked, files))
-    elif checked is not None:
-        report.print_field("validity", checked.lines())
+        text = report.to_json(trajectory, request.start_table, validity_report, files)
+        print(text)
+    elif validity_report is not None:
+        report.print_field("validity", validity_report.lines())
     # a divergence is a result; a solver that gave up is not
-    return 0 if int(trajectory.status_code) in (Status.FINISHED, Status.DIVERGED) else 1
+    has_result = int(trajectory.status_code) in (Status.FINISHED, Status.DIVERGED)
+    return 0 if has_result else 1
 
 
 def simulate(
@@ -72,7 +86,8 @@ def simulate(
 ) -> int:
     """Simulate online SGD of finite networks, exact in law at any N.
 
-    Problem and initial condition are those of tutelage compare. Ctrl-C keeps the complete runs (exit code 130).
+    Problem and initial condition are those of tutelage compare. Ctrl-C keeps the
+    complete runs (exit code 130).
 
     Parameters
     ----------
@@ -83,13 +98,18 @@ def simulate(
     report.check_outputs(output)
     request = read_request(problem, what, start, times, finite=True)
     with notes():
-        trajectory, interrupted = complete_runs(_simulated(request, runs, output.talks))
+        all_runs = _simulated(request, runs, output.talks)
+        trajectory, interruption = complete_runs(all_runs)
         files = report.show(trajectory, output)
     if output.json:
-        print(report.to_json(trajectory, request.start_table, None, files, interrupted))
-    if interrupted:
-        print(interrupted, file=sys.stderr)
-    return INTERRUPT_CODE if interrupted else 0
+        text = report.to_json(
+            trajectory, request.start_table, None, files, interruption
+        )
+        print(text)
+    if interruption:
+        print(interruption, file=sys.stderr)
+        return INTERRUPT_CODE
+    return 0
 
 
 def compare(
@@ -106,15 +126,17 @@ def compare(
 ) -> int:
     """Compare the theory with simulated networks and save a figure and an HTML report.
 
-    Solves a problem in the limit of large N, simulates finite networks from the same initial condition, and compares them at
-    every time. Problem and flags are those of tutelage solve. --seed is also the seed of the runs.
+    Solves a problem in the limit of large N, simulates finite networks from the same
+    initial condition, and compares them at every time. Problem and flags are those of
+    tutelage solve. --seed is also the seed of the runs.
 
     Parameters
     ----------
     problem: Path
         A problem file (TOML), as for tutelage solve.
     out_dir: Path
-        Folder for the figure, the HTML report and both trajectories; created if it does not exist.
+        Folder for the figure, the HTML report and both trajectories; created if it does
+        not exist.
     """
     keep_compiled_programs()
     import tutelage as tu
@@ -128,27 +150,36 @@ def compare(
             comparison = tu.compare(theory, network)
     files = report.write_report(comparison, out_dir)
     if output.json:
-        print(report.dumps({"problem": request.problem.to_dict()} | comparison.to_dict() | {"files": files}))
+        table = {"problem": request.problem.to_dict()}
+        table |= comparison.to_dict()
+        table["files"] = files
+        print(report.dumps(table))
     elif output.talks:
         report.plain_console().print(comparison.table())
-        report.print_field("wrote", [f"{path}  ({name})" for name, path in files.items()])
+        lines = [f"{path}  ({name})" for name, path in files.items()]
+        report.print_field("wrote", lines)
     return 0
 
 
 def explore(
     *,
     port: flags.Whole = None,
-    browser: Annotated[bool, Parameter(negative="--no-browser", show_default=False)] = True,
+    browser: Annotated[
+        bool, Parameter(negative="--no-browser", show_default=False)
+    ] = True,
     static: Path | None = None,
     json: flags.Switch = False,
 ) -> int:
-    """Open a web page on this machine that solves the theory again at every change of a control.
+    """Open a web page on this machine that solves the theory again at every change of a
+    control.
 
-    The page shows the learning curve with its phases, the overlaps at the time of the slider, simulated networks next to the
-    theory, and the critical and best learning rates. Only this machine can reach it. Ctrl-C ends it.
+    The page shows the learning curve with its phases, the overlaps at the time of the
+    slider, simulated networks next to the theory, and the critical and best learning
+    rates. Only this machine can reach it. Ctrl-C ends it.
 
-    With --static the page is written to a file and needs no server: the browser solves the theory of erf, linear and
-    quadratic networks with up to 6 units. Put the file on a website or open it from a disk.
+    With --static the page is written to a file and needs no server: the browser solves
+    the theory of erf, linear and quadratic networks with up to 6 units. Put the file on
+    a website or open it from a disk.
 
     Parameters
     ----------
@@ -159,25 +190,33 @@ def explore(
     static: Path
         Write a page without a server to this file, such as explorer.html, and end.
     json: bool
-        Print the address, or the name of the file, as JSON on standard output, and nothing else.
+        Print the address, or the name of the file, as JSON on standard output, and
+        nothing else.
     """
     if static is not None:
         from tutelage.page import standalone
 
         if port is not None:
-            raise InputError(f"--port {port} and --static {static} are both given; a page without a server has no port.")
+            raise InputError(
+                f"--port {port} and --static {static} are both given; "
+                "a page without a server has no port."
+            )
         path = str(standalone().save(static))
-        print(report.dumps({"file": path})) if json else report.print_field("wrote", [path])
+        if json:
+            print(report.dumps({"file": path}))
+        else:
+            report.print_field("wrote", [path])
         return 0
     from tutelage.explorer import serve
 
-    keep_compiled_programs()  # through the environment, which the processes that solve inherit
+    # through the environment, which the processes that solve inherit
+    keep_compiled_programs()
     serve(port, browser, json)
     return 0
 
 
 def _solved(request: Request, how: flags.TheoryFlags) -> "Trajectory":
-    """The theory of a request, with a sign of life while it is computed."""
+    """Return the theory of a request; a line on a terminal says that it is computed."""
     import tutelage as tu
 
     with leave_on_interrupt(), working("solving"):
@@ -185,32 +224,57 @@ def _solved(request: Request, how: flags.TheoryFlags) -> "Trajectory":
 
 
 def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajectory":
-    """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
+    """Return the runs of a request, with a bar on a terminal when they take long.
+
+    Simulations of more than a day need --long.
+    """
     import tutelage as tu
     from tutelage.simulation.simulate import duration_warning, estimated_seconds
 
-    problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
-    if start.dim is not None and not runs.long:
-        steps = start.dim * float(request.times[-1])
-        estimate = estimated_seconds(problem, start.dim, steps, runs.runs, runs.method)
+    problem = request.problem
+    dim = request.start.dim
+    if dim is not None and not runs.long:
+        steps = dim * float(request.times[-1])
+        estimate = estimated_seconds(problem, dim, steps, runs.runs, runs.method)
         if estimate > DAY:
-            raise InputError(f"{duration_warning(estimate, steps, runs.runs)}, or add --long to do it anyway.")
-    options = {"runs": runs.runs, "method": runs.method, "progress": talks and sys.stderr.isatty()}
-    return tu.simulate(problem, start, times=request.times, seed=seed, **options)
+            warning = duration_warning(estimate, steps, runs.runs)
+            raise InputError(f"{warning}, or add --long to do it anyway.")
+    return tu.simulate(
+        problem,
+        request.start,
+        times=request.times,
+        runs=runs.runs,
+        seed=request.start_table.get("seed", 0),
+        method=runs.method,
+        progress=talks and sys.stderr.isatty(),
+    )
 
 
 def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
-    """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
+    """Return the runs that Ctrl-C did not cut short, and a message about the others.
+
+    The message is "" if all runs are complete. Raise `KeyboardInterrupt` if none is.
+    """
     import numpy as np
 
     from tutelage.trajectory import Trajectory
 
-    asked, whole = dict(runs.settings)["runs"], np.flatnonzero(runs.status_code != Status.INTERRUPTED)
-    if whole.size == asked:
+    settings = dict(runs.settings)
+    count = settings["runs"]
+    complete = np.flatnonzero(runs.status_code != Status.INTERRUPTED)
+    if complete.size == count:
         return runs, ""
-    if whole.size == 0:
+    if complete.size == 0:
         raise KeyboardInterrupt
-    kept = Trajectory.from_dataset(runs.to_dataset().isel(run=whole))
-    settings = tuple((dict(runs.settings) | {"runs": int(whole.size)}).items())
-    kept = replace(kept, problem=runs.problem, start=runs.start, settings=settings)
-    return kept, f"interrupted: {whole.size} of {asked} runs are complete; the others are left out."
+    settings["runs"] = int(complete.size)
+    trajectory = replace(
+        Trajectory.from_dataset(runs.to_dataset().isel(run=complete)),
+        problem=runs.problem,
+        start=runs.start,
+        settings=tuple(settings.items()),
+    )
+    message = (
+        f"interrupted: {complete.size} of {count} runs are complete; "
+        "the others are left out."
+    )
+    return trajectory, message

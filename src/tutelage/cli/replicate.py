@@ -4,12 +4,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from tutelage.cli import report
-from tutelage.cli.process import compile_quickly, keep_compiled_programs, leave_on_interrupt, notes, working
+from tutelage.cli.process import (
+    compile_quickly,
+    keep_compiled_programs,
+    leave_on_interrupt,
+    notes,
+    working,
+)
 from tutelage.cli.request import Switch, Whole
 from tutelage.errors import InputError
 
@@ -27,8 +33,9 @@ def replicate(
 ) -> int:
     """Recompute published figures and check every claim by its number.
 
-    Without ids, prints the list of figures and their results so far. Results are kept in the folder and reused as long as
-    parameters and code are the same: a second run is instant, an interrupted run continues. Exit code 1: a claim fails.
+    Without ids, prints the list of figures and their results so far. Results are kept
+    in the folder and reused as long as parameters and code are the same: a second run
+    is instant, an interrupted run continues. Exit code 1: a claim fails.
 
     Parameters
     ----------
@@ -39,67 +46,112 @@ def replicate(
     quick: bool
         Smaller networks and fewer runs, the same claims.
     out: Path
-        Folder of the figures (PNG), the data (NetCDF) and the page; created if it does not exist.
+        Folder of the figures (PNG), the data (NetCDF) and the page; created if it does
+        not exist.
     format_: str
         Save every figure as pdf or svg, too.
     workers: int
-        Number of processes for several figures (default: the cores, up to four); the numbers do not depend on it.
+        Number of processes for several figures (default: the cores, up to four); the
+        numbers do not depend on it.
     json: bool
         Print JSON on standard output, and nothing else.
     """
     from tutelage.papers.registry import find, replicas
 
     if all_ and ids:
-        raise InputError(f"--all and {ids[0]!r} are given; name figures, or ask for all of them.")
+        raise InputError(
+            f"--all and {ids[0]!r} are given; name figures, or ask for all of them."
+        )
     if workers is not None and workers < 1:
-        raise InputError(f"--workers is {workers}; it must be a whole number, 1 or more.")
+        raise InputError(
+            f"--workers is {workers}; it must be a whole number, 1 or more."
+        )
     if not all_ and not ids:
         _print_list(out, json)
         return 0
-    chosen = list(replicas().values()) if all_ else find(ids)
+    if all_:
+        chosen = list(replicas().values())
+    else:
+        chosen = find(ids)
     keep_compiled_programs()
     if quick:
         compile_quickly()
-    from rich.table import Table
-
-    from tutelage.papers.gallery import duration, expectation, gallery
+    from tutelage.papers.gallery import duration, gallery
     from tutelage.papers.run import count, run_all
     from tutelage.plot.style import write_text
 
     report.check_folder(out)
-    results, console = [], report.plain_console()
-    formats = tuple(dict.fromkeys(filter(None, ("png", "svg" if all_ else None, format_))))  # the gallery holds SVG
-    ways = {"around": _computing, "waiting": working, "inside": _with_notes}
-    for result in run_all(chosen, out, quick=quick, formats=formats, workers=workers, **ways):
+    formats = ["png"]
+    if all_:
+        formats.append("svg")  # the gallery holds SVG
+    if format_ is not None and format_ not in formats:
+        formats.append(format_)
+    results = []
+    for result in run_all(
+        chosen,
+        out,
+        quick=quick,
+        formats=tuple(formats),
+        workers=workers,
+        around=_computing,
+        waiting=working,
+        inside=_with_notes,
+    ):
         results.append(result)
-        how = f"{'computed' if result.computed else 'found'}, {duration(result.seconds)}"
-        line = f"{result.replica.id}: {_score(count(result.claims))} ({how})"
-        print(f"[{len(results)}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
-        if json:
-            continue
-        console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
-        table = Table("claim", box=None, padding=(0, 2), pad_edge=False)
-        for name in ("expected", "measured", "verdict"):
-            table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
-        for claim in result.claims:
-            table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
-            if claim.evidence:
-                table.add_row(f"({claim.evidence})", style="dim")
-        console.print(table)
-        report.print_field("wrote", [str(path) for path in result.files.values()])
-        console.print()
-    page = write_text(out / ("gallery-quick.html" if quick else "gallery.html"), gallery(results)) if all_ else None
+        origin = "computed" if result.computed else "found"
+        print(
+            f"[{len(results)}/{len(chosen)}] {result.replica.id}: "
+            f"{_score(count(result.claims))} ({origin}, {duration(result.seconds)})",
+            file=sys.stderr,
+            flush=True,
+        )
+        if not json:
+            _print_result(result)
+    page = None
+    if all_:
+        name = "gallery-quick.html" if quick else "gallery.html"
+        page = write_text(out / name, gallery(results))
     if json:
         print(report.dumps({"figures": [result.to_dict() for result in results]}))
     elif page is not None:
         claims = [claim for result in results for claim in result.claims]
-        report.print_field("total", [f"{len(results)} figures: {_score(count(claims))}"])
+        score = _score(count(claims))
+        report.print_field("total", [f"{len(results)} figures: {score}"])
         report.print_field("gallery", [str(page)])
     return 1 if any(result.failed for result in results) else 0
 
 
+def _print_result(result: Any) -> None:
+    """Print the claims of a figure and the names of its files.
+
+    result: a `Result` of `papers.run`, which is imported inside functions only.
+    """
+    from rich.table import Table
+
+    from tutelage.papers.gallery import expectation
+
+    table = Table("claim", box=None, padding=(0, 2), pad_edge=False)
+    table.add_column("expected", justify="right", no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("verdict", justify="left", no_wrap=True)
+    for claim in result.claims:
+        table.add_row(
+            claim.name,
+            expectation(claim),
+            f"{claim.measured:.5g}",
+            VERDICT_WORDS[claim.verdict],
+        )
+        if claim.evidence:
+            table.add_row(f"({claim.evidence})", style="dim")
+    console = report.plain_console()
+    console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
+    console.print(table)
+    report.print_field("wrote", [str(path) for path in result.files.values()])
+    console.print()
+
+
 def _print_list(folder: Path, json: bool) -> None:
-    """Every figure, with what the folder holds of it."""
+    """Print every figure, with the results of it that the folder holds."""
     from rich.table import Table
 
     from tutelage.papers.gallery import duration
@@ -109,18 +161,29 @@ def _print_list(folder: Path, json: bool) -> None:
     table = Table(box=None, padding=(0, 2), pad_edge=False, header_style="bold")
     for name in ("figure", "", "quick", "full"):
         table.add_column(name, no_wrap=name != "")
-    figures, source = [], None
+    figures = []
+    source = None
     for replica in replicas().values():
         if replica.source != source:
             source = replica.source
             table.add_row("", f"[{SOURCES[source]}]", "", "")
-        figure = {"id": replica.id, "source": source, "figure": replica.figure, "title": replica.title}
-        words = []
+        figure = {
+            "id": replica.id,
+            "source": source,
+            "figure": replica.figure,
+            "title": replica.title,
+        }
+        cells = []
         for mode in ("quick", "full"):
             status, seconds, claims = found(replica, folder, mode == "quick")
-            figure[mode] = {"status": status or "not computed", "seconds": seconds} | count(claims)
-            words.append(f"{_score(count(claims)) or status}, {duration(seconds)}" if seconds is not None else "-")
-        table.add_row(replica.id, replica.title, *words)
+            counts = count(claims)
+            figure[mode] = {"status": status or "not computed", "seconds": seconds}
+            figure[mode] |= counts
+            if seconds is None:
+                cells.append("-")
+            else:
+                cells.append(f"{_score(counts) or status}, {duration(seconds)}")
+        table.add_row(replica.id, replica.title, *cells)
         figures.append(figure)
     if json:
         print(report.dumps({"figures": figures}))
@@ -129,7 +192,11 @@ def _print_list(folder: Path, json: bool) -> None:
 
 
 def _score(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in counts.items() if number)
+    words = []
+    for verdict, number in counts.items():
+        if number:
+            words.append(f"{number} {VERDICT_WORDS[verdict]}")
+    return ", ".join(words)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""Results of a command: tables for people, JSON for programs, and files, whose places are checked before the computation.
+"""Results of a command: tables for people, JSON for programs, and files.
 
-Nothing here imports NumPy or JAX before there is a result.
+The places of the files are checked before the computation. Nothing here imports NumPy
+or JAX before there is a result.
 """
 
 import json
@@ -26,7 +27,8 @@ SHOWN = 6  # the largest matrix printed in full
 
 
 def print_curve(trajectory: "Trajectory") -> None:
-    """Print the problem, the error at three times, the overlaps at the end, and the status."""
+    """Print the problem, the error at three times, the overlaps at the end, and the
+    status."""
     import numpy as np
     from rich.table import Table
 
@@ -35,52 +37,81 @@ def print_curve(trajectory: "Trajectory") -> None:
 
     problem = trajectory.problem
     assert problem is not None
-    who, how = problem_in_words(problem)
+    networks, learning = problem_in_words(problem)
+    settings = ", ".join([learning, *settings_in_words(trajectory)])
     console = plain_console()
-    console.print(who, style="bold")
-    console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", ""), end="\n\n")
-    words, chosen = "", None
-    if np.ndim(trajectory.status_code):
-        finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
-        chosen = finished if finished.size else np.arange(len(trajectory.error))
-        words = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
+    console.print(networks, style="bold")
+    console.print(settings.replace("$", ""), end="\n\n")
+    runs = _chosen_runs(trajectory)
+    words = ""
+    if runs is not None:
+        words = f", mean of {runs.size} runs"
+        if runs.size < len(trajectory.error):
+            words += " that finished"
 
     def mean(name: str) -> np.ndarray:
         values = np.asarray(getattr(trajectory, name))
-        return values if chosen is None else values[chosen].mean(axis=0)
+        if runs is None:
+            return values
+        return values[runs].mean(axis=0)
 
     times = np.asarray(trajectory.times)
-    picked = sorted({0, len(times) // 2, len(times) - 1})
-    curve = Table.grid(padding=(0, 3))
-    curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    error, loss = mean("error"), mean("loss")
-    curves = {"e_g" if problem.labels.metric == "squared" else error_name(problem): error}
+    shown = sorted({0, len(times) // 2, len(times) - 1})
+    rows = Table.grid(padding=(0, 3))
+    rows.add_row("alpha", *(f"{times[i]:g}" for i in shown))
+    error = mean("error")
+    loss = mean("loss")
+    name_of_error = "e_g"
+    if problem.labels.metric != "squared":
+        name_of_error = error_name(problem)
+    curves = {name_of_error: error}
     if np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True):
         curves["training loss"] = loss
-    for name, values in curves.items():
-        for task, column in enumerate(values.T if values.ndim > 1 else [values]):
-            of = f" of task {task + 1}" if values.ndim > 1 else ""
-            curve.add_row(f"{name}{of}{words}", *(f"{column[i]:.4g}" for i in picked))
-    console.print(curve, end="\n\n")
+    for name, curve in curves.items():
+        if curve.ndim == 1:
+            rows.add_row(f"{name}{words}", *(f"{curve[i]:.4g}" for i in shown))
+            continue
+        for task, column in enumerate(curve.T, 1):
+            numbers = [f"{column[i]:.4g}" for i in shown]
+            rows.add_row(f"{name} of task {task}{words}", *numbers)
+    console.print(rows, end="\n\n")
     matrices = {name: mean(name)[-1] for name in ("R", "Q")}
     if problem.student.train_readout:
         readout = mean("readout")[-1]
-        matrices["readout"] = readout[:, None] if readout.ndim == 1 else readout.reshape(-1, readout.shape[-1])
+        if readout.ndim == 1:
+            matrices["readout"] = readout[:, None]
+        else:
+            matrices["readout"] = readout.reshape(-1, readout.shape[-1])
     table = Table.grid(padding=(0, 5))
     table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
-    table.add_row(*map(_matrix, matrices.values()))
+    table.add_row(*(_matrix(values) for values in matrices.values()))
     console.print(table, end="\n\n")
     print_field("status", [trajectory.status])
 
 
+def _chosen_runs(trajectory: "Trajectory") -> "np.ndarray | None":
+    """Return the runs to average, None for a theory: the finished ones, else all."""
+    import numpy as np
+
+    if np.ndim(trajectory.status_code) == 0:
+        return None
+    codes = np.asarray(trajectory.status_code)
+    finished = np.flatnonzero(codes == Status.FINISHED)
+    if finished.size == 0:
+        return np.arange(len(trajectory.error))
+    return finished
+
+
 def print_field(name: str, lines: list[str]) -> None:
     """Print a name, and next to it one or several lines."""
-    for i, line in enumerate(lines):
-        print(f"{'' if i else name:<8}  {line}")
+    label = name
+    for line in lines:
+        print(f"{label:<8}  {line}")
+        label = ""
 
 
 def plain_console() -> "Console":
-    """Standard output; brackets and colons are text, not commands."""
+    """Return standard output, where brackets and colons are text, not commands."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
@@ -90,22 +121,38 @@ def _matrix(values: "np.ndarray") -> str:
     if max(values.shape) > SHOWN:
         size = " x ".join(map(str, values.shape))
         return f"{size} entries from {values.min():.4g} to {values.max():.4g}"
-    texts = [[f"{x:.4f}" if abs(x) < 1e4 else f"{x:.2e}" for x in row] for row in values]
+    texts = [[_number(x) for x in row] for row in values]
     width = max(len(text) for row in texts for text in row)
-    return "\n".join("  ".join(text.rjust(width) for text in row) for row in texts)
+    lines = ["  ".join(text.rjust(width) for text in row) for row in texts]
+    return "\n".join(lines)
+
+
+def _number(number: float) -> str:
+    return f"{number:.4f}" if abs(number) < 1e4 else f"{number:.2e}"
 
 
 def to_json(
-    trajectory: "Trajectory", start: "Table", validity: "Validity | None", files: list[str], interrupted: str = ""
+    trajectory: "Trajectory",
+    start: "Table",
+    validity: "Validity | None",
+    files: list[str],
+    interrupted: str = "",
 ) -> str:
-    """One JSON object. interrupted: what Ctrl-C did, in words."""
+    """Return a result as one JSON object.
+
+    interrupted: the message about an interruption.
+    """
     from tutelage.storage import error_name
 
-    axis = trajectory.status_code.ndim  # of time: the first, or that after the runs
-    names = [name for name in ("R", "Q", "readout", "bias") if name in trajectory.variables]
+    time_axis = trajectory.status_code.ndim  # the first, or that after the runs
+    final = {}
+    for name in ("R", "Q", "readout", "bias"):
+        if name in trajectory.variables:
+            final[name] = trajectory[name].take(-1, time_axis)
+    problem = trajectory.problem
     return dumps(
         {
-            "problem": None if trajectory.problem is None else trajectory.problem.to_dict(),
+            "problem": None if problem is None else problem.to_dict(),
             "start": start,
             "settings": dict(trajectory.settings),
             "status": interrupted or trajectory.status,
@@ -114,33 +161,40 @@ def to_json(
             "error": trajectory.error,
             "error_name": error_name(trajectory.problem),
             "loss": trajectory.loss,
-            "final": {name: trajectory[name].take(-1, axis) for name in names},
+            "final": final,
             "validity": None if validity is None else asdict(validity),
             "files": files,
         }
     )
 
 
-def dumps(answer: "Table") -> str:
-    """JSON of nested tables and arrays; numbers that JSON cannot hold become null."""
-    text = json.dumps(answer, default=lambda array: array.tolist())
+def dumps(result: "Table") -> str:
+    """Return JSON of nested tables and arrays.
+
+    Numbers that JSON cannot hold become null.
+    """
+    text = json.dumps(result, default=lambda array: array.tolist())
     return json.dumps(json.loads(text, parse_constant=lambda _: None))
 
 
 def check_outputs(flags: OutputFlags) -> None:
     """Check endings, folders and permissions; no file is left behind."""
     if flags.out is not None and flags.out.suffix != ".nc":
-        raise InputError(f"the trajectory is to go to {flags.out}; it is NetCDF, so the name must end in .nc.")
+        raise InputError(
+            f"the trajectory is to go to {flags.out}; "
+            "it is NetCDF, so the name must end in .nc."
+        )
     if flags.plot is not None:
         from tutelage.plot import check_figure_path
 
         check_figure_path(flags.plot)
-    for path in filter(None, (flags.out, flags.plot)):
-        check_folder(require_place(path).parent)
+    for path in (flags.out, flags.plot):
+        if path is not None:
+            check_folder(require_place(path).parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Create the folder if it does not exist, and see whether it can be written to."""
+    """Create the folder if it does not exist, and check that it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -152,7 +206,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
-    """Write figure, page and both trajectories of a comparison; returns their names."""
+    """Write figure, page and both trajectories of a comparison; return their names."""
     from tutelage.plot import save_figure
 
     return {
@@ -164,7 +218,10 @@ def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
 
 
 def show(trajectory: "Trajectory", flags: OutputFlags) -> list[str]:
-    """Print the curve, unless these flags ask for JSON or silence, and write their files; the names of the files."""
+    """Print the curve, write the files of these flags, and return their names.
+
+    Nothing is printed if the flags ask for JSON or silence.
+    """
     if flags.talks:
         print_curve(trajectory)
     if flags.out is not None:

@@ -1,8 +1,10 @@
-"""What a command is asked: flags, and a problem file that they override, as arguments of the library.
+"""Flags and the problem file that they override, as arguments of the library.
 
-The file is what `Problem.to_toml` writes, with two optional tables: [start] (dim, scale, seed; or R, Q, T, readout, bias and
-dim; or kind = "asymmetric" and dim) and [times] (end, points, log). A flag that is None means: as in the file, else the default
-that the help names. A new flag of a problem is a field of `ProblemFlags` and an entry of `ProblemFlags.applied_to`.
+The file is what `Problem.to_toml` writes, with two optional tables: [start] (dim,
+scale, seed; or R, Q, T, readout, bias and dim; or kind = "asymmetric" and dim) and
+[times] (end, points, log). A flag that is None means: as in the file, else the default
+that the help names. A new flag of a problem is a field of `ProblemFlags` and an entry
+of `ProblemFlags.applied_to`.
 """
 
 from collections.abc import Sequence
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
 TABLES = ("student", "teacher", "inputs", "sgd", "start", "times", "over", "cluster")
-PROBLEM, START, TIMES, METHOD, OUTPUT = (
-    Group(name, sort_key=i) for i, name in enumerate(("Problem", "Initial condition", "Times", "Method", "Output"))
-)
+PROBLEM = Group("Problem", sort_key=0)
+START = Group("Initial condition", sort_key=1)
+TIMES = Group("Times", sort_key=2)
+METHOD = Group("Method", sort_key=3)
+OUTPUT = Group("Output", sort_key=4)
 
 
 def _whole(_: type, tokens: Sequence[Token]) -> int:
-    """Only a whole number: 2.5 units are not rounded to two."""
+    """Return a whole number: 2.5 units are not rounded to two."""
     try:
         return int(tokens[0].value)
     except ValueError:
@@ -40,40 +44,46 @@ Whole = Annotated[int | None, WHOLE]
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
-def given(**values: object) -> "Table":
-    """The values that are not None."""
+def given_values(**values: object) -> "Table":
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 @Parameter(name="*", group=PROBLEM)
 @dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
-    """What is learned, from what, how."""
+    """Flags of the problem: student, teacher, inputs and learning rule."""
 
     student_units: Annotated[Whole, Parameter(alias="-K")] = None
     """Hidden units of the student (default 3)."""
     teacher_units: Annotated[Whole, Parameter(alias="-M")] = None
     """Hidden units of the teacher (default 3)."""
     activation: str | None = None
-    """Activation of the student: erf, relu, linear, quadratic, tanh, ... (default erf)."""
+    """Activation of the student: erf, relu, linear, quadratic, tanh, ... (default
+    erf)."""
     teacher_activation: str | None = None
-    """Activation of the teacher (default: that of the student; with a file, as in the file)."""
+    """Activation of the teacher (default: that of the student; with a file, as in the
+    file)."""
     outputs: Whole = None
     """Outputs of student and teacher, one per hidden unit (default 1)."""
     train_readout: bool | None = None
     """Train the readout of the student, too."""
     labels: str | None = None
-    """real (the teacher's output), sign, logistic, argmax, or module:function (default real)."""
+    """real (the teacher's output), sign, logistic, argmax, or module:function (default
+    real)."""
     noise: float | None = None
     """Standard deviation of the label noise (default 0)."""
     flip: float | None = None
     """Probability that a sign label is wrong (default 0)."""
     loss: str | None = None
-    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
+    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function
+    (default squared)."""
     rule: str | None = None
-    """gradient, hebbian, perceptron, adatron, dropout, feedback_alignment, or module:class (default gradient)."""
+    """gradient, hebbian, perceptron, adatron, dropout, feedback_alignment, or
+    module:class (default gradient)."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
-    """Allow the problem to name functions of this module as module:function; can be repeated."""
+    """Allow the problem to name functions of this module as module:function; can be
+    repeated."""
     lr: float | None = None
     """Learning rate (default 0.5)."""
     batch: Whole = None
@@ -86,41 +96,71 @@ class ProblemFlags:
     """Power-law inputs: number of eigenvalues. Needs --beta."""
 
     def applied_to(self, tables: "Table", alone: bool) -> "Table":
-        """The tables of a problem with these flags written into them. alone: there is no file."""
-        student = given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout)
+        """Return the tables of a problem with these flags written into them.
+
+        alone: there is no file.
+        """
         like_student = self.activation if alone else None
-        teacher = given(hidden=self.teacher_units, activation=self.teacher_activation or like_student)
         changes = {
-            "student": student | given(outputs=self.outputs),
-            "teacher": teacher | given(outputs=self.outputs),
-            "sgd": given(lr=self.lr, batch=self.batch, weight_decay=self.weight_decay),
-            "inputs": given(beta=self.beta, levels=self.levels),
+            "student": given_values(
+                hidden=self.student_units,
+                activation=self.activation,
+                train_readout=self.train_readout,
+                outputs=self.outputs,
+            ),
+            "teacher": given_values(
+                hidden=self.teacher_units,
+                activation=self.teacher_activation or like_student,
+                outputs=self.outputs,
+            ),
+            "sgd": given_values(
+                lr=self.lr, batch=self.batch, weight_decay=self.weight_decay
+            ),
+            "inputs": given_values(beta=self.beta, levels=self.levels),
         }
         if changes["inputs"] and tables.get("inputs", {}).get("kind") != "power_law":
             tables = tables | {"inputs": {"kind": "power_law"}}
-        labels = self.labels
-        if self.flip is not None:
-            labels = self.labels or tables.get("labels", "sign")
-            kind = labels.get("kind") if isinstance(labels, dict) else labels
-            if kind != "sign":
-                raise InputError(f"--flip is given for {kind!r} labels; only sign labels are flipped. Leave one out.")
-            labels = {"kind": "sign", "flip": self.flip}
-        merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
-        return merged | given(noise=self.noise, loss=self.loss, labels=labels, rule=self.rule)
+        merged = dict(tables)
+        for name, change in changes.items():
+            if change:
+                merged[name] = tables.get(name, {}) | change
+        return merged | given_values(
+            noise=self.noise,
+            loss=self.loss,
+            labels=self._labels(tables),
+            rule=self.rule,
+        )
+
+    def _labels(self, tables: "Table") -> "str | Table | None":
+        """Return the labels that the flags give; --flip makes them sign labels."""
+        if self.flip is None:
+            return self.labels
+        labels = self.labels or tables.get("labels", "sign")
+        kind = labels
+        if isinstance(labels, dict):
+            kind = labels.get("kind")
+        if kind != "sign":
+            raise InputError(
+                f"--flip is given for {kind!r} labels; only sign labels are flipped. "
+                "Leave one out."
+            )
+        return {"kind": "sign", "flip": self.flip}
 
 
 @Parameter(name="*", group=START)
 @dataclass(frozen=True, kw_only=True)
 class StartFlags:
-    """Where learning begins."""
+    """Flags of the initial condition."""
 
     start: str | None = None
-    """random (random weights) or asymmetric (each unit is nearer to one teacher, so that the initial condition determines the
-    escape). Default: as in the file; without one, random in solve, asymmetric in simulate and compare."""
+    """random (random weights) or asymmetric (each unit is nearer to one teacher, so
+    that the initial condition determines the escape). Default: as in the file; without
+    one, random in solve, asymmetric in simulate and compare."""
     dim: Whole = None
     """Input dimension N (default 1000)."""
     scale: float | None = None
-    """Standard deviation of the student's initial weights; the teacher's is 1 (default 0.1)."""
+    """Standard deviation of the student's initial weights; the teacher's is 1 (default
+    0.1)."""
     seed: Whole = None
     """Seed of the random numbers (default 0)."""
 
@@ -128,7 +168,7 @@ class StartFlags:
 @Parameter(name="*", group=TIMES)
 @dataclass(frozen=True, kw_only=True)
 class TimeFlags:
-    """When to record: alpha = steps / N."""
+    """Flags of the recorded times, alpha = steps / N."""
 
     times: float | None = None
     """The last time (default 300)."""
@@ -141,23 +181,24 @@ class TimeFlags:
 @Parameter(name="*", group=METHOD)
 @dataclass(frozen=True, kw_only=True)
 class TheoryFlags:
-    """How the equations are solved."""
+    """Flags of the solver of the equations."""
 
     gradient_flow: Switch = False
     """Keep only the terms of first order in the learning rate."""
     rtol: float | None = None
     """Relative tolerance per step of the solver (default 1e-8)."""
     accuracy: float | None = 1e-3
-    """Relative error of the curve that sampled averages may leave: more points are taken until it is reached, or until the
-    curve would cost more than some seconds."""
+    """Relative error of the curve that sampled averages may leave: more points are
+    taken until it is reached, or until the curve would cost more than some seconds."""
     solver: str = "auto"
-    """explicit, stiff (for wide spectra), implicit, or auto: stiff if explicit would clearly be slower."""
+    """explicit, stiff (for wide spectra), implicit, or auto: stiff if explicit would
+    clearly be slower."""
 
 
 @Parameter(name="*", group=METHOD)
 @dataclass(frozen=True, kw_only=True)
 class RunFlags:
-    """How the finite network is simulated."""
+    """Flags of the simulation of finite networks."""
 
     runs: Annotated[int, WHOLE] = 20
     """Number of simulated networks."""
@@ -170,7 +211,7 @@ class RunFlags:
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class TalkFlags:
-    """What is printed."""
+    """Flags of the printed output."""
 
     json: Switch = False
     """Print JSON on standard output, and nothing else."""
@@ -179,14 +220,14 @@ class TalkFlags:
 
     @property
     def talks(self) -> bool:
-        """Whether tables are printed."""
+        """True if tables are printed."""
         return not (self.json or self.quiet)
 
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags(TalkFlags):
-    """Where the result goes."""
+    """Flags of the printed output and of the files."""
 
     out: Path | None = None
     """Write the trajectory to this NetCDF file (.nc)."""
@@ -196,7 +237,10 @@ class OutputFlags(TalkFlags):
 
 @dataclass(frozen=True)
 class Request:
-    """Arguments of the library; `start_table` is the initial condition as it was given, for the record."""
+    """Arguments of the library.
+
+    start_table: the initial condition as it was given, for the record.
+    """
 
     problem: "Problem"
     start: "Start"
@@ -205,43 +249,81 @@ class Request:
 
 
 def read_request(
-    path: Path | None, problem: ProblemFlags, start: StartFlags, times: TimeFlags, *, finite: bool = False
+    path: Path | None,
+    problem: ProblemFlags,
+    start: StartFlags,
+    times: TimeFlags,
+    *,
+    finite: bool = False,
 ) -> Request:
     """Read, merge and check the problem file and the flags.
 
-    finite: for simulations, which begin asymmetric by default, at a known N; a seed next to overlaps is that of the runs.
+    finite: for simulations, which begin asymmetric by default, at a known N; a seed
+    next to overlaps is that of the runs.
     """
     from tutelage import Problem
     from tutelage.problem.serialize import NAMES
     from tutelage.problem.start import OVERLAPS, start_from_table
     from tutelage.times import times_from_table
 
-    tables = dict(DEFAULTS) if path is None else read_file(path, (*NAMES, "start", "times"))
-    kind = "asymmetric" if finite and start.start is None and "start" not in tables else start.start
-    start_table = tables.pop("start", {}) | given(kind=kind, dim=start.dim, scale=start.scale, seed=start.seed)
-    times_table = tables.pop("times", {}) | given(end=times.times, points=times.points, log=times.log_times)
+    tables = dict(DEFAULTS)
+    if path is not None:
+        tables = read_file(path, (*NAMES, "start", "times"))
+    kind = start.start
+    if finite and kind is None and "start" not in tables:
+        kind = "asymmetric"
+    start_table = tables.pop("start", {})
+    start_table |= given_values(
+        kind=kind, dim=start.dim, scale=start.scale, seed=start.seed
+    )
+    times_table = tables.pop("times", {})
+    times_table |= given_values(
+        end=times.times, points=times.points, log=times.log_times
+    )
     tables = problem.applied_to(tables, alone=path is None)
     built = Problem.from_dict(tables, problem.imports or ())
-    table = {"dim": built.inputs.usual_dim} | start_table if finite else dict(start_table)
-    if finite and set(OVERLAPS) & set(table):
-        table.pop("seed", None)
-    return Request(built, start_from_table(built, table), times_from_table(times_table), start_table)
+    start_arguments = dict(start_table)
+    if finite:
+        start_arguments = {"dim": built.inputs.usual_dim} | start_table
+        if set(OVERLAPS) & set(start_arguments):
+            start_arguments.pop("seed", None)
+    return Request(
+        problem=built,
+        start=start_from_table(built, start_arguments),
+        times=times_from_table(times_table),
+        start_table=start_table,
+    )
 
 
-def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") -> "Table":
-    """The tables of a TOML file, which may have these names; the library checks what is inside."""
+def read_file(
+    path: Path, names: tuple[str, ...], what: str = "a problem file"
+) -> "Table":
+    """Return the tables of a TOML file, which may have these names.
+
+    The library checks their content.
+    """
     from tutelage import checks
     from tutelage.problem.serialize import parsed
 
     try:
         data = parsed(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise InputError(f"{path} cannot be read ({why}); give the name of {what} (TOML).") from None
+    except UnicodeDecodeError:
+        raise _not_readable(path, "it is not a text file", what) from None
+    except OSError as error:
+        raise _not_readable(path, error.strerror, what) from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     for name, value in data.items():
         checks.known(f"a name in {path}", name, names)
         if name in TABLES and not isinstance(value, dict):
-            raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
+            raise InputError(
+                f"{name} is {checks.shown(value)} in {path}; "
+                f"it must be a table, [{name}]."
+            )
     return data
+
+
+def _not_readable(path: Path, reason: str | None, what: str) -> InputError:
+    return InputError(
+        f"{path} cannot be read ({reason}); give the name of {what} (TOML)."
+    )

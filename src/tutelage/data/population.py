@@ -1,8 +1,8 @@
 """The eigenvalues of the law behind a sample, from those of its covariance.
 
 With N directions and n samples the eigenvalues of the sample's covariance are spread,
-even where those of the law are equal: over (1 - s)^2 to (1 + s)^2 of them, s^2 = g = N/n
-(Marchenko and Pastur 1967). For a law with eigenvalues tau of distribution H the
+even where those of the law are equal: over (1 - s)^2 to (1 + s)^2 of them, s^2 = g =
+N/n (Marchenko and Pastur 1967). For a law with eigenvalues tau of distribution H the
 resolvent of the sample covariance S obeys (Silverstein 1995), for z off the real axis,
 
     z = -1/v + g int tau / (1 + tau v) dH(tau),    v = -(1 - g)/z + g tr (S - z)^-1 / N.
@@ -21,7 +21,9 @@ IMAGINARY_PARTS = (0.5, 1.0, 2.0)  # of z, in units of sqrt(g) Re z, the spread 
 CONSTRAINT = 100.0  # weight of the sum and the mean of H against one value of z
 
 
-def population_eigenvalues(sample: Float[np.ndarray, " N"], count: int) -> Float[np.ndarray, " N"]:
+def population_eigenvalues(
+    sample: Float[np.ndarray, " N"], count: int
+) -> Float[np.ndarray, " N"]:
     """Estimate the N eigenvalues of the law, largest first.
 
     sample: eigenvalues of the covariance of the samples, all positive. count: n, the
@@ -57,7 +59,7 @@ def population_eigenvalues(sample: Float[np.ndarray, " N"], count: int) -> Float
 def _means_of_equal_parts(
     tau: Float[np.ndarray, " grid"], weights: Float[np.ndarray, " grid"], parts: int
 ) -> Float[np.ndarray, " N"]:
-    """Means over `parts` quantiles of a law on increasing tau, scaled to mean one."""
+    """Return means over quantiles of a law on increasing tau, scaled to mean one."""
     shares = np.concatenate([[0.0], np.cumsum(weights)])
     integrals = np.concatenate([[0.0], np.cumsum(weights * tau)])
     edges = np.linspace(0.0, 1.0, parts + 1)
@@ -66,6 +68,6 @@ def _means_of_equal_parts(
 
 
 def isotropic_range(ratio: float) -> tuple[float, float]:
-    """The eigenvalues that samples of an isotropic law show, ratio = N/n."""
+    """Return the range of eigenvalues of samples of an isotropic law, ratio = N/n."""
     spread = np.sqrt(ratio)
     return max(0.0, 1 - spread) ** 2, (1 + spread) ** 2

@@ -5,7 +5,13 @@ for erf units as machine code. linearized, perfect_learning: Jacobians, small de
 """
 
 from tutelage.dynamics.equations import ClosedSystem, Equations
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, Velocity, generalization_error, initial_overlaps
+from tutelage.dynamics.order_parameters import (
+    OrderParameters,
+    Overlaps,
+    Velocity,
+    generalization_error,
+    initial_overlaps,
+)
 
 __all__ = [
     "ClosedSystem",

@@ -1,7 +1,9 @@
-"""From settings to what the page shows, in parts: the curve, then details that take longer, each with the name of its part.
+"""Answers to the explorer's page, in parts: the curve, then details that take longer.
 
-A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
-to keep: the curve as NetCDF, and the explorer without a server. A server asks for one part at a time, to stop after any.
+Each part has its name. A part that does not apply to these settings says so in one
+sentence (`note`), and is not an error. The page also offers files to keep: the curve as
+NetCDF, and the explorer without a server. A server asks for one part at a time, to stop
+after any.
 """
 
 import json
@@ -9,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -23,160 +25,289 @@ from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import CLASSIC, missing_traits
 from tutelage.trajectory import Trajectory
 
-STRETCHES = (0.03, 0.2, 1.0)  # of a long solve: it comes in curves up to these shares of the time
+# Shares of the time up to which a long solve sends its curve, one after the other
+STRETCHES = (0.03, 0.2, 1.0)
 SLOW = {"tanh", "gelu"}  # averaged by quadrature
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 1_000_000
 TOO_FEW = 20  # recorded times that make no curve
-SEARCH: dict[str, Any] = {"segments": 8, "shape": "smooth", "starts": 1, "iterations": 30}  # for a schedule
-DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
+SEARCH: dict[str, Any] = {  # for a schedule
+    "segments": 8,
+    "shape": "smooth",
+    "starts": 1,
+    "iterations": 30,
+}
+RTOL_ON_PAGE = 1e-7  # relative tolerance of a curve that is only looked at
+RTOL_IN_FILE = 1e-8  # and of one that is kept
 
-Part = dict[str, Any]
+Part = dict[str, Any]  # of an answer, as JSON
+
+
+class _Detail(NamedTuple):
+    """A part of the details, with the words of the progress bar."""
+
+    name: str
+    words: str
+    compute: Callable[[], Part]
 
 
 def curve(settings: Settings) -> Iterator[Part]:
-    """The learning curve and how much of the time it covers; a long solve comes in stretches, each with more of it."""
-    for share in STRETCHES if is_long(settings) else (1.0,):
-        theory = theory_of(settings, share, rtol=DRAWN)
+    """Yield the learning curve and the share of the time that it covers.
+
+    A long solve comes in stretches, each with more of the time.
+    """
+    shares = STRETCHES if is_long(settings) else (1.0,)
+    for share in shares:
+        theory = theory_of(settings, share, rtol=RTOL_ON_PAGE)
         content = trajectory_content(theory)
-        content["code"] = [{"name": "TOML", "text": settings.as_toml(), "file": "problem.toml"}]
-        yield {"part": "curve", "content": content, "share": share if theory.finished else 1.0}
+        code = {"name": "TOML", "text": settings.as_toml(), "file": "problem.toml"}
+        content["code"] = [code]
         if not theory.finished:
+            # it ends before: there are no more stretches
+            yield {"part": "curve", "content": content, "share": 1.0}
             return
+        yield {"part": "curve", "content": content, "share": share}
 
 
-def theory_of(settings: Settings, share: float = 1.0, rtol: float = KEPT) -> Trajectory:
-    """The trajectory up to a share of the time. One that ends after few recorded times is solved again at more of them."""
-    problem, times = settings.problem(), share * settings.times()
+def theory_of(
+    settings: Settings, share: float = 1.0, rtol: float = RTOL_IN_FILE
+) -> Trajectory:
+    """Return the trajectory up to a share of the time.
+
+    One that ends after few recorded times is solved again at more of them.
+    """
+    problem = settings.problem()
     start = settings.first(problem)
-    theory = tu.solve(problem, start, times, rtol=rtol, accuracy=None, max_steps=MAX_SOLVER_STEPS)
+    theory = tu.solve(
+        problem,
+        start,
+        share * settings.times(),
+        rtol=rtol,
+        accuracy=None,
+        max_steps=MAX_SOLVER_STEPS,
+    )
     if theory.finished or theory.times.size > TOO_FEW:
         return theory
     times = tu.linear_times(0.999 * float(theory.end_time))
-    within = tu.solve(problem, start, times, accuracy=None, max_steps=MAX_SOLVER_STEPS)
-    return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
+    finer = tu.solve(problem, start, times, accuracy=None, max_steps=MAX_SOLVER_STEPS)
+    ending = (theory.status_code, theory.end_time)
+    return eqx.tree_at(lambda t: (t.status_code, t.end_time), finer, ending)
 
 
 def is_long(settings: Settings) -> bool:
-    """Whether a solve may take more than a second or so."""
+    """Return True if a solve may take more than a second or so."""
     if settings.toml:
         return not settings.problem().closed_form
-    size = settings["students"] * settings["teachers"]
-    classic = (settings["loss"], settings["labels"]) == ("squared", "real") and settings["spectrum"] not in (CLUSTERS, XOR)
-    slow = not classic or settings["activation"] in SLOW  # averages over points
-    levels = settings["levels"] if settings["spectrum"] == DECAYING else 1
-    return size > (4 if slow else 25) or size * levels > 150 or settings["lr"] * settings["end"] > 5000
+    is_slow = (
+        settings["loss"] != "squared"
+        or settings["labels"] != "real"
+        or settings["spectrum"] in (CLUSTERS, XOR)
+        or settings["activation"] in SLOW
+    )  # averages over points
+    units = settings["students"] * settings["teachers"]
+    most_units = 4 if is_slow else 25
+    levels = 1
+    if settings["spectrum"] == DECAYING:
+        levels = settings["levels"]
+    return (
+        units > most_units
+        or units * levels > 150
+        or settings["lr"] * settings["end"] > 5000
+    )
 
 
 def details(settings: Settings) -> Iterator[Part]:
-    """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
+    """Yield results that take longer than the curve.
+
+    A detail that does not apply has a note, and the others follow.
+    """
     yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
-    theory, problem, runs = theory_of(settings), settings.problem(), settings["runs"]
-    start, frames = settings.first(problem), trajectory_content(theory)["frames"]
-    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
-    parts: list[tuple[str, str, Callable[[], Part]]] = [
-        ("runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames))
-        for index in range(runs)
-    ]
-    parts.append(("rates", "critical and best learning rate", lambda: _rates(plain.to_toml())))
+    todo = _details_of(settings, theory_of(settings))
+    for i, detail in enumerate(todo, 1):
+        yield {"part": "doing", "words": detail.words, "share": i / (len(todo) + 1)}
+        try:
+            yield {"part": detail.name, **detail.compute()}
+        except InputError as error:
+            yield {"part": detail.name, "note": str(error)}
+
+
+def _details_of(settings: Settings, theory: Trajectory) -> list[_Detail]:
+    """Return the details that the page shows for these settings."""
+    problem = settings.problem()
+    start = settings.first(problem)
+    frames = trajectory_content(theory)["frames"]
+    runs = settings["runs"]
+    todo = []
+    for i in range(runs):
+        words = f"simulating network {i + 1} of {runs}"
+        compute = partial(_run, problem, start, theory, i, frames)
+        todo.append(_Detail("runs", words, compute))
+    # rate and noise do not change the critical rates: one cached result serves all
+    plain = problem.replace(lr=1.0, noise=0.0)
+    words = "critical and best learning rate"
+    todo.append(_Detail("rates", words, lambda: _rates(plain.to_toml())))
     if theory.finished and problem.closed_form:  # else they take minutes
         if settings["band"]:
             dim = start.dim or settings["dim"]
-            parts.append(("band", "band of single networks", lambda: _band(theory, dim, frames)))
-        parts.append(("escape", "time of escape", lambda: {"escape": tu.analysis.escape_time(problem, start).time}))
-    for done, (name, words, work) in enumerate(parts, 1):
-        yield {"part": "doing", "words": words, "share": done / (len(parts) + 1)}
-        try:
-            yield {"part": name, **work()}
-        except InputError as error:
-            yield {"part": name, "note": str(error)}
+            compute = partial(_band, theory, dim, frames)
+            todo.append(_Detail("band", "band of single networks", compute))
+        compute = partial(_escape, problem, start)
+        todo.append(_Detail("escape", "time of escape", compute))
+    return todo
+
+
+def _escape(problem: tu.Problem, start: tu.Start) -> Part:
+    return {"escape": tu.analysis.escape_time(problem, start).time}
 
 
 @lru_cache(maxsize=256)
 def _rates(toml: str) -> Part:
-    """The rates of a problem file. They take seconds, and moving a slider of the learning rate does not ask again."""
+    """Return the rates of a problem file.
+
+    They take seconds; moving the slider of the learning rate does not compute them
+    again.
+    """
     problem = tu.Problem.from_toml(toml)
     if missing_traits(problem, CLASSIC):
-        known = "one teacher, real labels, squared loss and one Gaussian as input law"
-        raise InputError(f"No critical rate is marked; it is known for {known}.")
-    critical, best = tu.analysis.critical_learning_rate(problem), tu.analysis.best_constant_rate(problem)
+        raise InputError(
+            "No critical rate is marked; it is known for one teacher, real labels, "
+            "squared loss and one Gaussian as input law."
+        )
+    critical = tu.analysis.critical_learning_rate(problem)
+    best = tu.analysis.best_constant_rate(problem)
     return {"critical": float(critical), "best": float(best)}
 
 
-def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, frames: list[int]) -> Part:
-    steps = (start.dim or 0) * float(theory.times[-1])
+def _run(
+    problem: tu.Problem,
+    start: tu.Start,
+    theory: Trajectory,
+    index: int,
+    frames: list[int],
+) -> Part:
+    """Return the error of one simulated network at the frames of the page."""
+    end = theory.times[-1]
+    steps = (start.dim or 0) * float(end)
     if steps > MOST_STEPS:
-        what = f"a run of N = {start.dim} to alpha = {theory.times[-1]:g} has {steps:.2g} steps"
-        raise InputError(f"{what}, the page at most {MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`.")
+        raise InputError(
+            f"a run of N = {start.dim} to alpha = {end:g} has {steps:.2g} steps, "
+            f"the page at most {MOST_STEPS:.0e}. Lower N or the last time, "
+            "or use `tutelage simulate`."
+        )
     run = tu.simulate(problem, start, times=theory.times, runs=1, seed=index)
     errors = np.asarray(run.error)[0, frames]  # (frame,), or (frame, task)
-    return {"index": index, "errors": numbers(errors[None] if errors.ndim == 1 else errors.T)}
+    error_of_tasks = np.atleast_2d(errors.T)  # (task, frame)
+    return {"index": index, "errors": numbers(error_of_tasks)}
 
 
 def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
-    found = fluctuations_along(theory, dim)
-    trusted = found.trusted_times[frames]
-    count = trusted.size if trusted.all() else int(np.argmin(trusted))
+    """Return the band of two standard deviations, as far as it can be trusted."""
+    fluctuations = fluctuations_along(theory, dim)
+    trusted = fluctuations.trusted_times[frames]
+    count = trusted.size
+    if not trusted.all():
+        count = int(np.argmin(trusted))
     error = np.asarray(theory.error)[frames][:count]
-    sd = found.sd("error")[frames][:count]
+    sd = fluctuations.sd("error")[frames][:count]
     low = np.maximum(error - 2 * sd, error / 10)  # above zero on a logarithmic axis
-    band = {"dim": dim, "low": numbers(low), "high": numbers(error + 2 * sd)}
-    answer: Part = {"band": band if count > 1 else None}
-    if count < trusted.size:
-        end = float(theory.times[frames[max(count - 1, 0)]])
-        answer["note"] = f"{_band_ends(end, count > 1)} {_end_of_band(found, frames[count])}"
-    return answer
+    band: Part | None = None
+    extent = "None is drawn."
+    if count > 1:  # one point is no band
+        band = {"dim": dim, "low": numbers(low), "high": numbers(error + 2 * sd)}
+        end = float(theory.times[frames[count - 1]])
+        extent = f"It ends at α = {end:.4g}."
+    if count == trusted.size:
+        return {"band": band}
+    reason = _end_of_band(fluctuations, frames[count])
+    return {"band": band, "note": f"{extent} {reason}"}
 
 
-def _band_ends(time: float, drawn: bool) -> str:
-    return f"It ends at α = {time:.4g}." if drawn else "None is drawn."
-
-
-def _end_of_band(found: Fluctuations, index: int) -> str:
-    """Why there is no band from this recorded time on, and what to do."""
-    if found.wide[index]:
-        return "From there the scatter of single networks is not small against the error; raise N."
+def _end_of_band(fluctuations: Fluctuations, index: int) -> str:
+    """Say why there is no band from this recorded time on, and what to do."""
+    if fluctuations.wide[index]:
+        return (
+            "From there the scatter of single networks is not small against the error; "
+            "raise N."
+        )
     return (
-        "From there SGD noise, not only the initial condition, decides when a single network "
-        f"escapes from the plateau (asymmetry/noise = {found.start_to_noise:.2g})."
+        "From there SGD noise, not only the initial condition, decides when a single "
+        "network escapes from the plateau "
+        f"(asymmetry/noise = {fluctuations.start_to_noise:.2g})."
     )
 
 
 def protocol(settings: Settings, what: str) -> Iterator[Part]:
-    """The best schedule of `what`, "lr" or "tasks", for the smallest final error, and its curve."""
-    yield {"part": "doing", "words": "searching for the best schedule", "share": None}
-    problem, times = settings.problem(), settings.times()
-    start, end, highest = settings.first(problem), float(times[-1]), 1.0
-    now = problem.sgd.lr if what == "lr" else getattr(problem.teacher, "schedule", None)
-    baselines = {"these settings": {what: now}}
-    if what == "lr":  # search up to twice the present rate, or to the critical one
-        highest = 2.0 * float(np.max([np.max(rate_at(problem.sgd.lr, t)) for t in times]))
-        with suppress(InputError):
-            highest = max(highest, float(tu.analysis.critical_learning_rate(problem)))
+    """Yield the best schedule for the smallest final error, and its curve.
+
+    what: the schedule, "lr" or "tasks".
+    """
+    yield {
+        "part": "doing",
+        "words": "searching for the best schedule",
+        "share": None,
+    }
+    problem = settings.problem()
+    times = settings.times()
+    start = settings.first(problem)
+    end = float(times[-1])
+    highest = 1.0
+    if what == "lr":
+        present = problem.sgd.lr
+        highest = _highest_rate(problem, times)
+    else:
+        present = getattr(problem.teacher, "schedule", None)
     try:
-        found = tu.schedules.optimize(problem, start, end, {what: (0.0, highest)}, baselines=baselines, **SEARCH)
+        best = tu.schedules.optimize(
+            problem,
+            start,
+            end,
+            {what: (0.0, highest)},
+            baselines={"these settings": {what: present}},
+            **SEARCH,
+        )
     except InputError as error:
         yield {"part": "protocol", "note": str(error)}
         return
     yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
-    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN, accuracy=None))
-    course = found.schedule.shares if what == "tasks" else found.schedule
-    at = np.linspace(0.0, end, 81)
-    smaller = " and ".join(f"{gain:.3g} times smaller than with {name}" for name, gain in found.gains.items())
+    theory = tu.solve(best.problem, start, times, rtol=RTOL_ON_PAGE, accuracy=None)
+    content = trajectory_content(theory)
+    curves = content.get("tasks", [content])
+    schedule = best.schedule.shares if what == "tasks" else best.schedule
+    schedule_times = np.linspace(0.0, end, 81)
+    values = [rate_at(schedule, t) for t in schedule_times]
+    gains = []
+    for name, gain in best.gains.items():
+        gains.append(f"{gain:.3g} times smaller than with {name}")
     yield {
         "part": "protocol",
         "what": what,
-        "schedule": {"times": numbers(at), "values": numbers([rate_at(course, t) for t in at])},
+        "schedule": {"times": numbers(schedule_times), "values": numbers(values)},
         "times": content["times"],
-        "errors": [task["error"] for task in content.get("tasks", [content])],
-        "words": f"The final error is {smaller}.",
-        "toml": found.problem.to_toml(),
+        "errors": [curve["error"] for curve in curves],
+        "words": f"The final error is {' and '.join(gains)}.",
+        "toml": best.problem.to_toml(),
     }
 
 
+def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:
+    """Return the largest rate to search: twice the present one, or the critical one."""
+    rates = [np.max(rate_at(problem.sgd.lr, t)) for t in times]
+    highest = 2.0 * float(np.max(rates))
+    with suppress(InputError):
+        critical = float(tu.analysis.critical_learning_rate(problem))
+        highest = max(highest, critical)
+    return highest
+
+
 def netcdf(settings: Settings) -> Iterator[bytes]:
-    """The theory's trajectory, as `Trajectory.save` writes it."""
-    yield bytes(theory_of(settings).to_dataset().to_netcdf(engine="h5netcdf"))
+    """Yield the theory's trajectory, as `Trajectory.save` writes it."""
+    dataset = theory_of(settings).to_dataset()
+    yield bytes(dataset.to_netcdf(engine="h5netcdf"))
+
+
+def page(settings: Settings) -> Iterator[bytes]:
+    """Yield the explorer as a page that needs no server."""
+    yield standalone(**settings.values).encode()
 
 
 ANSWERS: dict[str, Callable[[Settings], Iterator[Part | bytes]]] = {
@@ -185,28 +316,36 @@ ANSWERS: dict[str, Callable[[Settings], Iterator[Part | bytes]]] = {
     "optimize lr": partial(protocol, what="lr"),
     "optimize tasks": partial(protocol, what="tasks"),
     "curve.nc": netcdf,
-    "explorer.html": lambda settings: iter([standalone(**settings.values).encode()]),
+    "explorer.html": page,
 }
 
 
-# In a worker. To import it is to import JAX and all, before the first request.
+# In a worker. The import of this module imports JAX, before the first request.
 
 
 def prepare() -> None:
-    """What warnings say is in the answers, too."""
+    """Hide warnings, whose texts are in the answers too."""
     warnings.simplefilter("ignore")
 
 
-_parts: Iterator[Part | bytes] = iter(())  # that are left of the answer under way
+# The parts that are left of the answer under way
+_parts: Iterator[Part | bytes] = iter(())
 
 
 def next_part(kind: str = "", settings: Settings | None = None) -> str | bytes | None:
-    """The next part of an answer, as JSON or a file; None after the last. kind, settings: of a new answer."""
+    """Return the next part of an answer, as JSON or a file; None after the last.
+
+    kind, settings: of a new answer.
+    """
     global _parts
     try:
         if settings is not None:
             _parts = ANSWERS[kind](settings)
         part = next(_parts, None)
     except MemoryError:
-        raise InputError("This problem needs more memory than there is; make it smaller.") from None
-    return json.dumps(part, allow_nan=False) if isinstance(part, dict) else part
+        raise InputError(
+            "This problem needs more memory than there is; make it smaller."
+        ) from None
+    if isinstance(part, dict):
+        return json.dumps(part, allow_nan=False)
+    return part

@@ -39,14 +39,33 @@ from tutelage.moments.noise_nodes import (
     random_shifts,
     several_numbers,
 )
-from tutelage.moments.quadrature import MANY, NEAR, REACH, SETS, Sampled, factor, panels, sobol
+from tutelage.moments.quadrature import (
+    MANY,
+    NEAR,
+    REACH,
+    SETS,
+    Sampled,
+    factor,
+    panels,
+    sobol,
+)
 from tutelage.problem import Mixture, Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import is_affine_in_label, missing_traits
 from tutelage.randomness import Law, Normal, even_nodes
-from tutelage.rules import Context, Label, Parameters, PerUnit, Reinforce, Rule, Sample, Update, is_proportional
+from tutelage.rules import (
+    Context,
+    Label,
+    Parameters,
+    PerUnit,
+    Reinforce,
+    Rule,
+    Sample,
+    Update,
+    is_proportional,
+)
 
 ENDS = (-REACH, REACH)
 ONE_NODE = np.zeros(1), np.ones(1)
@@ -54,10 +73,17 @@ FAR_AWAY = 1e150  # a boundary that is not met
 TIE = 1e-12  # outputs that differ by less, in units of their terms, are equal: fields are rounded
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
-MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
+MOST_OUTCOMES = (
+    3  # labels per sample up to which the grid is split where the update jumps
+)
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
-GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
-BLOCK = 2**11  # points that are averaged at once where a compiled program serves sets of many sizes
+GRID, GRID_OF_THREE = (
+    16,
+    12,
+)  # nodes of each panel of the grid for two fields, for three
+BLOCK = (
+    2**11
+)  # points that are averaged at once where a compiled program serves sets of many sizes
 ROOMY = 2**17  # points for which such a program has room
 # divided by the nodes of a panel of a grid: distance of the nodes of the noise, and of labels that may jump with xi
 GRID_STEP, JUMP_STEP = 1.6, 0.4
@@ -66,7 +92,9 @@ Nodes = Float[Array | np.ndarray, "P n"]
 Weights = Float[Array | np.ndarray, " P"]
 
 
-def divided(L: Float[Array, "n n"], right: Float[Array, "n P"], trans: int = 0) -> Float[Array, "n P"]:
+def divided(
+    L: Float[Array, "n n"], right: Float[Array, "n P"], trans: int = 0
+) -> Float[Array, "n P"]:
     """L^-1 right (L^-T right for trans=1), with zero for fields without variance of their own: empty columns of L."""
     empty = (jnp.diagonal(L) == 0)[:, None]
     full = jnp.where(empty.T if trans else empty, jnp.eye(L.shape[0]), L)
@@ -121,18 +149,26 @@ class RuleAtState(eqx.Module):
         norm2 = mean_norm2(self.problem)
 
         def one(student: Array, rho: Array, label: Array, xi: Array | None) -> Update:
-            return self.rule.update(Sample(student, rho, label, xi, norm2), self.parameters, self.context)
+            return self.rule.update(
+                Sample(student, rho, label, xi, norm2), self.parameters, self.context
+            )
 
         def over_labels(xi: Array | None) -> Response:
             def response(label: Array) -> Response:
-                update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, xi)
+                update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(
+                    student, rho, label, xi
+                )
                 pairs = update.delta[:, None] * update.delta
                 loss = jnp.asarray(update.loss, float)
                 return Response(update.delta, pairs, update.parameters.readout, loss)
 
             if self._additive:
-                return self._over_axes(output, self._kinks(student, rho, output, xi), response)
-            return self.over_labels(rho, output, lambda: self._kinks(student, rho, output, xi), response)
+                return self._over_axes(
+                    output, self._kinks(student, rho, output, xi), response
+                )
+            return self.over_labels(
+                rho, output, lambda: self._kinks(student, rho, output, xi), response
+            )
 
         law = self.rule.law(self.problem.student.hidden, self.context.time)
         if law is None:  # the rule draws nothing
@@ -145,15 +181,31 @@ class RuleAtState(eqx.Module):
         if isinstance(law, PerUnit) and self.numbers is not None:
             numbers = jnp.asarray(self.numbers)
             patterns = tuple(map(jnp.asarray, law.patterns()))
-            return NoiseNodes(patterns, lambda pattern, share: (law.at_points(pattern, numbers), everywhere(share)))
+            return NoiseNodes(
+                patterns,
+                lambda pattern, share: (
+                    law.at_points(pattern, numbers),
+                    everywhere(share),
+                ),
+            )
         enumerated = law.enumerated()
         if enumerated is not None:
             values = tuple(map(jnp.asarray, enumerated))
-            return NoiseNodes(values, lambda value, share: (everywhere(value), everywhere(share)))
+            return NoiseNodes(
+                values, lambda value, share: (everywhere(value), everywhere(share))
+            )
         units = law.units if isinstance(law, PerUnit) else 0
-        return self._drawn(law, self._shifts(points, max(units, 1), from_end=True), scalar=units == 0)
+        return self._drawn(
+            law, self._shifts(points, max(units, 1), from_end=True), scalar=units == 0
+        )
 
-    def _drawn(self, law: Law, shifts: Float[NumpyOrJax, "P d"], scalar: bool, kinks: Array | None = None) -> NoiseNodes:
+    def _drawn(
+        self,
+        law: Law,
+        shifts: Float[NumpyOrJax, "P d"],
+        scalar: bool,
+        kinks: Array | None = None,
+    ) -> NoiseNodes:
         """Draws of a continuous law at every node: numbers, or vectors of as many entries as there are shifts."""
         if shifts.shape[1] > 1:
             normal = several_numbers(shifts, self.fineness)
@@ -167,11 +219,17 @@ class RuleAtState(eqx.Module):
 
         return NoiseNodes(normal.terms, place)
 
-    def _shifts(self, points: int, count: int, from_end: bool = False) -> Float[NumpyOrJax, "P count"]:
+    def _shifts(
+        self, points: int, count: int, from_end: bool = False
+    ) -> Float[NumpyOrJax, "P count"]:
         """Those of the label, or at the end those of the rule."""
         if self.shifts is None:
             return random_shifts(points, count, self.fineness.panel + from_end)
-        return self.shifts[:, self.shifts.shape[1] - count :] if from_end else self.shifts[:, :count]
+        return (
+            self.shifts[:, self.shifts.shape[1] - count :]
+            if from_end
+            else self.shifts[:, :count]
+        )
 
     def over_labels(
         self,
@@ -185,19 +243,35 @@ class RuleAtState(eqx.Module):
         if not self.noisy:
             return function(jax.vmap(problem.labels.truth, (-1, -1), -1)(output, rho))
         if self._affine and isinstance(labels, Real):
-            few = jax.vmap(lambda output: labels.with_two_moments(output, problem.noise), -1, -1)(output)
-            return _summed(NoiseNodes(few, lambda label, share: (label, share)), function)
+            few = jax.vmap(
+                lambda output: labels.with_two_moments(output, problem.noise), -1, -1
+            )(output)
+            return _summed(
+                NoiseNodes(few, lambda label, share: (label, share)), function
+            )
         outcomes = lambda output, rho: labels.outcomes(output, rho, problem.noise)  # noqa: E731
         if outcomes(output[..., 0], rho[:, 0]) is not None:
             all_labels: Any = jax.vmap(outcomes, -1, -1)(output, rho)
-            return _summed(NoiseNodes(all_labels, lambda label, share: (label, share)), function)
+            return _summed(
+                NoiseNodes(all_labels, lambda label, share: (label, share)), function
+            )
         law = labels.law(problem.noise)
         assert law is not None
         count = labels.numbers(problem.teacher.outputs, problem.noise)
         found = kinks() if count == 1 else []
-        at = jnp.stack([jnp.reshape(kink, (points,)) for kink in found]) if found else None
-        draws = self._drawn(law, self._shifts(points, count), scalar=count == 1, kinks=at)
-        label = jax.vmap(lambda output, rho, xi: labels.label(output, rho, xi, problem.noise), (-1, -1, 0), -1)
+        at = (
+            jnp.stack([jnp.reshape(kink, (points,)) for kink in found])
+            if found
+            else None
+        )
+        draws = self._drawn(
+            law, self._shifts(points, count), scalar=count == 1, kinks=at
+        )
+        label = jax.vmap(
+            lambda output, rho, xi: labels.label(output, rho, xi, problem.noise),
+            (-1, -1, 0),
+            -1,
+        )
 
         def place(*term: Array) -> tuple[Array, Array]:
             xi, weight = draws.place(*term)
@@ -205,7 +279,12 @@ class RuleAtState(eqx.Module):
 
         return _summed(NoiseNodes(draws.terms, place), function)
 
-    def _over_axes(self, output: Float[Array, "C P"], kinks: list[Array], response: Callable[[Label], Response]) -> Response:
+    def _over_axes(
+        self,
+        output: Float[Array, "C P"],
+        kinks: list[Array],
+        response: Callable[[Label], Response],
+    ) -> Response:
         """The mean response where it is a sum of functions of one label each: one axis of the noise at a time.
 
         With f = f_0 + sum_c (f_c(xi_c) - f_0), E[f f^T] = E[f] E[f]^T + sum_c Cov[f_c].
@@ -213,13 +292,17 @@ class RuleAtState(eqx.Module):
         noise, law = self.problem.noise, Normal()
         count, points = output.shape
         still = response(output)
-        total = Response(still.delta, jnp.zeros_like(still.pairs), still.readout, still.loss)
+        total = Response(
+            still.delta, jnp.zeros_like(still.pairs), still.readout, still.loss
+        )
         shifts = self._shifts(points, count)
         for c in range(count):
             at = jnp.stack([kink[c] for kink in kinks]) if kinks else None
             draws = self._drawn(law, shifts[:, c : c + 1], scalar=True, kinks=at)
 
-            def place(*term: Array, c: int = c, draws: NoiseNodes = draws) -> tuple[Array, Array]:
+            def place(
+                *term: Array, c: int = c, draws: NoiseNodes = draws
+            ) -> tuple[Array, Array]:
                 xi, weight = draws.place(*term)
                 return output.at[c].add(noise * xi), weight
 
@@ -234,33 +317,51 @@ class RuleAtState(eqx.Module):
         return total._replace(pairs=total.pairs + total.delta[:, None] * total.delta)
 
     def _kinks(
-        self, student: Float[Array, "K P"], rho: Float[Array, "M P"], output: Float[Array, "*outputs P"], xi: Array | None
+        self,
+        student: Float[Array, "K P"],
+        rho: Float[Array, "M P"],
+        output: Float[Array, "*outputs P"],
+        xi: Array | None,
     ) -> list[Array]:
         """Normal numbers of the label (*outputs, P) at which the update bends or jumps; none where they are not known."""
         problem, rule, labels = self.problem, self.rule, self.problem.labels
         if not isinstance(labels, Real) or not is_affine_in_label(rule):
             return []
 
-        def one(student: Array, rho: Array, output: Array, xi: Array | None) -> list[Array]:
+        def one(
+            student: Array, rho: Array, output: Array, xi: Array | None
+        ) -> list[Array]:
             sample = Sample(student, rho, output, xi)
             compared = rule.compared(sample, self.parameters, self.context) or ()
-            breaks = [label for own in compared for label in problem.loss.label_breaks(own)]
+            breaks = [
+                label for own in compared for label in problem.loss.label_breaks(own)
+            ]
             placed = [labels.placed(label, output, problem.noise) for label in breaks]
             return [z for z in placed if z is not None]
 
-        return jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, output, xi)
+        return jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(
+            student, rho, output, xi
+        )
 
     @property
     def _affine(self) -> bool:
         """Is the update affine in the draws of the label's xi?"""
         problem = self.problem
-        return is_affine_in_label(self.rule) and type(problem.loss) is Squared and isinstance(problem.labels, Real)
+        return (
+            is_affine_in_label(self.rule)
+            and type(problem.loss) is Squared
+            and isinstance(problem.labels, Real)
+        )
 
     @property
     def _additive(self) -> bool:
         """Is the update a sum of functions of one noisy label each?"""
         problem = self.problem
-        several = problem.teacher.outputs > 1 and isinstance(problem.labels, Real) and self.noisy
+        several = (
+            problem.teacher.outputs > 1
+            and isinstance(problem.labels, Real)
+            and self.noisy
+        )
         sums = problem.loss.additive and is_affine_in_label(self.rule)
         return several and sums and not self._affine and not problem.has_noise_law
 
@@ -275,7 +376,9 @@ def _summed(nodes: NoiseNodes, function: Callable[[Array], Any]) -> Any:
     return _added(term, nodes.terms)
 
 
-def _added(function: Callable[[tuple[Array, ...]], Any], over: tuple[Array, ...]) -> Any:
+def _added(
+    function: Callable[[tuple[Array, ...]], Any], over: tuple[Array, ...]
+) -> Any:
     """The sum of a function over the first axis of arrays: few terms side by side, many in a loop."""
     count = over[0].shape[0]
     total = function(tuple(x[0] for x in over))
@@ -283,12 +386,16 @@ def _added(function: Callable[[tuple[Array, ...]], Any], over: tuple[Array, ...]
         for i in range(1, count):
             total = jax.tree.map(jnp.add, total, function(tuple(x[i] for x in over)))
         return total
-    again = jax.checkpoint(function)  # derivatives compute a term again instead of keeping all of them
+    again = jax.checkpoint(
+        function
+    )  # derivatives compute a term again instead of keeping all of them
     step = lambda sums, at: (jax.tree.map(jnp.add, sums, again(at)), None)  # noqa: E731
     return jax.lax.scan(step, total, tuple(x[1:] for x in over))[0]
 
 
-def node_sums(at: RuleAtState, e: Nodes, weights: Weights, each: Response | None = None) -> Sums:
+def node_sums(
+    at: RuleAtState, e: Nodes, weights: Weights, each: Response | None = None
+) -> Sums:
     """Averages over nodes. each: the responses there, where they are known."""
     each = at.responses(e) if each is None else each
     return Sums((each.delta * weights) @ e, *(x @ weights for x in each))
@@ -306,11 +413,18 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     d_mean = jnp.zeros_like(at.mean) if moves.mean is None else moves.mean
     u = divided(at.L, (d_mean + e @ dL.T).T).T
     score = jnp.sum(e * u, axis=1) - jnp.trace(divided(at.L, dL))
-    value, moved = node_sums(at, e, weights, each), node_sums(at, e, weights * score, each)
+    value, moved = (
+        node_sums(at, e, weights, each),
+        node_sums(at, e, weights * score, each),
+    )
     moved = moved._replace(D=moved.D - (each.delta * weights) @ u)
     # what readouts, rates and other numbers do at fixed fields
-    still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
-    if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
+    still = eqx.tree_at(
+        lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None
+    )
+    if all(
+        leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)
+    ):
         return value, moved
     _, direct = eqx.filter_jvp(lambda a: node_sums(a, e, weights), (at,), (still,))
     return value, jax.tree.map(lambda a, b: a if b is None else a + b, moved, direct)
@@ -325,7 +439,9 @@ class ErrorMetric(Rule):
 
     metric: str = eqx.field(static=True)
 
-    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
         g = context.student.activation(sample.student)
         output = parameters.readout @ g
         if self.metric == "squared":
@@ -336,14 +452,20 @@ class ErrorMetric(Rule):
             loss = _wrong_class(output, sample.label, rounding)
         return self.result(jnp.zeros_like(sample.student), parameters, loss=loss)
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+    def breaks(
+        self, label: Label, parameters: Parameters, context: Context
+    ) -> tuple[Float[Array, ""], ...]:
         """Where the output of a single unit changes its sign, or its activation breaks."""
         activation = context.student.activation
-        places = activation.breaks if self.metric == "squared" else sign_changes(activation)
+        places = (
+            activation.breaks if self.metric == "squared" else sign_changes(activation)
+        )
         return tuple(jnp.asarray(x) for x in places)
 
 
-def _wrong_class(output: Label, label: Label, rounding: Float[Array, "*outputs"]) -> Float[Array, ""]:
+def _wrong_class(
+    output: Label, label: Label, rounding: Float[Array, "*outputs"]
+) -> Float[Array, ""]:
     """The probability that the student's class is not the label's, with ties broken at random.
 
     rounding: outputs that differ by no more than this are equal.
@@ -362,7 +484,11 @@ def sign_changes(activation: Activation) -> tuple[float, ...]:
     return tuple(x for x in places if abs(x) < NEAR)
 
 
-INVERSES = {NAMED["linear"]: lambda y: y, NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y), NAMED["tanh"]: jnp.arctanh}
+INVERSES = {
+    NAMED["linear"]: lambda y: y,
+    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
+    NAMED["tanh"]: jnp.arctanh,
+}
 
 
 def has_boundary(student: Network) -> bool:
@@ -370,23 +496,40 @@ def has_boundary(student: Network) -> bool:
     return student.activation in INVERSES and student.outputs == 1
 
 
-def _class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights) -> Float[Array, ""]:
+def _class_error(
+    at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights
+) -> Float[Array, ""]:
     """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability."""
     # Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
     # increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
-    M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
-    fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
+    M, v, g = (
+        at.problem.teacher.hidden,
+        at.parameters.readout,
+        at.problem.student.activation,
+    )
+    fields, mean = (
+        at.mean[:-1, None] + at.L[:-1, :-1] @ e.T,
+        at.mean[-1] + e @ at.L[-1, :-1],
+    )
     rho = fields[:M]
     output = jax.vmap(at.problem.teacher.output, -1, -1)(rho)
     label_sign = at.over_labels(rho, output, list, jnp.sign)
-    limit = -(v[:-1] @ g(fields[M:])) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
-    inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
-    boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
+    limit = -(v[:-1] @ g(fields[M:])) / jnp.where(
+        jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12
+    )  # of g(lambda_K)
+    inside = jnp.abs(limit) < (
+        1.0 if g.polynomial is None else jnp.inf
+    )  # erf and tanh stay between -1 and 1
+    boundary = jnp.where(
+        inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY
+    )
     beyond = (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150)
     sign = erf(jnp.sign(v[-1]) * beyond * 0.5**0.5)  # of the output, on average
     # Where the other fields determine the last one (identical units), the terms of the output may cancel: a tie.
     terms = jnp.concatenate([v[:-1, None] * g(fields[M:]), v[-1] * g(mean)[None]])
-    cancel = jnp.abs(jnp.sum(terms, axis=0)) <= TIE * (jnp.sum(jnp.abs(terms), axis=0) @ weights)
+    cancel = jnp.abs(jnp.sum(terms, axis=0)) <= TIE * (
+        jnp.sum(jnp.abs(terms), axis=0) @ weights
+    )
     sign = jnp.where((at.L[-1, -1] == 0) & cancel, 0.0, sign)
     return ((1 - sign * label_sign) / 2) @ weights
 
@@ -425,27 +568,44 @@ class NodeMoments(Moments):
         """Points of a quasi-random set; 0 for a grid."""
         return 0 if self.e is None else self.e.shape[0]
 
-    def matrices(self, at: Situation, flow: bool) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        rule = at.problem.rule.of_one_sample(lambda rule: self._sums(self._of(rule, at)).loss)
+    def matrices(
+        self, at: Situation, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        rule = at.problem.rule.of_one_sample(
+            lambda rule: self._sums(self._of(rule, at)).loss
+        )
         own = by_mean = self._of(rule, at)
         sums = of_mean = self._sums(own)
         simple, wider = rule.mean_rule(at.C, at.problem.student.hidden)
         if simple is not rule:
             by_mean = self._of(simple, replace(at, C=wider))
             of_mean = self._sums(by_mean)
-        B, A = jnp.split(divided(by_mean.L, of_mean.D.T, trans=1).T, [at.problem.teacher.hidden], axis=1)
-        return MeanUpdate(A, B, sums.readout, of_mean.delta), jnp.zeros_like(sums.pairs) if flow else sums.pairs
+        B, A = jnp.split(
+            divided(by_mean.L, of_mean.D.T, trans=1).T,
+            [at.problem.teacher.hidden],
+            axis=1,
+        )
+        return MeanUpdate(A, B, sums.readout, of_mean.delta), jnp.zeros_like(
+            sums.pairs
+        ) if flow else sums.pairs
 
-    def error_and_loss(self, at: Situation) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def error_and_loss(
+        self, at: Situation
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The error and the loss, which is NaN for rules of episodes, because they follow none."""
         episodes = at.problem.rule.samples > 1
-        return self.error(at), jnp.full((), jnp.nan) if episodes else self._sums(self._of(at.problem.rule, at)).loss
+        return self.error(at), jnp.full((), jnp.nan) if episodes else self._sums(
+            self._of(at.problem.rule, at)
+        ).loss
 
     def error(self, at: Situation) -> Float[Array, ""]:
         """The metric of the labels (`ErrorMetric`)."""
         problem, C, v = at.problem, at.C, at.parameters.readout
         units = problem.student, problem.teacher
-        increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
+        increasing = all(
+            n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing
+            for n in units
+        )
         if at.mean is None and increasing and problem.labels.kind == "sign":
             # the angle between two vectors (or a mirror image); accurate and differentiable down to zero
             across = C[0, 0] * C[1, 1] - C[0, 1] ** 2
@@ -455,23 +615,45 @@ class NodeMoments(Moments):
             across = jnp.where(is_angle, safe_sqrt(across), 1.0)
             return jnp.arctan2(across, jnp.where(is_angle, along, 0.0)) / np.pi
         judged = replace(self, noisy=bool(getattr(problem.labels, "random", False)))
-        by_class, metric = problem.labels.metric == "class", ErrorMetric(problem.labels.metric)
+        by_class, metric = (
+            problem.labels.metric == "class",
+            ErrorMetric(problem.labels.metric),
+        )
         if by_class and C.shape[0] > 2 and has_boundary(problem.student):
             # the unit with the largest readout, which outvotes another one, stands last
             order = jnp.argsort(jnp.abs(v))
             fields = jnp.concatenate([order, jnp.arange(v.size, C.shape[0])])
-            mean, readout = None if at.mean is None else at.mean[fields], Parameters(v[order], at.parameters.bias)
-            turned = judged._of(metric, replace(at, C=C[fields][:, fields], mean=mean, parameters=readout))
+            mean, readout = (
+                None if at.mean is None else at.mean[fields],
+                Parameters(v[order], at.parameters.bias),
+            )
+            turned = judged._of(
+                metric,
+                replace(at, C=C[fields][:, fields], mean=mean, parameters=readout),
+            )
             if self.blocks is not None:
-                return self._over_blocks(lambda part, e, weights: _class_error(part, e[:, :-1], weights), turned)
+                return self._over_blocks(
+                    lambda part, e, weights: _class_error(part, e[:, :-1], weights),
+                    turned,
+                )
             return _class_error(turned, *judged._nodes(turned, without_last=True))
-        return replace(judged, jumps=by_class or self.jumps)._sums(judged._of(metric, at)).loss
+        return (
+            replace(judged, jumps=by_class or self.jumps)
+            ._sums(judged._of(metric, at))
+            .loss
+        )
 
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
         assert self.e is not None
-        parts = [[None] * SETS if x is None else np.split(np.asarray(x), SETS) for x in (self.e, self.numbers, self.shifts)]
-        return [replace(self, e=e, numbers=numbers, shifts=shifts) for e, numbers, shifts in zip(*parts, strict=True)]
+        parts = [
+            [None] * SETS if x is None else np.split(np.asarray(x), SETS)
+            for x in (self.e, self.numbers, self.shifts)
+        ]
+        return [
+            replace(self, e=e, numbers=numbers, shifts=shifts)
+            for e, numbers, shifts in zip(*parts, strict=True)
+        ]
 
     def in_blocks(self) -> "NodeMoments":
         """The same averages, by a program that also serves other numbers of points: nothing is compiled for these."""
@@ -490,22 +672,30 @@ class NodeMoments(Moments):
             blocks=np.array(self.points // BLOCK),
         )
 
-    def _over_blocks(self, average: Callable[[RuleAtState, Nodes, Weights], Any], at: RuleAtState) -> Any:
+    def _over_blocks(
+        self, average: Callable[[RuleAtState, Nodes, Weights], Any], at: RuleAtState
+    ) -> Any:
         """The mean over blocks of points of an average over one of them."""
         weights, e = np.full(BLOCK, 1 / BLOCK), jnp.asarray(self.e)
 
         def of_block(block: NumpyOrJax) -> Any:
             def rows(x: NumpyOrJax) -> Array:
-                return jax.lax.dynamic_slice_in_dim(jnp.asarray(x), block * BLOCK, BLOCK)
+                return jax.lax.dynamic_slice_in_dim(
+                    jnp.asarray(x), block * BLOCK, BLOCK
+                )
 
             numbers = None if self.numbers is None else rows(self.numbers)
             shifts = None if self.shifts is None else rows(self.shifts)
-            return average(replace(at, numbers=numbers, shifts=shifts), rows(e), weights)
+            return average(
+                replace(at, numbers=numbers, shifts=shifts), rows(e), weights
+            )
 
         def add(block: Array, total: Any) -> Any:
             return jax.tree.map(jnp.add, total, of_block(block))
 
-        total = jax.lax.fori_loop(1, jnp.asarray(self.blocks), add, of_block(np.array(0)))
+        total = jax.lax.fori_loop(
+            1, jnp.asarray(self.blocks), add, of_block(np.array(0))
+        )
         return jax.tree.map(lambda x: x / jnp.asarray(self.blocks), total)
 
     def finer(self) -> "NodeMoments":
@@ -537,15 +727,27 @@ class NodeMoments(Moments):
     def _sums(self, at: RuleAtState) -> Sums:
         # the nodes of a grid move with the jumps: plain derivatives hold
         sums = scored_sums if self.jumps and not self.grid else node_sums
-        return sums(at, *self._nodes(at)) if self.blocks is None else self._over_blocks(sums, at)
+        return (
+            sums(at, *self._nodes(at))
+            if self.blocks is None
+            else self._over_blocks(sums, at)
+        )
 
-    def _nodes(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
+    def _nodes(
+        self, at: RuleAtState, without_last: bool = False
+    ) -> tuple[Nodes, Weights]:
         """The points and their weights, on all axes or on all but the last."""
         # Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
         # where the rule has breaks.
         if self.e is not None:
-            return self.e[:, : self.e.shape[1] - without_last], np.full(self.points, 1 / self.points)
-        teacher, n, rho = at.problem.teacher, at.L.shape[0], jnp.ones(at.problem.teacher.hidden)
+            return self.e[:, : self.e.shape[1] - without_last], np.full(
+                self.points, 1 / self.points
+            )
+        teacher, n, rho = (
+            at.problem.teacher,
+            at.L.shape[0],
+            jnp.ones(at.problem.teacher.hidden),
+        )
         some_label = at.problem.labels.truth(teacher.output(rho), rho)
         split = n == 2 and bool(at.rule.breaks(some_label, at.parameters, at.context))
         first = even = even_nodes(2 * self.grid, REACH)
@@ -559,7 +761,9 @@ class NodeMoments(Moments):
         if without_last:
             even = even_nodes(5 * self.grid, REACH)
         nodes, weights = zip(first, *[even] * (n - 1 - without_last), strict=True)
-        e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(
+            -1, len(nodes)
+        )
         return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)
 
     def _teacher_axis(self, at: RuleAtState, split: bool) -> tuple[Array, Array]:
@@ -570,23 +774,37 @@ class NodeMoments(Moments):
         edges = jnp.stack([SMOOTH_RANGE + 6 * own])
         if split:
             size = jnp.abs(_student_breaks(at, jnp.stack([scale, -scale])) - at.mean[1])
-            near, middle, far = jnp.maximum(jnp.min(size) - 6 * own, 0.0), jnp.max(size), jnp.max(size) + 6 * own
+            near, middle, far = (
+                jnp.maximum(jnp.min(size) - 6 * own, 0.0),
+                jnp.max(size),
+                jnp.max(size) + 6 * own,
+            )
             edges = jnp.stack([near, middle, far])
         reach = jnp.minimum(edges / jnp.maximum(along, 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
         return panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
 
-    def _split_grid(self, at: RuleAtState, teacher: NumpyOrJax, outer: NumpyOrJax) -> tuple[Nodes, Weights]:
+    def _split_grid(
+        self, at: RuleAtState, teacher: NumpyOrJax, outer: NumpyOrJax
+    ) -> tuple[Nodes, Weights]:
         """Nodes of the teacher's axis times panels of the student's axis between the breaks of the rule."""
         own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
         breaks = _student_breaks(at, at.mean[0] + at.L[0, 0] * teacher)
-        student, inner = panels((breaks - (at.mean[1] + at.L[1, 0] * teacher)[:, None]) / own, self.grid, ENDS)
-        inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
+        student, inner = panels(
+            (breaks - (at.mean[1] + at.L[1, 0] * teacher)[:, None]) / own,
+            self.grid,
+            ENDS,
+        )
+        inner = inner / jnp.sum(
+            inner, axis=1, keepdims=True
+        )  # one panel alone is wide for its nodes
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
 
-def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
+def _student_breaks(
+    at: RuleAtState, rho: Float[Array, " count"]
+) -> Float[Array, "count breaks"]:
     """Fields of the student at which the update jumps or bends, for each of some teacher fields."""
 
     def one(rho: Array) -> Array:
@@ -596,21 +814,42 @@ def _student_breaks(at: RuleAtState, rho: Float[Array, " count"]) -> Float[Array
             outcomes = problem.labels.outcomes(output, rho[None], problem.noise)
             labels = labels[:0] if outcomes is None else outcomes[0]
         few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
-        found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
+        found = [
+            b for label in few for b in at.rule.breaks(label, at.parameters, at.context)
+        ]
         return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
 
     return jax.vmap(one)(rho)
 
 
-def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem], still: bool = False) -> NodeMoments:
+def node_moments(
+    problem: Problem,
+    sampled: Sampled | None,
+    others: Iterable[Problem],
+    still: bool = False,
+) -> NodeMoments:
     """A grid for few fields, else a quasi-random set. still: the field of the only teacher does not vary."""
     K, M = problem.student.hidden, problem.teacher.hidden
-    jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
+    jumps, noisy = (
+        bool(missing_traits(problem, ("smooth",))),
+        any(map(_is_noisy, (problem, *others))),
+    )
     grid = _grid_size(problem, jumps, noisy, still) if sampled is None else 0
     if grid:
-        return NodeMoments(None, grid, jumps, noisy, _label_jumps(problem) if M == 1 else (), still=still)
+        return NodeMoments(
+            None,
+            grid,
+            jumps,
+            noisy,
+            _label_jumps(problem) if M == 1 else (),
+            still=still,
+        )
     sampled, law = Sampled() if sampled is None else sampled, problem.rule.law(K, 0.0)
-    own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
+    own = (
+        law.numbers(sampled.points, sampled.seed)
+        if isinstance(law, PerUnit) and not law.enumerable
+        else None
+    )
     e = sobol(sampled.points, K + M - still, sampled.seed)
     draws = _numbers_drawn(problem, law) if noisy or law is not None else 0
     return NodeMoments(
@@ -627,7 +866,13 @@ def node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Pro
 def _numbers_drawn(problem: Problem, law: Law | None) -> int:
     """Numbers that a label and the rule draw from continuous laws, at most."""
     of_label = problem.labels.numbers(problem.teacher.outputs, problem.noise)
-    of_rule = 0 if law is None or law.enumerated() is not None else law.units if isinstance(law, PerUnit) else 1
+    of_rule = (
+        0
+        if law is None or law.enumerated() is not None
+        else law.units
+        if isinstance(law, PerUnit)
+        else 1
+    )
     return of_label + of_rule
 
 
@@ -635,20 +880,46 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     """Nodes per panel of the grid, 0 where a sample is better."""
     # A grid of two fields can be split, and differentiated, only where it is known at which fields the update jumps. One of
     # three needs an update without jumps or bends, and labels of which it is known where they jump.
-    student, teacher, labels, loss, rule = problem.student, problem.teacher, problem.labels, problem.loss, problem.rule
+    student, teacher, labels, loss, rule = (
+        problem.student,
+        problem.teacher,
+        problem.labels,
+        problem.loss,
+        problem.rule,
+    )
     K, M = student.hidden, teacher.hidden
     if 3 + still < K + M:
         return 0
-    context = Context(student, loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)))
+    context = Context(
+        student,
+        loss,
+        jnp.ones(()),
+        jnp.zeros(()),
+        (jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)),
+    )
     given = jnp.ones(()), Parameters(jnp.asarray(student.readout)), context
     bends = bool(loss.breaks(given[0]) if rule.uses_loss else rule.breaks(*given))
     if K == M == 1:
         known = not jumps or bends
         if jumps and rule.uses_loss:
             # noise of real labels makes a jump for each of its values
-            found = bends and is_proportional(student.activation) and not (noisy and isinstance(labels, Real))
-            known = not rule.moves_fields and len(student.activation.breaks) <= MANY and (found or not loss.jumps)
-        return 0 if not known else FINE_GRID if rule.moves_fields or isinstance(rule, Reinforce) else GRID
+            found = (
+                bends
+                and is_proportional(student.activation)
+                and not (noisy and isinstance(labels, Real))
+            )
+            known = (
+                not rule.moves_fields
+                and len(student.activation.breaks) <= MANY
+                and (found or not loss.jumps)
+            )
+        return (
+            0
+            if not known
+            else FINE_GRID
+            if rule.moves_fields or isinstance(rule, Reinforce)
+            else GRID
+        )
     if jumps or bends or rule.moves_fields:
         return 0
     known = teacher.outputs == 1 and (labels.metric != "class" or has_boundary(student))
@@ -662,7 +933,9 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
 
     It is the number of labels that its fields may have, times that of the rule's draws.
     """
-    one = problem.in_class() if isinstance(problem.inputs, Mixture) else problem.tasks[0]
+    one = (
+        problem.in_class() if isinstance(problem.inputs, Mixture) else problem.tasks[0]
+    )
     terms = _labels_per_point(one) if moments.noisy else 1
     law = one.rule.law(one.student.hidden, 0.0)
     if law is None:
@@ -679,17 +952,29 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
 def _labels_per_point(problem: Problem) -> int:
     """Return the number of labels that are averaged at given fields, noise included."""
     labels, noise = problem.labels, problem.noise
-    if is_affine_in_label(problem.rule) and type(problem.loss) is Squared and isinstance(labels, Real):
+    if (
+        is_affine_in_label(problem.rule)
+        and type(problem.loss) is Squared
+        and isinstance(labels, Real)
+    ):
         return 2 * (1 if problem.has_noise_law else problem.teacher.outputs)
     rho = jnp.zeros(problem.teacher.hidden)
-    outcomes = jax.eval_shape(lambda rho: labels.outcomes(problem.teacher.output(rho), rho, noise), rho)
+    outcomes = jax.eval_shape(
+        lambda rho: labels.outcomes(problem.teacher.output(rho), rho, noise), rho
+    )
     if outcomes is not None:
         return outcomes[1].shape[0]
     law = labels.law(noise)
     assert law is not None
     count = labels.numbers(problem.teacher.outputs, noise)
-    if problem.loss.additive and is_affine_in_label(problem.rule) and isinstance(labels, Real):
-        return count * nodes_of(1, Fineness(), law.heavy)  # one output's noise at a time
+    if (
+        problem.loss.additive
+        and is_affine_in_label(problem.rule)
+        and isinstance(labels, Real)
+    ):
+        return count * nodes_of(
+            1, Fineness(), law.heavy
+        )  # one output's noise at a time
     return nodes_of(count, Fineness(), law.heavy)
 
 
@@ -716,17 +1001,32 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
     g = teacher.activation
     if type(labels) is Sign and g.parity == -1 and g.increasing:
         return (0.0,)
-    if (type(labels) in (Real, Logistic) and g.smooth) or checks.is_traced(labels, teacher):
+    if (type(labels) in (Real, Logistic) and g.smooth) or checks.is_traced(
+        labels, teacher
+    ):
         return ()
-    return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
+    return _found_jumps(
+        type(labels),
+        getattr(labels, "function", None),
+        g,
+        float(np.ravel(teacher.readout)[0]),
+    )
 
 
 @lru_cache(maxsize=32)
 def _found_jumps(
-    kind: Callable[..., Labels], function: Callable | None, activation: Activation, readout: float
+    kind: Callable[..., Labels],
+    function: Callable | None,
+    activation: Activation,
+    readout: float,
 ) -> tuple[float, ...]:
     """The same by search; labels of one kind and function have their jumps in one place."""
     labels = kind() if function is None else kind(function)
-    label = jnp.vectorize(lambda x: jnp.ravel(labels.truth(readout * activation(x[None])[0], x[None])), signature="()->(v)")
-    places = sorted(x for order in (0, 1) for x in breaks_of(label, order) if abs(x) < REACH)
+    label = jnp.vectorize(
+        lambda x: jnp.ravel(labels.truth(readout * activation(x[None])[0], x[None])),
+        signature="()->(v)",
+    )
+    places = sorted(
+        x for order in (0, 1) for x in breaks_of(label, order) if abs(x) < REACH
+    )
     return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

@@ -51,7 +51,9 @@ class Fineness(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def random_shifts(points: int, axes: int, seed: int) -> Float[np.ndarray, "points axes"]:
+def random_shifts(
+    points: int, axes: int, seed: int
+) -> Float[np.ndarray, "points axes"]:
     """Uniform numbers, one for each point and number that is drawn there."""
     return np.random.default_rng([seed, points, axes]).random((points, axes))
 
@@ -65,7 +67,10 @@ def nodes_of(numbers: int, fineness: Fineness, heavy: bool) -> int:
 
 
 def one_number(
-    shifts: Float[NumpyOrJax, " P"], fineness: Fineness, heavy: bool, kinks: Float[Array, "kinks P"] | None = None
+    shifts: Float[NumpyOrJax, " P"],
+    fineness: Fineness,
+    heavy: bool,
+    kinks: Float[Array, "kinks P"] | None = None,
 ) -> NoiseNodes:
     """Nodes of a standard normal number at every point: (P,) and weights (P,). kinks: where the function bends or jumps."""
     reach = HEAVY_REACH if heavy else REACH
@@ -79,19 +84,28 @@ def one_number(
     if kinks is None:
         half = int(np.ceil(reach / fineness.step))
         first = jnp.arange(-half, half) * fineness.step
-        return NoiseNodes((first,), lambda start: normal(start + fineness.step * jnp.asarray(shifts), fineness.step))
+        return NoiseNodes(
+            (first,),
+            lambda start: normal(
+                start + fineness.step * jnp.asarray(shifts), fineness.step
+            ),
+        )
     known = 2 * jnp.arcsinh(kinks / 2) if heavy else kinks
     edge = EDGE * (jnp.asarray(shifts) - 0.5)
     bounds = jnp.stack([jnp.full_like(edge, -reach), edge, jnp.full_like(edge, reach)])
     ends = jnp.sort(jnp.concatenate([bounds, jnp.clip(known, -reach, reach)]), axis=0)
     x, weights = np.polynomial.legendre.leggauss(fineness.panel)
-    panel, node = (index.ravel() for index in np.indices((ends.shape[0] - 1, fineness.panel)))
+    panel, node = (
+        index.ravel() for index in np.indices((ends.shape[0] - 1, fineness.panel))
+    )
 
     def place(panel: Array, x: Array, weight: Array) -> tuple[Array, Array]:
         half = (ends[panel + 1] - ends[panel]) / 2
         return normal(ends[panel] + half * (1 + x), half * weight)
 
-    return NoiseNodes((jnp.asarray(panel), jnp.asarray(x[node]), jnp.asarray(weights[node])), place)
+    return NoiseNodes(
+        (jnp.asarray(panel), jnp.asarray(x[node]), jnp.asarray(weights[node])), place
+    )
 
 
 def several_numbers(shifts: Float[NumpyOrJax, "P d"], fineness: Fineness) -> NoiseNodes:

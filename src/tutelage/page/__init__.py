@@ -1,11 +1,16 @@
-"""Pages that are one file and need no network, no server and no installation: a trajectory, or the explorer.
+"""Pages that are one file and need no network, no server and no installation.
 
-    tu.page.trajectory_page(theory).save("theory.html")     a slider for time
-    tu.page.standalone(lr=0.3).save("explorer.html")        sliders for everything; the theory is solved in the browser
+    tu.page.trajectory_page(theory).save("theory.html")
+    tu.page.standalone(lr=0.3).save("explorer.html")
 
-`document.py` puts plain data, the vendored Plotly, and `template.html`, `page.css` and `page.js`, which show them, into one
-text. `settings.py` is the table of the explorer's controls. `explorer.js` (with `aside.html`, `explorer.css`, `formulas.js`)
-builds them and asks for the curve: the server of `tutelage explore`, or `local.js`, which calls `theory.js`.
+The first page shows a trajectory and has a slider for time. The second one is the
+explorer: it has sliders for everything, and the theory is solved in the browser.
+
+`document.py` puts plain data, the vendored Plotly, and `template.html`, `page.css` and
+`page.js`, which show them, into one text. `settings.py` is the table of the explorer's
+controls. `explorer.js` (with `aside.html`, `explorer.css`, `formulas.js`) builds them
+and asks for the curve: the server of `tutelage explore`, or `local.js`, which calls
+`theory.js`.
 """
 
 from tutelage.page.document import standalone, trajectory_page

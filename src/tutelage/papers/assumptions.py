@@ -28,7 +28,11 @@ __all__ = [
 
 def first_layer_problem(problem: object, name: str) -> "tu.Problem":
     """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
-    return with_constant_rates(problem, name, (*VISIBLE, "no biases", "fixed readout", "all levels", "no weight decay"))
+    return with_constant_rates(
+        problem,
+        name,
+        (*VISIBLE, "no biases", "fixed readout", "all levels", "no weight decay"),
+    )
 
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
@@ -44,14 +48,20 @@ def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
     }
     for reason, holds in reasons.items():
         if holds:
-            raise InputError(f"{reason}; {name} supports plain SGD on the first layer only. Leave that out.")
+            raise InputError(
+                f"{reason}; {name} supports plain SGD on the first layer only. Leave that out."
+            )
 
 
-def constant_rate(problem: "tu.Problem", name: str, fix: str = "Use a number, or solve.") -> float:
+def constant_rate(
+    problem: "tu.Problem", name: str, fix: str = "Use a number, or solve."
+) -> float:
     """The effective learning rate, a fixed momentum included; a rate that changes in time has none."""
     lr = problem.sgd.lr
     if callable(lr):
-        raise InputError(f"the learning rate changes with time; {name} needs a constant one. {fix}")
+        raise InputError(
+            f"the learning rate changes with time; {name} needs a constant one. {fix}"
+        )
     return float(np.asarray(lr)) / (1 - float(problem.sgd.momentum))
 
 
@@ -65,10 +75,19 @@ def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:
                 f"the {side}'s activation is {network.activation.name!r}; {name} needs quadratic networks. Use 'quadratic'."
             )
         if network.bias is not None:
-            raise InputError(f"the {side} has biases; {name} needs units without. Leave bias out.")
-    if problem.inputs.levels != 1 or abs(float(np.sum(problem.inputs.weights)) - 1) > 1e-12:
-        raise InputError(f"the inputs are {problem.inputs!r}; {name} needs independent ones of unit variance, Isotropic().")
-    return _equal("student", problem.student.readout, name), _equal("teacher", problem.teacher.readout, name)
+            raise InputError(
+                f"the {side} has biases; {name} needs units without. Leave bias out."
+            )
+    if (
+        problem.inputs.levels != 1
+        or abs(float(np.sum(problem.inputs.weights)) - 1) > 1e-12
+    ):
+        raise InputError(
+            f"the inputs are {problem.inputs!r}; {name} needs independent ones of unit variance, Isotropic()."
+        )
+    return _equal("student", problem.student.readout, name), _equal(
+        "teacher", problem.teacher.readout, name
+    )
 
 
 def _equal(side: str, readout: Any, name: str) -> float:

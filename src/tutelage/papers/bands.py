@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import Drift, Interleave, Problem, Replay, SlowMomentum, Start, Switch, Tasks, Trajectory, simulate, solve
+from tutelage import (
+    Drift,
+    Interleave,
+    Problem,
+    Replay,
+    SlowMomentum,
+    Start,
+    Switch,
+    Tasks,
+    Trajectory,
+    simulate,
+    solve,
+)
 from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import Gap
 from tutelage.papers.claims import Claim, at_least, below
@@ -37,11 +49,26 @@ HEADS = {"readout": ("task", "student"), "error": ("task",)}  # of several tasks
 
 
 def against_runs(
-    problem: Problem, start: Start, *, dim: int, times: Any, runs: int, seed: int = 0, factor: float = FACTOR, **options: Any
+    problem: Problem,
+    start: Start,
+    *,
+    dim: int,
+    times: Any,
+    runs: int,
+    seed: int = 0,
+    factor: float = FACTOR,
+    **options: Any,
 ) -> "Dataset":
     """Theory, runs and the wrong theory of one problem as a Dataset; see `band`. options: of both solves."""
-    theory, wrong = solve(problem, start, times, **options), wrong_theory(problem, start, times, factor, **options)
-    return band(theory, simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed), wrong)
+    theory, wrong = (
+        solve(problem, start, times, **options),
+        wrong_theory(problem, start, times, factor, **options),
+    )
+    return band(
+        theory,
+        simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed),
+        wrong,
+    )
 
 
 def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
@@ -52,25 +79,55 @@ def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
     import xarray as xr
 
     right, control = _gaps(theory, runs), _gaps(wrong, runs)
-    variables: dict[str, Any] = {"inside": ((), _share(right)), "inside_wrong": ((), _share(control))}
+    variables: dict[str, Any] = {
+        "inside": ((), _share(right)),
+        "inside_wrong": ((), _share(control)),
+    }
     for name, gap in right.items():
         axes = gap.theory.ndim - 1
-        named = next((d for d in (DIMS.get(name), HEADS.get(name)) if d is not None and len(d) == axes), None)
-        dims = ("time", *(tuple(f"{name}_{i}" for i in range(axes)) if named is None else named))
-        columns = {"": gap.theory, "_mean": gap.mean, "_se": gap.standard_error, "_wrong": control[name].theory}
-        variables |= {f"{name}{ending}": (dims, values) for ending, values in columns.items()}
+        named = next(
+            (
+                d
+                for d in (DIMS.get(name), HEADS.get(name))
+                if d is not None and len(d) == axes
+            ),
+            None,
+        )
+        dims = (
+            "time",
+            *(tuple(f"{name}_{i}" for i in range(axes)) if named is None else named),
+        )
+        columns = {
+            "": gap.theory,
+            "_mean": gap.mean,
+            "_se": gap.standard_error,
+            "_wrong": control[name].theory,
+        }
+        variables |= {
+            f"{name}{ending}": (dims, values) for ending, values in columns.items()
+        }
     return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})
 
 
 def inside_claims(data: "Dataset", name: str, factor: float = FACTOR) -> list[Claim]:
     """The theory is inside the band, and the wrong theory is not."""
     return [
-        at_least(f"{name}: share of times inside the band of the runs", float(data["inside"]), SHARE),
-        below(f"{name}: the same with {factor:g} G, which must fail", float(data["inside_wrong"]), SHARE),
+        at_least(
+            f"{name}: share of times inside the band of the runs",
+            float(data["inside"]),
+            SHARE,
+        ),
+        below(
+            f"{name}: the same with {factor:g} G, which must fail",
+            float(data["inside_wrong"]),
+            SHARE,
+        ),
     ]
 
 
-def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FACTOR, **options: Any) -> Trajectory:
+def wrong_theory(
+    problem: Problem, start: Start, times: Any, factor: float = FACTOR, **options: Any
+) -> Trajectory:
     """The theory with G multiplied by `factor`, a negative control. options: of the solve.
 
     G enters as eta^2 G beside terms of order eta. With rates `factor` times as large, the order parameters at time
@@ -78,7 +135,10 @@ def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FAC
     """
     times = np.asarray(times, dtype=float)
     sgd = problem.sgd
-    changes = {name: _slowed(getattr(sgd, name), factor) for name in ("lr", "readout_lr", "bias_lr")}
+    changes = {
+        name: _slowed(getattr(sgd, name), factor)
+        for name in ("lr", "readout_lr", "bias_lr")
+    }
     if isinstance(sgd.momentum, SlowMomentum):
         changes["momentum"] = _slowed_momentum(sgd.momentum, factor)
     if isinstance(problem.teacher, Tasks):
@@ -126,11 +186,20 @@ def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
 def _gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
     together, _ = match(pair(theory, runs))
     return {
-        name: Gap(name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False)
+        name: Gap(
+            name,
+            together.theory[name],
+            together.runs[name],
+            np.zeros_like(together.theory[name]),
+            rough=False,
+        )
         for name in together.compared
     }
 
 
 def _share(gaps: dict[str, Gap]) -> float:
     """Of the entry that is least often inside."""
-    return min(float(np.min(np.mean(np.abs(gap.entries(gap.z)) < LIMIT, axis=0))) for gap in gaps.values())
+    return min(
+        float(np.min(np.mean(np.abs(gap.entries(gap.z)) < LIMIT, axis=0)))
+        for gap in gaps.values()
+    )

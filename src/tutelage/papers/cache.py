@@ -37,7 +37,9 @@ def key(replica: Replica, quick: bool) -> str:
         "parameters": replica.parameters(quick),
         "versions": _versions(),
         "library": _library(),
-        "figure": _digest([Path(str(sys.modules[replica.compute.__module__].__file__))]),
+        "figure": _digest(
+            [Path(str(sys.modules[replica.compute.__module__].__file__))]
+        ),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -49,9 +51,13 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _library() -> str:
-    figures = {ROOT / "papers" / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES}
+    figures = {
+        ROOT / "papers" / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES
+    }
     files = [
-        path for path in sorted(ROOT.rglob("*")) if path.suffix in CODE and path.relative_to(ROOT).parts[0] not in ABOVE
+        path
+        for path in sorted(ROOT.rglob("*"))
+        if path.suffix in CODE and path.relative_to(ROOT).parts[0] not in ABOVE
     ]
     return _digest([path for path in files if path not in figures])
 
@@ -67,7 +73,9 @@ def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
     """Store a dataset with these attributes, complete or not at all; drawings of what was there before go first."""
     for ending in DRAWINGS:
         path.with_suffix(ending).unlink(missing_ok=True)
-    stored = data.assign_attrs({"schema": SCHEMA, "tutelage_version": __version__} | attributes)
+    stored = data.assign_attrs(
+        {"schema": SCHEMA, "tutelage_version": __version__} | attributes
+    )
     write_bytes(path, stored.to_netcdf(engine="h5netcdf"))
 
 
@@ -76,7 +84,9 @@ def read(path: Path) -> "Dataset | None":
     if not path.is_file():
         return None
     try:
-        from tutelage.storage import in_memory  # here, for a list of figures needs no JAX
+        from tutelage.storage import (
+            in_memory,  # here, for a list of figures needs no JAX
+        )
 
         data = in_memory(path)
         ours = data.attrs.get("schema") == SCHEMA and float(data.attrs["seconds"]) >= 0

@@ -33,11 +33,23 @@ class Claim:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {n: getattr(self, n) for n in ("name", "expected", "measured", "tolerance", "verdict", "evidence")}
+        return {
+            n: getattr(self, n)
+            for n in (
+                "name",
+                "expected",
+                "measured",
+                "tolerance",
+                "verdict",
+                "evidence",
+            )
+        }
 
     def __str__(self) -> str:
         numbers = f"measured {self.measured:.6g}, expected {self.expected:.6g} ({self.tolerance})"
-        return f"{self.verdict}: {self.name}: {numbers}" + (f". {self.evidence}" if self.evidence else "")
+        return f"{self.verdict}: {self.name}: {numbers}" + (
+            f". {self.evidence}" if self.evidence else ""
+        )
 
 
 def close(
@@ -55,47 +67,93 @@ def close(
         raise ValueError(f"the claim {name!r} needs one tolerance, rel or absolute.")
     reach = (absolute or 0.0) if rel is None else abs(expected) * rel
     words = f"within {absolute:g}" if rel is None else f"within {_share(rel)}"
-    return _claim(name, measured, expected, words, abs(measured - expected) <= reach, evidence, says)
+    return _claim(
+        name,
+        measured,
+        expected,
+        words,
+        abs(measured - expected) <= reach,
+        evidence,
+        says,
+    )
 
 
-def at_most(name: str, measured: float, bound: float, *, evidence: str = "", says: str = "") -> Claim:
+def at_most(
+    name: str, measured: float, bound: float, *, evidence: str = "", says: str = ""
+) -> Claim:
     """No larger than a bound."""
     return _claim(name, measured, bound, "at most", measured <= bound, evidence, says)
 
 
-def at_least(name: str, measured: float, bound: float, *, evidence: str = "", says: str = "") -> Claim:
+def at_least(
+    name: str, measured: float, bound: float, *, evidence: str = "", says: str = ""
+) -> Claim:
     """No smaller than a bound."""
     return _claim(name, measured, bound, "at least", measured >= bound, evidence, says)
 
 
-def below(name: str, measured: float, bound: float, *, evidence: str = "", says: str = "") -> Claim:
+def below(
+    name: str, measured: float, bound: float, *, evidence: str = "", says: str = ""
+) -> Claim:
     """Strictly smaller than a bound."""
     return _claim(name, measured, bound, "below", measured < bound, evidence, says)
 
 
-def above(name: str, measured: float, bound: float, *, evidence: str = "", says: str = "") -> Claim:
+def above(
+    name: str, measured: float, bound: float, *, evidence: str = "", says: str = ""
+) -> Claim:
     """Strictly larger than a bound."""
     return _claim(name, measured, bound, "above", measured > bound, evidence, says)
 
 
-def between(name: str, measured: float, low: float, high: float, *, evidence: str = "", says: str = "") -> Claim:
+def between(
+    name: str,
+    measured: float,
+    low: float,
+    high: float,
+    *,
+    evidence: str = "",
+    says: str = "",
+) -> Claim:
     """Within an interval; expected is its middle."""
     inside = low <= measured <= high
-    return _claim(name, measured, (low + high) / 2, f"between {low:g} and {high:g}", inside, evidence, says)
+    return _claim(
+        name,
+        measured,
+        (low + high) / 2,
+        f"between {low:g} and {high:g}",
+        inside,
+        evidence,
+        says,
+    )
 
 
 def refuted(claim: Claim, evidence: str) -> Claim:
     """A claim of the source that does not hold, by this evidence; one that holds after all, or no evidence, is a failure."""
     if claim.verdict == PASS:
-        return replace(claim, verdict=FAIL, evidence=f"this was said not to hold, but it does. {evidence}".strip())
+        return replace(
+            claim,
+            verdict=FAIL,
+            evidence=f"this was said not to hold, but it does. {evidence}".strip(),
+        )
     known = bool(evidence.strip()) and math.isfinite(claim.measured)
     return replace(claim, verdict=DOES_NOT_HOLD if known else FAIL, evidence=evidence)
 
 
-def _claim(name: str, measured: Any, expected: Any, tolerance: str, holds: Any, evidence: str, says: str) -> Claim:
+def _claim(
+    name: str,
+    measured: Any,
+    expected: Any,
+    tolerance: str,
+    holds: Any,
+    evidence: str,
+    says: str,
+) -> Claim:
     measured, expected = float(measured), float(expected)
     passed = bool(holds) and math.isfinite(measured) and math.isfinite(expected)
-    return Claim(name, expected, measured, tolerance, PASS if passed else FAIL, evidence, says)
+    return Claim(
+        name, expected, measured, tolerance, PASS if passed else FAIL, evidence, says
+    )
 
 
 def _share(rel: float) -> str:

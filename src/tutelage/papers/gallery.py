@@ -45,7 +45,11 @@ def gallery(results: Sequence[Result]) -> str:
     """The page of these results; each must have its drawing as svg."""
     claims = [claim for result in results for claim in result.claims]
     quick = any(result.quick for result in results)
-    version = "quick versions: smaller networks, fewer runs, the same claims" if quick else "the parameters of the sources"
+    version = (
+        "quick versions: smaller networks, fewer runs, the same claims"
+        if quick
+        else "the parameters of the sources"
+    )
     seconds = sum(result.seconds for result in results)
     body = [
         "<h1>Published figures, computed again</h1>",
@@ -65,7 +69,11 @@ EXPLANATION = (
 
 
 def _board(counts: dict[str, int], seconds: float) -> str:
-    labels = {PASS: "claims pass", FAIL: "claims fail", DOES_NOT_HOLD: "claims of a source do not hold"}
+    labels = {
+        PASS: "claims pass",
+        FAIL: "claims fail",
+        DOES_NOT_HOLD: "claims of a source do not hold",
+    }
     boxes = [
         f'<div class="{CLASSES[verdict] if counts[verdict] else "plain"}"><b>{counts[verdict]}</b>{labels[verdict]}</div>'
         for verdict in (PASS, FAIL, DOES_NOT_HOLD)
@@ -77,9 +85,17 @@ def _contents(results: Sequence[Result]) -> str:
     rows = []
     for result in results:
         counts, replica = count(result.claims), result.replica
-        score = " ".join(f'<span class="mark-{CLASSES[v]}">{n} {SIGNS[v]}</span>' for v, n in counts.items() if n)
-        link = f'<a href="#{replica.id}">{escape(replica.id)}</a> {escape(replica.title)}'
-        rows.append(f"<tr><td>{link}</td><td>{score}</td><td>{duration(result.seconds)}</td></tr>")
+        score = " ".join(
+            f'<span class="mark-{CLASSES[v]}">{n} {SIGNS[v]}</span>'
+            for v, n in counts.items()
+            if n
+        )
+        link = (
+            f'<a href="#{replica.id}">{escape(replica.id)}</a> {escape(replica.title)}'
+        )
+        rows.append(
+            f"<tr><td>{link}</td><td>{score}</td><td>{duration(result.seconds)}</td></tr>"
+        )
     head = "<tr><th>figure</th><th>claims</th><th>time</th></tr>"
     return f'<div class="scroll"><table class="toc"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
@@ -106,7 +122,11 @@ def _claim(claim: Claim) -> str:
         remarks.append(f"the source: “{escape(claim.says)}”")
     if claim.evidence:
         remarks.append(escape(claim.evidence))
-    label = '<span class="erratum">erratum</span> ' if claim.verdict == DOES_NOT_HOLD else ""
+    label = (
+        '<span class="erratum">erratum</span> '
+        if claim.verdict == DOES_NOT_HOLD
+        else ""
+    )
     below = "".join(f'<span class="remark">{remark}</span>' for remark in remarks)
     verdict = f'<span class="mark-{kind}">{SIGNS[claim.verdict]} {WORDS[claim.verdict]}</span>'
     return (
@@ -134,9 +154,7 @@ def _link(result: Result) -> str:
     """To the page of its own, which lies beside the gallery."""
     if "html" not in result.files:
         return ""
-    return (
-        f'<p><a href="{escape(result.files["html"].name)}">The same with a slider for time</a>, a page beside this one.</p>'
-    )
+    return f'<p><a href="{escape(result.files["html"].name)}">The same with a slider for time</a>, a page beside this one.</p>'
 
 
 def _parameters(parameters: dict[str, Any]) -> str:

@@ -127,9 +127,16 @@ class Replica:
 
 def replicas() -> dict[str, Replica]:
     """All figures by id: source by source, and within each in the order of their numbers."""
-    found = [figure for name in MODULES for figure in import_module(f"tutelage.papers.figures.{name}").FIGURES]
+    found = [
+        figure
+        for name in MODULES
+        for figure in import_module(f"tutelage.papers.figures.{name}").FIGURES
+    ]
     sources = list(SOURCES)
-    return {figure.id: figure for figure in sorted(found, key=lambda f: (sources.index(f.source), _number(f)))}
+    return {
+        figure.id: figure
+        for figure in sorted(found, key=lambda f: (sources.index(f.source), _number(f)))
+    }
 
 
 def _number(figure: Replica) -> int:
@@ -147,5 +154,7 @@ def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f" The nearest is {near[0]!r}." if near else ""
-            raise InputError(f"there is no figure {name!r}; it must be one of {', '.join(known)}.{hint}")
+            raise InputError(
+                f"there is no figure {name!r}; it must be one of {', '.join(known)}.{hint}"
+            )
     return [known[name] for name in dict.fromkeys(ids)]

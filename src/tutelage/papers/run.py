@@ -55,7 +55,12 @@ class Result:
 
 
 def replicate(
-    replica: Replica, folder: Path, *, quick: bool = False, formats: tuple[str, ...] = ("png",), around: Around = nullcontext
+    replica: Replica,
+    folder: Path,
+    *,
+    quick: bool = False,
+    formats: tuple[str, ...] = ("png",),
+    around: Around = nullcontext,
 ) -> Result:
     """The result of a figure in a folder, which must exist: found there by content, else computed and stored.
 
@@ -71,13 +76,26 @@ def replicate(
             data = replica.compute(**replica.parameters(quick))
         seconds = time.perf_counter() - began
         parameters = json.dumps(replica.parameters(quick))
-        cache.write(data, path, {"replica": replica.id, "key": key, "seconds": seconds, "parameters": parameters})
+        cache.write(
+            data,
+            path,
+            {
+                "replica": replica.id,
+                "key": key,
+                "seconds": seconds,
+                "parameters": parameters,
+            },
+        )
     else:
         seconds = float(data.attrs["seconds"])
     drawings = {ending: path.with_suffix(f".{ending}") for ending in formats}
     _draw(replica, data, drawings)
-    files = {"nc": path} | drawings | _write_page(replica, data, path.with_suffix(".html"))
-    return Result(replica, quick, data, seconds, tuple(replica.claims(data)), files, fresh)
+    files = (
+        {"nc": path} | drawings | _write_page(replica, data, path.with_suffix(".html"))
+    )
+    return Result(
+        replica, quick, data, seconds, tuple(replica.claims(data)), files, fresh
+    )
 
 
 def run_all(
@@ -97,13 +115,19 @@ def run_all(
     process computes; waiting, in which it waits for another; inside, in which another computes (it must be picklable).
     """
     missing = deque(figure for figure in figures if not is_kept(figure, folder, quick))
-    count = min(len(missing), min(cores(), MOST_WORKERS) if workers is None else workers)
+    count = min(
+        len(missing), min(cores(), MOST_WORKERS) if workers is None else workers
+    )
     if count <= 1:
         for figure in figures:
             yield replicate(figure, folder, quick=quick, formats=formats, around=around)
         return
     ids, ended = {figure.id for figure in missing}, {}
-    found = results(partial(replicate, folder=folder, quick=quick, formats=formats, around=inside), missing, count)
+    found = results(
+        partial(replicate, folder=folder, quick=quick, formats=formats, around=inside),
+        missing,
+        count,
+    )
     with closing(found):
         for figure in figures:
             if figure.id in ids:
@@ -118,7 +142,9 @@ def run_all(
 
 def _require_computed(figure: Replica, result: Result | BaseException) -> None:
     if isinstance(result, WorkerLost):
-        raise InputError(f"the process of the figure {figure.id} {result} (out of memory?); compute it with one worker.")
+        raise InputError(
+            f"the process of the figure {figure.id} {result} (out of memory?); compute it with one worker."
+        )
     if isinstance(result, BaseException):
         raise result
 
@@ -153,7 +179,9 @@ def is_kept(replica: Replica, folder: Path, quick: bool) -> bool:
     return data is not None and data.attrs.get("key") == cache.key(replica, quick)
 
 
-def found(replica: Replica, folder: Path, quick: bool) -> tuple[str, float | None, tuple[Claim, ...]]:
+def found(
+    replica: Replica, folder: Path, quick: bool
+) -> tuple[str, float | None, tuple[Claim, ...]]:
     """What a folder holds of a figure: "done", "stale" (its code or parameters changed) or "", seconds, and its claims."""
     data = cache.read(folder / f"{replica.name(quick)}.nc")
     if data is None:
@@ -165,4 +193,7 @@ def found(replica: Replica, folder: Path, quick: bool) -> tuple[str, float | Non
 
 def count(claims: "tuple[Claim, ...] | list[Claim]") -> dict[str, int]:
     """How many claims have each verdict."""
-    return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}
+    return {
+        verdict: sum(claim.verdict == verdict for claim in claims)
+        for verdict in VERDICTS
+    }

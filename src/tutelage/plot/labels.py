@@ -1,7 +1,8 @@
-"""Texts of figures: names of axes, quantities and parameters, and a problem in words."""
+"""Texts of figures: names of axes, quantities and parameters; a problem in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,46 +47,75 @@ QUANTITIES = {
 }
 
 
-# Quantities. A curve is anything with times, error, variables, kind and problem: a `Trajectory`, or the curve of an analysis.
+# Quantities
+#
+# A curve is anything with times, error, variables, kind and problem: a `Trajectory`, or
+# the curve of an analysis.
 
 
 def time_label(curve: Any) -> str:
-    """What the time axis measures; custom equations have a time of their own."""
-    return TIME if curve.kind != "equations" else "time"
+    """The name of the time axis; custom equations have a time of their own."""
+    if curve.kind == "equations":
+        return "time"
+    return TIME
 
 
 def error_label(curve: Any) -> str:
-    """What the error is: the labels of the problem decide."""
+    """The name of the error axis, which depends on the labels of the problem."""
     if curve.kind == "equations" or curve.problem is None:
         return "error"
-    return ERROR_IN_TWO_LINES if curve.problem.labels.metric == "squared" else "probability of\na wrong class"
+    if curve.problem.labels.metric == "squared":
+        return ERROR_IN_TWO_LINES
+    return "probability of\na wrong class"
 
 
 def columns_of_R(problem: Problem | None, count: int) -> tuple[str, list[str]]:
-    """What the columns of R belong to, and their labels: teacher units, units of tasks, or the means of a mixture.
+    """The kind of the columns of R, and a label for each of them.
 
-    Where a teacher labels a mixture, there are columns of both kinds, and the labels hold the kind.
+    Columns are teacher units, units of tasks, or means of a mixture. If a teacher
+    labels a mixture, there are columns of both kinds: the kind is then "", and each
+    label contains its own.
     """
     from tutelage.problem import Mixture, Tasks
 
-    teacher, numbers = getattr(problem, "teacher", None), [str(m + 1) for m in range(count)]
+    teacher = getattr(problem, "teacher", None)
+    numbers = [str(column + 1) for column in range(count)]
     if isinstance(teacher, Tasks) and teacher.count > 1:
-        own = teacher.task_of_units
-        if own.size == teacher.count:
+        task_of_units = teacher.task_of_units
+        if task_of_units.size == teacher.count:
             return "task", numbers
-        return "task.unit", [f"{s + 1}.{np.sum(own[:m] == s) + 1}" for m, s in enumerate(own)]
+        return "task.unit", _numbers_within_tasks(task_of_units)
     if problem is None or not isinstance(problem.inputs, Mixture):
         return "teacher", numbers
     if teacher is None:
         return "mean", numbers
+    # The columns of the means follow those of the teacher units.
     units = teacher.hidden
-    return "", [f"teacher {m + 1}" if m < units else f"mean {m - units + 1}" for m in range(count)]
+    of_teacher = [f"teacher {unit + 1}" for unit in range(min(units, count))]
+    of_means = [f"mean {mean + 1}" for mean in range(count - units)]
+    return "", of_teacher + of_means
+
+
+def _numbers_within_tasks(task_of_units: np.ndarray) -> list[str]:
+    """Labels "task.unit", in which the units of each task are counted from 1."""
+    labels = []
+    for place, task in enumerate(task_of_units):
+        units_before = np.sum(task_of_units[:place] == task)
+        labels.append(f"{task + 1}.{units_before + 1}")
+    return labels
 
 
 def quantity_label(name: str, problem: Problem | None = None) -> str:
-    """What a variable is, in two lines; the overlaps R of a mixture are those with its means, too."""
-    if name == "R" and (kind := columns_of_R(problem, 1)[0]) in ("mean", ""):
-        return "student–mean\noverlaps $R_{km}$" if kind else "overlaps $R_{km}$ with\nteacher and means"
+    """The name of a variable in two lines.
+
+    With a mixture, R contains the overlaps with its means, too.
+    """
+    if name == "R":
+        kind, _ = columns_of_R(problem, 1)
+        if kind == "mean":
+            return "student–mean\noverlaps $R_{km}$"
+        if kind == "":
+            return "overlaps $R_{km}$ with\nteacher and means"
     return QUANTITIES.get(name, name)
 
 
@@ -96,7 +126,8 @@ def parameter_label(name: str) -> str:
 
 def measure_label(values: DataArray) -> str:
     """A measure of a sweep in words, its formula as mathematics."""
-    return str(values.attrs.get("long_name", values.name)).replace("error e_g", r"error $\epsilon_g$")
+    words = str(values.attrs.get("long_name", values.name))
+    return words.replace("error e_g", r"error $\epsilon_g$")
 
 
 def capital(text: str) -> str:
@@ -104,92 +135,160 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def joined_numbers(indices: Iterable[int], count: int) -> str:
+    """Indices below `count`, counted from 1: "12", or "1,12" with two digits."""
+    separator = ""
+    if count >= 10:
+        separator = ","
+    return separator.join(str(index + 1) for index in indices)
+
+
 # A problem in words
 
 
-def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[str, str]:
+def problem_in_words(
+    problem: Problem, without: tuple[str, ...] = ()
+) -> tuple[str, str]:
     """Title and conditions of a problem: who learns from whom; and how, from what.
 
     without: beginnings of the conditions that a figure varies, and so leaves out.
     """
     from tutelage.problem import Tasks
 
-    student, teacher = problem.student, problem.teacher
-    trained = " and a trained readout" if student.train_readout else ""
-    trained += " and trained biases" if student.train_bias else ""
-    verb = "learns" if student.hidden == 1 else "learn"
-    what, how = "to tell classes apart", []
+    student = problem.student
+    teacher = problem.teacher
+    conditions = []
     if isinstance(teacher, Tasks):
-        what, how = _tasks(teacher)
-    elif teacher is not None:
-        what = f"from {_units(teacher)}"
-    how += [f"learning rate {_value(problem.sgd.lr)}", *_special(problem.sgd, "lr")]
-    how += [*_learning(problem), _inputs(problem.inputs)]
-    shown = ", ".join(words for words in how if not words.startswith(without))
-    return capital(f"{_units(student)}{trained} {verb} {what}"), shown
+        source = _teachers_in_words(teacher)
+        conditions += _tasks_in_words(teacher)
+    elif teacher is None:
+        source = "to tell classes apart"
+    else:
+        source = f"from {_units_in_words(teacher)}"
+
+    conditions.append(f"learning rate {_argument_in_words(problem.sgd.lr)}")
+    conditions += _special_arguments_in_words(problem.sgd, "lr")
+    conditions += _learning_in_words(problem)
+    conditions.append(_inputs_in_words(problem.inputs))
+    shown = [words for words in conditions if not words.startswith(without)]
+
+    learner = _units_in_words(student)
+    if student.train_readout:
+        learner += " and a trained readout"
+    if student.train_bias:
+        learner += " and trained biases"
+    verb = "learn"
+    if student.hidden == 1:
+        verb = "learns"
+    return capital(f"{learner} {verb} {source}"), ", ".join(shown)
 
 
 def title_and_conditions(curve: Any) -> tuple[str, str]:
     """As `problem_in_words`, for a curve that may have no problem."""
-    if curve.problem is None:
-        return ("Custom equations" if curve.kind == "equations" else "Order parameters"), ""
-    return problem_in_words(curve.problem)
+    if curve.problem is not None:
+        return problem_in_words(curve.problem)
+    if curve.kind == "equations":
+        return "Custom equations", ""
+    return "Order parameters", ""
 
 
 def settings_in_words(trajectory: Trajectory) -> list[str]:
-    """What else a curve depends on: gradient flow, the N of its initial condition."""
-    dim = None if trajectory.start is None else trajectory.start.dim
-    words = ["gradient flow"] if dict(trajectory.settings).get("gradient_flow") else []
-    return words + ([f"initial condition of $N={dim}$"] if dim is not None else [])
+    """Further conditions of a curve: gradient flow, the N of its initial condition."""
+    words = []
+    if dict(trajectory.settings).get("gradient_flow"):
+        words.append("gradient flow")
+    if trajectory.start is not None and trajectory.start.dim is not None:
+        words.append(f"initial condition of $N={trajectory.start.dim}$")
+    return words
 
 
-def _units(network: Network) -> str:
-    count, name = network.hidden, network.activation.name
-    outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
-    return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
+def _units_in_words(network: Network) -> str:
+    """The hidden units of a network: "3 erf units with 2 outputs"."""
+    activation = network.activation.name
+    if network.hidden == 1:
+        words = f"one {activation} unit"
+    else:
+        words = f"{network.hidden} {activation} units"
+    if network.outputs > 1:
+        words += f" with {network.outputs} outputs"
+    return words
 
 
-def _tasks(tasks: Tasks) -> tuple[str, list[str]]:
-    """How many tasks and with which teachers; schedule, similarity, heads and drift."""
-    kinds = [_units(teacher) for teacher in tasks.teachers]
-    each = f"{kinds[0]} each" if len(set(kinds)) == 1 else ", ".join(kinds)
-    schedule, several = tasks.schedule, tasks.count > 1
-    words = [repr(schedule)] if several else []
-    if hasattr(schedule, "after"):
-        words = [f"switch at {_number(schedule.after)}", f"replay {_number(schedule.fraction)}"]
-    elif hasattr(schedule, "times"):
-        words = [f"switch at {_number(schedule.times)}"]
-        words += [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
+def _teachers_in_words(tasks: Tasks) -> str:
+    """The number of tasks and their teachers."""
+    teachers = [_units_in_words(teacher) for teacher in tasks.teachers]
+    if tasks.count == 1:
+        return f"from {teachers[0]}"
+    if len(set(teachers)) == 1:
+        return f"{tasks.count} tasks ({teachers[0]} each)"
+    return f"{tasks.count} tasks ({', '.join(teachers)})"
+
+
+def _tasks_in_words(tasks: Tasks) -> list[str]:
+    """Schedule, similarity, heads and drift of tasks."""
+    words = _schedule_in_words(tasks)
     if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
-        words.append(f"similarity {_number(tasks.similarity)}")
-    words += ["one head for all tasks"] if several and tasks.heads == "shared" else []
-    words += [f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else []
-    return f"{tasks.count} tasks ({each})" if several else f"from {kinds[0]}", words
+        words.append(f"similarity {_numbers_in_words(tasks.similarity)}")
+    if tasks.count > 1 and tasks.heads == "shared":
+        words.append("one head for all tasks")
+    if tasks.drift is not None:
+        words.append(f"drift {_numbers_in_words(tasks.drift.rate)}")
+    return words
 
 
-def _number(value: Any) -> str:
-    """A number, several, or that it is a schedule."""
-    return "on a schedule" if callable(value) else " and ".join(f"{float(number):g}" for number in np.ravel(value))
+def _schedule_in_words(tasks: Tasks) -> list[str]:
+    """The times at which tasks are learned, according to the kind of schedule."""
+    schedule = tasks.schedule
+    if hasattr(schedule, "after"):
+        return [
+            f"switch at {_numbers_in_words(schedule.after)}",
+            f"replay {_numbers_in_words(schedule.fraction)}",
+        ]
+    if hasattr(schedule, "times"):
+        words = [f"switch at {_numbers_in_words(schedule.times)}"]
+        if schedule.order is not None:
+            order = ", ".join(str(task + 1) for task in schedule.order)
+            words.append(f"order {order}")
+        return words
+    if tasks.count > 1:
+        return [repr(schedule)]
+    return []
 
 
-def _special(part: Part, *without: str) -> list[str]:
+def _numbers_in_words(value: Any) -> str:
+    """One number, several numbers, or "on a schedule" for a function of time."""
+    if callable(value):
+        return "on a schedule"
+    return " and ".join(f"{float(number):g}" for number in np.ravel(value))
+
+
+def _special_arguments_in_words(part: Part, *without: str) -> list[str]:
     """The arguments of a part that differ from their defaults: "momentum 0.9"."""
     from tutelage._part import special_arguments
 
-    special = special_arguments(part).items()
-    return [f"{name.replace('_', ' ')} {_value(value)}" for name, value in special if name not in without]
+    words = []
+    for name, value in special_arguments(part).items():
+        if name not in without:
+            readable_name = name.replace("_", " ")
+            words.append(f"{readable_name} {_argument_in_words(value)}")
+    return words
 
 
-def _value(value: Any) -> str:
-    """An argument: a number, a schedule of ours as one writes it, or that it is a custom function."""
+def _argument_in_words(value: Any) -> str:
+    """An argument: a number, one of our schedules as a user writes it, or a note.
+
+    A function of the user has no form that could be shown, so it is only mentioned.
+    """
     from tutelage import checks
     from tutelage._part import Part
 
-    return "by a custom function" if callable(value) and not isinstance(value, Part) else checks.shown(value)
+    if callable(value) and not isinstance(value, Part):
+        return "by a custom function"
+    return checks.shown(value)
 
 
-def _learning(problem: Problem) -> list[str]:
-    """Loss, labels and rule where they are not the usual ones, and the noise of real labels."""
+def _learning_in_words(problem: Problem) -> list[str]:
+    """Loss, labels and rule if they are not the usual ones; noise of real labels."""
     from tutelage.problem.serialize import LEARNING
 
     words = []
@@ -199,24 +298,44 @@ def _learning(problem: Problem) -> list[str]:
         if word is None:
             words.append(f"custom {name}")
         elif word != choice.default:
-            special = ", ".join(_special(part))
-            words.append(f"{word.replace('_', ' ')} {name}" + (f" ({special})" if special else ""))
-    if LEARNING["labels"].word(problem.labels) != "real":
-        return words
-    noise = "by a quantile function" if problem.has_noise_law else _number(problem.noise)
-    return [*words, f"label noise {noise}" if noise != "0" else "no label noise"]
+            choice_in_words = f"{word.replace('_', ' ')} {name}"
+            arguments = ", ".join(_special_arguments_in_words(part))
+            if arguments:
+                choice_in_words += f" ({arguments})"
+            words.append(choice_in_words)
+    if LEARNING["labels"].word(problem.labels) == "real":
+        words.append(_noise_in_words(problem))
+    return words
 
 
-def _inputs(inputs: Inputs) -> str:
+def _noise_in_words(problem: Problem) -> str:
+    if problem.has_noise_law:
+        return "label noise by a quantile function"
+    noise = _numbers_in_words(problem.noise)
+    if noise == "0":
+        return "no label noise"
+    return f"label noise {noise}"
+
+
+def _inputs_in_words(inputs: Inputs) -> str:
     from tutelage.problem import HiddenManifold, Isotropic, Mixture, PowerLaw
 
     if isinstance(inputs, Mixture):
-        spectra = _inputs(inputs.laws[0]) if len(inputs.laws) == 1 else "inputs with a custom spectrum"
+        if len(inputs.laws) == 1:
+            spectra = _inputs_in_words(inputs.laws[0])
+        else:
+            spectra = "inputs with a custom spectrum"
         return f"a mixture of {inputs.classes} classes of {spectra}"
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
     if isinstance(inputs, HiddenManifold):
-        return f"inputs on a hidden manifold of {inputs.dim_latent} dimensions ({inputs.activation.name} features)"
-    levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
-    power_law = isinstance(inputs, PowerLaw)
-    return f"power-law inputs (beta = {_number(inputs.beta)}, {levels})" if power_law else f"inputs with {levels}"
+        features = f"{inputs.activation.name} features"
+        manifold = f"a hidden manifold of {inputs.dim_latent} dimensions"
+        return f"inputs on {manifold} ({features})"
+    levels = f"{inputs.levels} levels"
+    if inputs.levels == 1:
+        levels = "1 level"
+    if isinstance(inputs, PowerLaw):
+        beta = _numbers_in_words(inputs.beta)
+        return f"power-law inputs (beta = {beta}, {levels})"
+    return f"inputs with {levels}"

@@ -9,10 +9,30 @@ sample                                                                    one sa
 # ruff: noqa: F401  other packages import these names from here
 
 from tutelage.problem.activation import Activation
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.inputs import (
+    HiddenManifold,
+    Inputs,
+    Isotropic,
+    PowerLaw,
+    Spectrum,
+)
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import SGD, Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, SlowMomentum
-from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
+from tutelage.problem.schedules import (
+    SGD,
+    Constant,
+    Cosine,
+    Interpolated,
+    Linear,
+    Piecewise,
+    PowerDecay,
+    SlowMomentum,
+)
+from tutelage.problem.start import (
+    Start,
+    asymmetric_start,
+    random_start,
+    start_from_weights,
+)
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks

@@ -1,7 +1,8 @@
-"""What a hidden unit computes: an activation is a name, a function and what is known about it.
+"""The activation of a hidden unit: a name, a function and its known properties.
 
-Compiled programs are found again by the function they hold. So a function must not change after it was used, and equal
-functions must compute the same. A recording, the JAX expression of a function at one moment, has both properties.
+Compiled programs are found again by the function they hold. So a function must not
+change after it was used, and equal functions must compute the same. A recording, the JAX
+expression of a function at one moment, has both properties.
 """
 
 import math
@@ -20,12 +21,18 @@ from tutelage._jump_search import Function, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
 
-HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
-NEAR = np.linspace(-6.0, 6.0, 97)
-PROBES = np.concatenate([NEAR, np.linspace(-31.3, 29.7, 38), [-900.0, -70.0, 80.0, 1000.0]])
+# Polynomials of higher degree are not recognized: their averages cost too many graphs.
+HIGHEST_DEGREE = 6
+# Functions are probed at fields that occur, and at others up to extreme ones.
+NEAR_PROBES = np.linspace(-6.0, 6.0, 97)
+FAR_PROBES = np.linspace(-31.3, 29.7, 38)
+EXTREME_PROBES = [-900.0, -70.0, 80.0, 1000.0]
+PROBES = np.concatenate([NEAR_PROBES, FAR_PROBES, EXTREME_PROBES])
 
-# erf x = x P(x^2) for |x| < 2, and 1 - exp(-x^2) F(1/x) beyond, up to 6: both polynomials in a variable between -1 and 1
-SMALL, LARGE = 2.0, 6.0
+# erf x = x P(x^2) for |x| < SMALL, and 1 - exp(-x^2) F(1/x) beyond, up to LARGE. Both are
+# polynomials in a variable between -1 and 1.
+SMALL = 2.0
+LARGE = 6.0
 P = (
     0.674933236039655, -0.2611118609312454, 0.11947913860985163, -0.04866277744915509, 0.017128344571823145,
     -0.005234875836158027, 0.0014050914235853634, -0.0003351435335293146, 7.180100878143417e-05, -1.3946273727597251e-05,
@@ -40,45 +47,70 @@ F = (
 
 
 @jax.custom_jvp
-@partial(jax.jit, inline=True)  # outside of a program one of its own, in place of one for each operation
+@partial(jax.jit, inline=True)  # one program outside of jit, not one for each operation
 def erf(x: Array) -> Array:
-    """The error function to 2e-16, by two polynomials: loops over it are vectorized, 3 times faster than XLA's own."""
+    """Return the error function to 2e-16.
+
+    Two polynomials in place of XLA's own function: loops over them are vectorized, which
+    is 3 times faster.
+    """
     size = jnp.abs(x)
-    near = size < SMALL
-    inside = x * _horner(P, jnp.where(near, size**2, 0.0) * (2 / SMALL**2) - 1)
+    is_small = size < SMALL
+    square = jnp.where(is_small, size**2, 0.0)
+    inside = x * _horner(P, square * (2 / SMALL**2) - 1)
     far = jnp.clip(size, SMALL, LARGE)
-    beyond = 1 - jnp.exp(-(far**2)) * _horner(F, (1 / far - 1 / LARGE) * (2 / (1 / SMALL - 1 / LARGE)) - 1)
-    return jnp.where(near, inside, jnp.where(x < 0, -beyond, beyond))
+    inverse_range = 1 / SMALL - 1 / LARGE
+    inverse = (1 / far - 1 / LARGE) * (2 / inverse_range) - 1
+    beyond = 1 - jnp.exp(-(far**2)) * _horner(F, inverse)
+    return jnp.where(is_small, inside, jnp.where(x < 0, -beyond, beyond))
 
 
 @erf.defjvp
-def _erf_derivative(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (x,), (dx,) = primals, tangents
+def _erf_derivative(
+    primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    (x,) = primals
+    (dx,) = tangents
     return erf(x), 2 / math.sqrt(math.pi) * jnp.exp(-(x**2)) * dx
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    return reduce(lambda total, c: total * x + c, coefficients[-2::-1], jnp.full_like(x, coefficients[-1]))
+    """Evaluate a polynomial, constant coefficient first."""
+    highest = jnp.full_like(x, coefficients[-1])
+    return reduce(lambda total, c: total * x + c, coefficients[-2::-1], highest)
 
 
 class Recorded:
-    """The recording of a function; raises `InputError` for what is not an elementwise function of JAX."""
+    """The recording of an elementwise JAX function.
+
+    Anything else raises `InputError`.
+    """
 
     def __init__(self, function: Function, name: str):
-        self.function, self.name, self.dtype = function, name, jnp.result_type(float)
-        with explained(f"the activation {name!r} cannot be traced by JAX", "write it with jax.numpy."):
-            expression, out = jax.make_jaxpr(function, return_shape=True)(jax.ShapeDtypeStruct((), self.dtype))
+        self.function = function
+        self.name = name
+        self.dtype = jnp.result_type(float)
+        scalar = jax.ShapeDtypeStruct((), self.dtype)
+        fails = f"the activation {name!r} cannot be traced by JAX"
+        with explained(fails, "write it with jax.numpy."):
+            make_expression = jax.make_jaxpr(function, return_shape=True)
+            expression, out = make_expression(scalar)
         if not jnp.issubdtype(getattr(out, "dtype", object), jnp.floating):
-            given = getattr(out, "dtype", "no array")
-            raise InputError(f"the activation {name!r} returns {given}; it must return real numbers.")
+            dtype = getattr(out, "dtype", "no array")
+            raise InputError(
+                f"the activation {name!r} returns {dtype}; it must return real numbers."
+            )
         if checks.is_traced(expression.consts):
             raise InputError(
-                f"the activation {name!r} has a parameter that JAX traces; build it outside grad, jit and vmap."
+                f"the activation {name!r} has a parameter that JAX traces; "
+                "build it outside grad, jit and vmap."
             )
         self._scalar = jaxpr_as_fun(expression)
-        self.probe, slope = self._probe()
-        consts = tuple(np.asarray(c).tobytes() for c in expression.consts)
-        self._key = (name, str(expression), consts, self.probe.tobytes(), slope.tobytes())
+        self.probe, probe_slope = self._probe()
+        # The text of the expression does not show all constants: the probe does.
+        constants = tuple(np.asarray(c).tobytes() for c in expression.consts)
+        probes = (self.probe.tobytes(), probe_slope.tobytes())
+        self._key = (name, str(expression), constants, *probes)
 
     def __call__(self, x: ArrayLike) -> Array:
         x = jnp.asarray(x)
@@ -96,28 +128,61 @@ class Recorded:
         return Recorded, (self.function, self.name)
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray]:
-        """g and g' at `PROBES`, which show what the text of the expression does not; each entry must stand alone."""
-        with jax.ensure_compile_time_eval(), explained(f"the activation {self.name!r} fails", "write it with jax.numpy."):
-            both = jax.jit(lambda x: (self(x), elementwise_derivative(self)(x), self.function(x)))(PROBES)
-        g, slope, together = map(np.asarray, both)
-        bad = ~np.isfinite(g[: NEAR.size])
-        if bad.any():
-            raise InputError(f"the activation {self.name!r} is not finite at x = {NEAR[np.argmax(bad)]:g}; make it finite.")
-        size = 1e-6 * float(np.max(np.abs(g[: NEAR.size])))
-        if together.shape != PROBES.shape or not np.allclose(g, together, rtol=1e-6, atol=size, equal_nan=True):
-            raise InputError(f"the activation {self.name!r} mixes the entries of an array; it must act on each entry alone.")
-        return g, slope
+        """Return g and g' at `PROBES`; refuse a function that mixes entries."""
+
+        def probed(x: Array) -> tuple[Array, Array, Array]:
+            return self(x), elementwise_derivative(self)(x), self.function(x)
+
+        fails = f"the activation {self.name!r} fails"
+        with (
+            jax.ensure_compile_time_eval(),
+            explained(fails, "write it with jax.numpy."),
+        ):
+            arrays = jax.jit(probed)(PROBES)
+        entry_by_entry, slope, all_at_once = (np.asarray(x) for x in arrays)
+        near = entry_by_entry[: NEAR_PROBES.size]
+        not_finite = ~np.isfinite(near)
+        if not_finite.any():
+            place = NEAR_PROBES[np.argmax(not_finite)]
+            raise InputError(
+                f"the activation {self.name!r} is not finite at x = {place:g}; "
+                "make it finite."
+            )
+        tolerance = 1e-6 * float(np.max(np.abs(near)))
+        if all_at_once.shape != PROBES.shape or not np.allclose(
+            entry_by_entry, all_at_once, rtol=1e-6, atol=tolerance, equal_nan=True
+        ):
+            raise InputError(
+                f"the activation {self.name!r} mixes the entries of an array; "
+                "it must act on each entry alone."
+            )
+        return entry_by_entry, slope
 
 
 @dataclass(frozen=True)
 class Activation:
     """An elementwise function g of a field.
 
-    `polynomial` holds the coefficients (constant first) when g is one: averages of polynomials are exact.
-    `trainable` is False for functions that jump (sign): they have no slope to follow and serve as teachers only.
-    `smooth` is False where g' may jump: its second derivative is then never evaluated pointwise.
-    `parity` is 1 for even functions, -1 for odd ones, 0 where neither is known. `increasing`: known to be.
+    Parameters
+    ----------
+    name : str
+        The name in files and messages.
+    function : function
+        g, written with jax.numpy.
+    polynomial : tuple of float, optional
+        The coefficients, constant first, if g is a polynomial: its averages are exact.
+    trainable : bool
+        False for functions that jump (sign). They have no slope to follow and serve as
+        teachers only.
+    smooth : bool
+        False where g' may jump: g'' is then never evaluated pointwise.
+    parity : int
+        1 for even functions, -1 for odd ones, 0 where neither is known.
+    increasing : bool
+        True if g is known to increase.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> g = tu.Network(1, "erf").activation
     >>> g.name, g.parity, round(float(g.slope(0.0)), 6)                 # sqrt(2/pi)
@@ -137,38 +202,54 @@ class Activation:
 
     @property
     def slope(self) -> Function:
-        """g', elementwise."""
+        """The function g', elementwise."""
         return elementwise_derivative(self.function)
 
     @property
     def curvature(self) -> Function:
-        """g'', elementwise."""
+        """The function g'', elementwise."""
         return elementwise_derivative(self.slope)
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Where g, g' or g'' jumps, sorted; of units with different activations, the places of all of them."""
+        """The sorted places at which g, g' or g'' of any unit jumps."""
         if self.smooth:
             return ()
         if isinstance(self.function, ActivationPerUnit):
-            return tuple(sorted({x for unit in self.function.units for x in unit.breaks}))
-        return tuple(sorted(x for order in range(3) for x in breaks_of(self.function, order)))
+            places = {x for unit in self.function.units for x in unit.breaks}
+            return tuple(sorted(places))
+        return tuple(
+            sorted(x for order in range(3) for x in breaks_of(self.function, order))
+        )
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
 
 
 def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
+    """Make the activation of a polynomial, constant coefficient first."""
+
     def function(x: Array) -> Array:
-        return jnp.polyval(jnp.asarray(coefficients[::-1], dtype=jnp.result_type(float)), x)
+        highest_first = jnp.asarray(coefficients[::-1], dtype=jnp.result_type(float))
+        return jnp.polyval(highest_first, x)
 
-    increasing = coefficients == (0.0, 1.0)
-    return Activation(name, function, polynomial=coefficients, parity=_parity(coefficients), increasing=increasing)
+    return Activation(
+        name=name,
+        function=function,
+        polynomial=coefficients,
+        parity=_polynomial_parity(coefficients),
+        increasing=coefficients == (0.0, 1.0),
+    )
 
 
-def _parity(coefficients: tuple[float, ...]) -> int:
-    powers = {p % 2 for p, c in enumerate(coefficients) if c != 0}
-    return 1 - 2 * powers.pop() if len(powers) == 1 else 0
+def _polynomial_parity(coefficients: tuple[float, ...]) -> int:
+    """Return 1 if all powers are even, -1 if all are odd, else 0."""
+    remainders = {power % 2 for power, c in enumerate(coefficients) if c != 0}
+    if remainders == {0}:
+        return 1
+    if remainders == {1}:
+        return -1
+    return 0
 
 
 def _erf(x: Array) -> Array:
@@ -179,27 +260,33 @@ def _gelu(x: Array) -> Array:
     return x * (1.0 + _erf(x)) / 2.0
 
 
-NAMED: dict[str, Activation] = {
-    a.name: a
-    for a in (
-        Activation("erf", _erf, parity=-1, increasing=True),
-        _polynomial("linear", (0.0, 1.0)),
-        _polynomial("quadratic", (0.0, 0.0, 1.0)),
-        Activation("relu", jax.nn.relu, smooth=False),
-        Activation("sign", jnp.sign, trainable=False, smooth=False, parity=-1, increasing=True),
-        _polynomial("he2", (-1.0, 0.0, 1.0)),  # Hermite polynomials He_n
-        _polynomial("he3", (0.0, -3.0, 0.0, 1.0)),
-        _polynomial("he4", (3.0, 0.0, -6.0, 0.0, 1.0)),
-        Activation("tanh", jnp.tanh, parity=-1, increasing=True),
-        Activation("gelu", _gelu),
-        Activation("sigmoid", jax.nn.sigmoid),
-        Activation("softplus", jax.nn.softplus),
-    )
-}
+_BUILT_IN = (
+    Activation("erf", _erf, parity=-1, increasing=True),
+    _polynomial("linear", (0.0, 1.0)),
+    _polynomial("quadratic", (0.0, 0.0, 1.0)),
+    Activation("relu", jax.nn.relu, smooth=False),
+    Activation(
+        name="sign",
+        function=jnp.sign,
+        trainable=False,
+        smooth=False,
+        parity=-1,
+        increasing=True,
+    ),
+    # Hermite polynomials He_n
+    _polynomial("he2", (-1.0, 0.0, 1.0)),
+    _polynomial("he3", (0.0, -3.0, 0.0, 1.0)),
+    _polynomial("he4", (3.0, 0.0, -6.0, 0.0, 1.0)),
+    Activation("tanh", jnp.tanh, parity=-1, increasing=True),
+    Activation("gelu", _gelu),
+    Activation("sigmoid", jax.nn.sigmoid),
+    Activation("softplus", jax.nn.softplus),
+)
+NAMED: dict[str, Activation] = {activation.name: activation for activation in _BUILT_IN}
 
 
 def per_unit(activations: Sequence[Activation]) -> Activation:
-    """Units with different activations: entry k of the last axis goes through activation k."""
+    """Make a layer whose unit k has activation k; units are the last axis."""
     units = tuple(activations)
     parities = {unit.parity for unit in units}
     return Activation(
@@ -218,56 +305,102 @@ class ActivationPerUnit:
     units: tuple[Activation, ...]
 
     def __call__(self, x: Array) -> Array:
-        return jnp.stack([unit(x[..., k]) for k, unit in enumerate(self.units)], axis=-1)
+        outputs = [unit(x[..., k]) for k, unit in enumerate(self.units)]
+        return jnp.stack(outputs, axis=-1)
 
 
 ActivationLike: TypeAlias = str | Function | Activation
 
 
 def as_activation(value: ActivationLike) -> Activation:
-    """An activation from its name, from a JAX function of an array (recorded as it is now), or as it is."""
+    """Convert a name, or a JAX function of an array, to an activation.
+
+    A function is recorded as it is now.
+    """
     if isinstance(value, str):
         return NAMED[checks.known("activation", value.lower(), NAMED)]
     if isinstance(value, Activation):
-        return value if value in NAMED.values() or isinstance(value.function, Recorded) else _examined(value)
+        is_known = value in NAMED.values() or isinstance(value.function, Recorded)
+        return value if is_known else _examined(value)
     for named in NAMED.values():
         if value is named.function:
             return named
     if not callable(value):
-        raise InputError(f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function.")
+        raise InputError(
+            f"activation is {checks.shown(value)}; "
+            f"it must be a name ({', '.join(NAMED)}) or a JAX function."
+        )
     return _examined(Activation(checks.name_of(value), value, smooth=False))
 
 
 def _examined(given: Activation) -> Activation:
-    """An activation with its function recorded: what it declares must hold, jumps and polynomials are found."""
-    name, polynomial, parity = given.name, given.polynomial, given.parity
-    recorded = Recorded(given.function, name)
-    near = recorded.probe[: NEAR.size]
-    if polynomial is not None and not _is_polynomial(recorded, polynomial):
-        raise InputError(f"the activation {name!r} is not the polynomial {polynomial}; give coefficients, constant first.")
-    if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
-        raise InputError(f"the activation {name!r} does not have parity {parity}; use 1 for even, -1 for odd, 0 otherwise.")
-    polynomial = _recognized(recorded) if polynomial is None else polynomial
+    """Record the function of an activation, and find its jumps or its coefficients.
+
+    Declared properties must hold.
+    """
+    recorded = Recorded(given.function, given.name)
+    _require_declared(given, recorded)
+    polynomial = given.polynomial
+    if polynomial is None:
+        polynomial = _recognized(recorded)
     if polynomial is not None:
         polynomial = tuple(np.trim_zeros(polynomial, "b")) or (0.0,)
-        return replace(given, function=recorded, polynomial=polynomial, parity=_parity(polynomial), smooth=True)
+        return replace(
+            given,
+            function=recorded,
+            polynomial=polynomial,
+            parity=_polynomial_parity(polynomial),
+            smooth=True,
+        )
     jumps = breaks_of(recorded, 0)
-    smooth = given.smooth and not (jumps or breaks_of(recorded, 1))
-    return replace(given, function=recorded, trainable=given.trainable and not jumps, smooth=smooth)
+    kinks = breaks_of(recorded, 1)
+    return replace(
+        given,
+        function=recorded,
+        trainable=given.trainable and not jumps,
+        smooth=given.smooth and not (jumps or kinks),
+    )
+
+
+def _require_declared(given: Activation, recorded: Recorded) -> None:
+    """Refuse a declared polynomial or parity that the function does not have."""
+    name = given.name
+    polynomial = given.polynomial
+    if polynomial is not None and not _is_polynomial(recorded, polynomial):
+        raise InputError(
+            f"the activation {name!r} is not the polynomial {polynomial}; "
+            "give coefficients, constant first."
+        )
+    near = recorded.probe[: NEAR_PROBES.size]
+    mirrored = near[::-1]
+    tolerance = 1e-9 * float(np.max(np.abs(near)))
+    parity = given.parity
+    if parity and not np.allclose(mirrored, parity * near, rtol=1e-9, atol=tolerance):
+        raise InputError(
+            f"the activation {name!r} does not have parity {parity}; "
+            "use 1 for even, -1 for odd, 0 otherwise."
+        )
 
 
 def _recognized(g: Recorded) -> tuple[float, ...] | None:
-    """The coefficients, constant first, of a function that is a polynomial of degree up to `HIGHEST` wherever one looks."""
+    """Return the coefficients of g, constant first, if it is a polynomial.
+
+    Its degree may be up to `HIGHEST_DEGREE`, and it must agree at all probes.
+    """
     if not np.all(np.isfinite(g.probe)):
         return None
-    fit = np.polynomial.Chebyshev.fit(NEAR, g.probe[: NEAR.size], HIGHEST, domain=(-6, 6))
-    found = fit.convert(kind=np.polynomial.Polynomial).coef
-    share = np.abs(found) * 3.0 ** np.arange(HIGHEST + 1)
-    coefficients = tuple(float(f"{each:.13g}") for each in np.where(share > 1e-11 * np.max(share), found, 0.0))
+    near = g.probe[: NEAR_PROBES.size]
+    fit = np.polynomial.Chebyshev.fit(NEAR_PROBES, near, HIGHEST_DEGREE, domain=(-6, 6))
+    fitted = fit.convert(kind=np.polynomial.Polynomial).coef
+    share = np.abs(fitted) * 3.0 ** np.arange(HIGHEST_DEGREE + 1)
+    rounded = np.where(share > 1e-11 * np.max(share), fitted, 0.0)
+    coefficients = tuple(float(f"{c:.13g}") for c in rounded)
     return coefficients if _is_polynomial(g, coefficients) else None
 
 
 def _is_polynomial(g: Recorded, coefficients: tuple[float, ...]) -> bool:
+    """Compare g with a polynomial at all probes, up to rounding."""
     powers = PROBES[:, None] ** np.arange(len(coefficients))
-    gap, size = np.abs(powers @ coefficients - g.probe), np.abs(powers) @ np.abs(coefficients)
+    gap = np.abs(powers @ coefficients - g.probe)
+    size = np.abs(powers) @ np.abs(coefficients)
     return bool(np.all(gap <= 5e4 * np.finfo(g.dtype).eps * size))

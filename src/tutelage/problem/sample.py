@@ -1,10 +1,12 @@
-"""One sample of a problem: its label, and the update it makes. Simulations, error bars and step checks all call this.
+"""One sample of a problem: its label, and the update it makes.
 
-Randomness comes as standard normal numbers (`normals_needed` of them per sample), so that every caller may draw them in its
-own way: first those of the label, then those of the rule, those of unseen teacher fields, then one for the task or the class.
+Simulations, error bars and step checks all call this. Randomness comes as standard normal
+numbers (`normals_needed` of them per sample), so that every caller may draw them in its own
+way: first those of the label, then those of the rule, those of unseen teacher fields, then
+one for the task or the class.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,37 +22,65 @@ from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
 from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
 
-Overlaps: TypeAlias = tuple[Array, Array, Array] | None  # R, Q, T, if a rule may look at them
+Overlaps: TypeAlias = (
+    tuple[Array, Array, Array] | None
+)  # R, Q, T for rules that use them
+
+
+class NormalCounts(NamedTuple):
+    """Standard normal numbers of one sample, by their use."""
+
+    label: int
+    rule: int
+
+
+def _normal_counts(problem: Problem) -> NormalCounts:
+    """Count the numbers that the label and the rule of one sample are made from."""
+    noise = problem.labeled_at(0.0).noise
+    label_law = problem.labels.law(noise)
+    # Signs use a number even if none is flipped: a traced probability may be zero or not.
+    if label_law is None and not isinstance(problem.labels, Sign):
+        label = 0
+    else:
+        label = problem.labels.numbers(problem.references.outputs, noise)
+    rule_law = problem.rule.law(problem.student.hidden, 0.0)
+    if rule_law is None:
+        rule = 0
+    elif isinstance(rule_law, PerUnit):
+        rule = rule_law.units
+    else:
+        rule = 1
+    return NormalCounts(label=label, rule=rule)
 
 
 def normals_needed(problem: Problem) -> int:
-    """Standard normal numbers that the label, the rule and the task (or class) of one sample are made from."""
+    """Return the count of standard normal numbers that one sample is made from.
+
+    They make its label, the randomness of the rule and its task or class.
+    """
     if isinstance(problem.teacher, Tasks):
-        return max(map(normals_needed, problem.tasks)) + 1
-    beyond = 0 if problem.unseen is None else problem.teacher.hidden
-    return sum(_of_label_and_rule(problem)) + beyond + isinstance(problem.inputs, Mixture)
+        return max(normals_needed(task) for task in problem.tasks) + 1
+    unseen = 0 if problem.unseen is None else problem.teacher.hidden
+    choice_of_class = isinstance(problem.inputs, Mixture)
+    return sum(_normal_counts(problem)) + unseen + choice_of_class
 
 
-def _of_label_and_rule(problem: Problem) -> tuple[int, int]:
-    """Numbers of the label and of the rule. Signs have one even if none is flipped: a traced probability may be zero or not."""
-    noise = problem.labeled_at(0.0).noise
-    certain = problem.labels.law(noise) is None and not isinstance(problem.labels, Sign)
-    of_label = 0 if certain else problem.labels.numbers(problem.references.outputs, noise)
-    law = problem.rule.law(problem.student.hidden, 0.0)
-    of_rule = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
-    return of_label, of_rule
+def with_unseen(
+    problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S n"]
+) -> Float[Array, "*S M"]:
+    """Complete the fields of one teacher.
 
-
-def with_unseen(problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S n"]) -> Float[Array, "*S M"]:
-    """Fields of one teacher, complete: what the inputs carry of them is given, the part that they do not is added."""
+    The part that the inputs carry is given, the part that they do not carry is added.
+    """
     if problem.unseen is None:
         return reference
-    first = sum(_of_label_and_rule(problem))
-    return reference + normals[..., first : first + problem.teacher.hidden] @ jnp.asarray(unseen_root(problem)).T
+    first = sum(_normal_counts(problem))
+    numbers = normals[..., first : first + problem.teacher.hidden]
+    return reference + numbers @ jnp.asarray(unseen_root(problem)).T
 
 
 def unseen_root(problem: Problem) -> Float[NumpyOrJax, "M M"]:
-    """A factor F of the part of the teacher's fields that the inputs do not carry, unseen = F F^T."""
+    """Return a factor F of the unseen part of the teacher's fields: unseen = F F^T."""
     xp: Any = jnp if checks.is_traced(problem.unseen) else np
     values, vectors = xp.linalg.eigh(problem.unseen)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))
@@ -65,54 +95,113 @@ def learn(
     context: Context,
     norm2: Float[Array, "S ..."] | None = None,
 ) -> Update:
-    """What samples with these fields (biases included) do to the student, (S, ...): their tasks are drawn, labels made.
+    """Draw the tasks of samples, make their labels, and return their updates (S, ...).
 
-    reference: what the inputs carry of the teacher's fields. norm2: |x|^2 / N; default: its limit. All samples of an
-    episode belong to one task. Of a mixture the fields are those of the class that `class_of` reads from the same numbers.
+    student: fields of the student, biases included. reference: the part of the teacher's
+    fields that the inputs carry. norm2: |x|^2 / N; default: its limit. All samples of an
+    episode belong to one task. Of a mixture the fields are those of the class that
+    `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
-    if not isinstance(problem.teacher, Tasks):
-        inside, targets = problem.in_class(), problem.targets
-        if targets is None:
-            seen = with_unseen(problem, reference[:, : problem.label_fields], normals)
-            labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(seen, normals)
-        else:
-            seen, told = jnp.ones((student.shape[0], 1)), jnp.asarray(targets)[class_of(problem.inputs, normals)]
-            labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(told, seen, normals)
-        return updates_of(inside, student, seen, labels, normals, parameters, context, norm2)
-    tasks, updates, every = problem.teacher, [], jnp.arange(student.shape[0])
-    for s, one in enumerate(problem.tasks):
-        units, seen = tasks.units(s), context
-        if context.overlaps is not None:
-            R, Q, T = context.overlaps
-            seen = Context(context.student, context.loss, context.lr, context.time, (R[:, units], Q, T[units, units]))
-        own = Parameters(tasks.head(parameters.readout, s), parameters.bias)
-        update = learn(one, student, reference[:, units], normals, own, seen, norm2)
-        updates.append(Update(update.delta, update.parameters, jnp.asarray(update.loss, float)))
-    edges, episodes = jnp.cumsum(tasks.probabilities(context.time)), problem.rule.samples
-    task = jnp.sum(ndtr(normals[::episodes, -1:]) > edges[:-1], axis=1).repeat(episodes)
+    if isinstance(problem.teacher, Tasks):
+        return _learn_tasks(
+            problem, student, reference, normals, parameters, context, norm2
+        )
+    targets = problem.targets
+    if targets is None:
+        fields = with_unseen(problem, reference[:, : problem.label_fields], normals)
+        inside = problem.in_class()
+        labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(fields, normals)
+    else:
+        # a reference unit with field 1 and the class's label as its readout
+        fields = jnp.ones((student.shape[0], 1))
+        outputs = jnp.asarray(targets)[class_of(problem.inputs, normals)]
+        labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(
+            outputs, fields, normals
+        )
+        inside = problem.in_class()
+    return updates_of(
+        inside, student, fields, labels, normals, parameters, context, norm2
+    )
+
+
+def _learn_tasks(
+    problem: Problem,
+    student: Float[Array, "S K"],
+    reference: Float[Array, "S M"],
+    normals: Float[Array, "S draws"],
+    parameters: Parameters,
+    context: Context,
+    norm2: Float[Array, "S ..."] | None,
+) -> Update:
+    """Return the updates of samples, each of a random task."""
+    tasks = problem.teacher
+    updates = []
+    for number, task_problem in enumerate(problem.tasks):
+        units = tasks.units(number)
+        head = Parameters(tasks.head(parameters.readout, number), parameters.bias)
+        update = learn(
+            task_problem,
+            student,
+            reference[:, units],
+            normals,
+            head,
+            _context_of_task(context, units),
+            norm2,
+        )
+        loss = jnp.asarray(update.loss, float)
+        updates.append(Update(update.delta, update.parameters, loss))
+    episode = problem.rule.samples
+    edges = jnp.cumsum(tasks.probabilities(context.time))
+    task_of_episode = jnp.sum(ndtr(normals[::episode, -1:]) > edges[:-1], axis=1)
+    task = task_of_episode.repeat(episode)
+    every = jnp.arange(student.shape[0])
     chosen = jax.tree.map(lambda *x: jnp.stack(x)[task, every], *updates)
     readout = chosen.parameters.readout
     if tasks.heads == "separate":
-        readout = jnp.zeros((every.size, *parameters.readout.shape)).at[every, task].set(readout)
+        other_heads = jnp.zeros((every.size, *parameters.readout.shape))
+        readout = other_heads.at[every, task].set(readout)
     if tasks.freeze_heads is not None:
         readout = tasks.head_rates(context.time) * readout
-    return Update(chosen.delta, Parameters(readout, chosen.parameters.bias), chosen.loss)
+    return Update(
+        delta=chosen.delta,
+        parameters=Parameters(readout, chosen.parameters.bias),
+        loss=chosen.loss,
+    )
+
+
+def _context_of_task(context: Context, units: slice) -> Context:
+    """Return the context with the overlaps of one task's teacher units."""
+    if context.overlaps is None:
+        return context
+    R, Q, T = context.overlaps
+    return Context(
+        student=context.student,
+        loss=context.loss,
+        lr=context.lr,
+        time=context.time,
+        overlaps=(R[:, units], Q, T[units, units]),
+    )
 
 
 def class_of(mixture: Mixture, normals: Float[Array, "*S draws"]) -> Int[Array, "*S"]:
-    """The classes of samples: the last of their normal numbers decides."""
+    """Return the classes of samples, from the last of their normal numbers."""
     edges = jnp.cumsum(jnp.asarray(mixture.probabilities))
     return jnp.sum(ndtr(normals[..., -1:]) > edges[:-1], axis=-1)
 
 
-def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:
-    """The label of a sample with teacher fields (M,), biases included."""
-    law, count = problem.labels.law(problem.noise), _of_label_and_rule(problem)[0]
+def label_of(
+    problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]
+) -> Float[Array, "*outputs"]:
+    """Return the label of a sample with teacher fields (M,), biases included."""
+    law = problem.labels.law(problem.noise)
     xi = None
     if law is not None:
-        xi = jnp.asarray(law.from_normal(normals[:count] if count > 1 else normals[0]))
-    return problem.labels.label(problem.teacher.output(reference), reference, xi, problem.noise)
+        count = _normal_counts(problem).label
+        numbers = normals[:count] if count > 1 else normals[0]
+        xi = jnp.asarray(law.from_normal(numbers))
+    output = problem.teacher.output(reference)
+    return problem.labels.label(output, reference, xi, problem.noise)
 
 
 def updates_of(
@@ -125,32 +214,63 @@ def updates_of(
     context: Context,
     norm2: Float[Array, "S ..."] | None = None,
 ) -> Update:
-    """What samples with these fields (biases included) and labels do to the student; episodes take them in their order."""
-    rule, law = problem.rule, problem.rule.law(problem.student.hidden, context.time)
+    """Return the updates of samples with given fields (biases included) and labels.
 
-    def seen(student: Array, reference: Array, label: Array, normals: Array, norm2: Array) -> Sample:
-        own, xi = normals[_of_label_and_rule(problem)[0] :], None
+    Episodes take the samples in their order.
+    """
+    rule = problem.rule
+    law = rule.law(problem.student.hidden, context.time)
+    first = _normal_counts(problem).label
+
+    def sample_of(
+        student: Array, reference: Array, label: Array, normals: Array, norm2: Array
+    ) -> Sample:
+        xi = None
         if law is not None:
-            xi = jnp.asarray(law.from_normal(own[: law.units] if isinstance(law, PerUnit) else own[0]))
+            numbers = normals[first:]
+            numbers = numbers[: law.units] if isinstance(law, PerUnit) else numbers[0]
+            xi = jnp.asarray(law.from_normal(numbers))
         return Sample(student, reference, label, xi, norm2)
 
-    limit = mean_norm2(problem)
-    norm2 = jnp.broadcast_to(limit, (student.shape[0], *limit.shape)) if norm2 is None else norm2
-    samples = jax.vmap(seen)(student, reference, label, normals, norm2)
-    one = lambda sample: rule.update(sample, parameters, context)  # noqa: E731
+    def update_of(sample: Sample) -> Update:
+        return rule.update(sample, parameters, context)
+
+    if norm2 is None:
+        limit = mean_norm2(problem)
+        norm2 = jnp.broadcast_to(limit, (student.shape[0], *limit.shape))
+    samples = jax.vmap(sample_of)(student, reference, label, normals, norm2)
     if rule.samples == 1:
-        return jax.vmap(one)(samples)
-    update = jax.vmap(one)(jax.tree.map(lambda x: x.reshape(-1, rule.samples, *x.shape[1:]), samples))
-    update = Update(update.delta, update.parameters, jnp.broadcast_to(update.loss, update.delta.shape[:2]))
+        return jax.vmap(update_of)(samples)
+    episodes = jax.tree.map(
+        lambda x: x.reshape(-1, rule.samples, *x.shape[1:]), samples
+    )
+    update = jax.vmap(update_of)(episodes)
+    loss = jnp.broadcast_to(update.loss, update.delta.shape[:2])
+    update = Update(update.delta, update.parameters, loss)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), update)
 
 
 def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
-    """The mean of |x|^2 / N, the trace of the input covariance divided by N; per unit where levels are frozen."""
-    weights, mask = jnp.asarray(problem.inputs.weights), problem.trainable_mask()
+    """Return the mean of |x|^2 / N, the trace of the input covariance divided by N.
+
+    It is one number per unit where levels are frozen.
+    """
+    weights = jnp.asarray(problem.inputs.weights)
+    mask = problem.trainable_mask()
     return jnp.sum(weights) if mask is None else weights @ mask
 
 
-def context_of(problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: Overlaps = None) -> Context:
-    """What the rule may look at besides the sample."""
-    return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)
+def context_of(
+    problem: Problem,
+    lr: ArrayLike = 0.0,
+    time: ArrayLike = 0.0,
+    overlaps: Overlaps = None,
+) -> Context:
+    """Return the context that a rule may use beside the sample."""
+    return Context(
+        student=problem.student,
+        loss=problem.loss,
+        lr=jnp.asarray(lr, float),
+        time=jnp.asarray(time, float),
+        overlaps=overlaps,
+    )

@@ -1,19 +1,21 @@
-"""SGD, its numbers that change with time alpha, and where the solver must not step across their features.
+"""SGD, schedules of its rates, and the times that the solver must not step across.
 
-A learning rate is a number, one of these schedules, or any function of time that JAX can trace. The numbers inside a
-schedule are leaves: they can be batched and differentiated.
+A learning rate is a number, one of these schedules, or any function of time that JAX can
+trace. The numbers inside a schedule are leaves: they can be batched and differentiated.
 
-A burst of a custom function between two evaluations of the solver is invisible. So the function is scanned on a fine grid,
-even in t and even in ln t, and the solver stops at times that divide the variation of the function (of eta and of ln eta)
-into equal parts. A stop is moved to where the function crosses the middle of the values of its cell: a jump is found to the
-last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% of the time that has passed, can be missed.
+A burst of a custom function between two evaluations of the solver is invisible. So the
+function is scanned on a fine grid, even in t and even in ln t, and the solver stops at
+times that divide the variation of the function (of eta and of ln eta) into equal parts. A
+stop is moved to where the function crosses the middle of the values of its cell: a jump is
+found to the last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2%
+of the time that has passed, can be missed.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import equinox as eqx
 import jax
@@ -29,34 +31,52 @@ from tutelage.errors import InputError, ValidityWarning, explained
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
-EVEN, IN_LOG, EARLIEST = 2**16, 2**14, 1e-12  # points of the grid; first of those even in ln t, as a share of the end
-PER_SWING, MOST_STOPS = 32, 256  # stops for each rise or fall of the function's whole range, and altogether
-FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this share
-HALVINGS = 64
+DEFAULT_LR = 0.5  # of a problem, a file or a command that names no learning rate
+
+# The grid on which custom functions of time are scanned.
+EVEN_POINTS = 2**16
+LOG_POINTS = 2**14
+EARLIEST = 1e-12  # first of the points even in ln t, as a share of the end
+# Stops of the solver for each rise or fall through the function's range, and in all.
+STOPS_PER_SWING = 32
+MOST_STOPS = 256
+MOST_SWINGS = MOST_STOPS // 2  # rises and falls that the solver is sure to see
+# Changes of ln eta count down to about this share of the largest rate.
+LOG_FLOOR = 1e-3
+HALVINGS = 64  # of a cell of the grid: to the last digit
 
 
 def list_field(name: str, *requirements: checks.Requirement) -> Any:
-    """A field that holds a list of numbers; a single number is a list of one."""
+    """Declare a field that holds a list of numbers; a single number is a list of one."""
 
     def convert(values: ArrayLike) -> NumpyOrJax:
         array = checks.as_array(name, values)
-        return checks.as_array(name, array if array.ndim else array[None], *requirements)
+        if array.ndim == 0:
+            array = array[None]
+        return checks.as_array(name, array, *requirements)
 
     return eqx.field(converter=convert)
 
 
 _rate_field = partial(checks.number_field, schedule=True)
-_positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
+_require_positive_rate = partial(
+    checks.require_positive, fix="To freeze weights use `trainable`."
+)
 
 
 class Constant(Part):
-    """eta(alpha) = value. A plain number means the same, and is what a problem keeps."""
+    """A constant rate: eta(alpha) = value.
 
-    value: ArrayLike = checks.number_field("value (the learning rate)", checks.require_positive)
+    A plain number means the same, and is what a problem keeps.
+    """
+
+    value: ArrayLike = checks.number_field(
+        "value (the learning rate)", checks.require_positive
+    )
 
     @property
     def constant_value(self) -> ArrayLike:
-        """The number that stands for this schedule."""
+        """The number that replaces this schedule in a problem."""
         return self.value
 
     def __call__(self, t: Array) -> Array:
@@ -64,25 +84,33 @@ class Constant(Part):
 
 
 class PowerDecay(Part):
-    """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
+    """A power law: eta(alpha) = initial / (1 + alpha / timescale)^exponent.
 
     >>> import tutelage as tu
     >>> float(tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0)(50.0))
     0.25
     """
 
-    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
-    exponent: ArrayLike = checks.number_field("exponent", checks.require_nonnegative, default=1.0)
-    timescale: ArrayLike = checks.number_field("timescale", checks.require_positive, default=1.0)
+    initial: ArrayLike = checks.number_field(
+        "initial (learning rate)", checks.require_positive
+    )
+    exponent: ArrayLike = checks.number_field(
+        "exponent", checks.require_nonnegative, default=1.0
+    )
+    timescale: ArrayLike = checks.number_field(
+        "timescale", checks.require_positive, default=1.0
+    )
 
     def __call__(self, t: Array) -> Array:
-        return jnp.asarray(self.initial / (1.0 + t / self.timescale) ** self.exponent)
+        decay = (1.0 + t / self.timescale) ** self.exponent
+        return jnp.asarray(self.initial / decay)
 
 
 class Piecewise(Part):
-    """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
+    """A step function: eta(alpha) = values[i] between the switch times i-1 and i.
 
-    The solver stops at each switch, so a jump costs no accuracy. A value of 0 freezes what the rate moves.
+    There is one value more than switch times. The solver stops at each switch, so a jump
+    costs no accuracy. A value of 0 freezes the parameters with this rate.
 
     >>> import tutelage as tu
     >>> rate = tu.schedules.Piecewise([100.0], [0.5, 0.05])
@@ -91,20 +119,26 @@ class Piecewise(Part):
     """
 
     switches: ArrayLike = list_field("switches", checks.require_positive)
-    values: ArrayLike = list_field("values (learning rates)", checks.require_nonnegative)
+    values: ArrayLike = list_field(
+        "values (learning rates)", checks.require_nonnegative
+    )
 
     def __check_init__(self) -> None:
         count = np.size(self.switches)
-        checks.require_shape("values", self.values, (count + 1,), fix="One value more than switch times.")
+        fix = "One value more than switch times."
+        checks.require_shape("values", self.values, (count + 1,), fix=fix)
         if count:
             checks.require_increasing("switches", self.switches)
 
     def __call__(self, t: Array) -> Array:
-        return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
+        segment = jnp.searchsorted(jnp.asarray(self.switches), t, side="right")
+        return jnp.asarray(self.values)[segment]
 
 
 class Linear(Part):
-    """Straight lines through `values` at `times`, constant before and after; values may be 0.
+    """Straight lines through `values` at `times`, constant before and after.
+
+    Values may be 0.
 
     >>> import tutelage as tu
     >>> float(tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])(50.0))
@@ -115,14 +149,15 @@ class Linear(Part):
     values: ArrayLike = list_field("values", checks.require_nonnegative)
 
     def __check_init__(self) -> None:
-        checks.require_shape("values", self.values, np.shape(self.times), fix="One value for each time.")
+        fix = "One value for each time."
+        checks.require_shape("values", self.values, np.shape(self.times), fix=fix)
 
     def __call__(self, t: Array) -> Array:
         return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
 class Interpolated(Linear):
-    """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
+    """Straight lines of ln eta through `values` at `times`, constant before and after.
 
     >>> import tutelage as tu
     >>> round(float(tu.schedules.Interpolated([0.0, 100.0], [1.0, 0.01])(50.0)), 6)
@@ -133,11 +168,12 @@ class Interpolated(Linear):
         checks.require_positive("values (learning rates)", self.values)
 
     def __call__(self, t: Array) -> Array:
-        return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
+        log_values = jnp.log(jnp.asarray(self.values))
+        return jnp.exp(jnp.interp(t, jnp.asarray(self.times), log_values))
 
 
 class Cosine(Part):
-    """eta(alpha) from `initial` to `final` along half a cosine, constant after `end`.
+    """Half a cosine from `initial` to `final`, constant after `end`.
 
     >>> import tutelage as tu
     >>> rate = tu.schedules.Cosine(1.0, 100.0)
@@ -145,20 +181,32 @@ class Cosine(Part):
     (0.5, 0.0)
     """
 
-    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
+    initial: ArrayLike = checks.number_field(
+        "initial (learning rate)", checks.require_positive
+    )
     end: ArrayLike = checks.number_field("end", checks.require_positive)
-    final: ArrayLike = checks.number_field("final (learning rate)", checks.require_nonnegative, default=0.0)
+    final: ArrayLike = checks.number_field(
+        "final (learning rate)", checks.require_nonnegative, default=0.0
+    )
 
     def __call__(self, t: Array) -> Array:
         phase = jnp.pi * jnp.clip(t / self.end, 0.0, 1.0)
-        return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
+        fall = self.initial - self.final
+        return jnp.asarray(self.final + fall * (1.0 + jnp.cos(phase)) / 2.0)
 
 
 class Restarted(Part):
-    """A schedule that begins again at each of the times: eta(alpha) = rate(alpha - the last restart).
+    """A schedule that begins again: eta(alpha) = rate(alpha - time of the last restart).
 
-    rate: another schedule of this module. at: times, increasing; for example the switch times of `Tasks`.
+    Parameters
+    ----------
+    rate : schedule
+        Another schedule of this module.
+    at : list of float
+        The restarts, increasing; for example the switch times of `Tasks`.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> rate = tu.schedules.Restarted(tu.schedules.PowerDecay(0.5, timescale=10.0), at=[60.0])
     >>> float(rate(10.0)), float(rate(70.0))
@@ -166,92 +214,178 @@ class Restarted(Part):
     """
 
     rate: Any
-    at: ArrayLike = list_field("at (the restarts)", checks.require_increasing, checks.require_positive)
+    at: ArrayLike = list_field(
+        "at (the restarts)", checks.require_increasing, checks.require_positive
+    )
 
     def __check_init__(self) -> None:
         if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
-            raise InputError(f"rate is {checks.shown(self.rate)}; it must be a schedule, such as PowerDecay(0.5).")
+            raise InputError(
+                f"rate is {checks.shown(self.rate)}; "
+                "it must be a schedule, such as PowerDecay(0.5)."
+            )
 
     @property
     def begins(self) -> Float[Array, " phases"]:
-        """The times at which the schedule begins."""
+        """The times at which the schedule begins, zero included."""
         return jnp.concatenate([jnp.zeros(1), jnp.asarray(self.at)])
 
     def __call__(self, t: Array) -> Array:
-        return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
+        phase = jnp.searchsorted(jnp.asarray(self.at), t, side="right")
+        return self.rate(t - self.begins[phase])
 
 
-NAMED = by_name(Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted)
-SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
-RANGES = {"keep": (np.finfo(float).tiny, 1.0, "above 0 and at most 1"), "flip": (0.0, 1.0, "between 0 and 1")}
-USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
-RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
+NAMED = by_name(
+    Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted
+)
+# The arguments that hold the times at which a schedule jumps or bends.
+SWITCH_ARGUMENTS = {
+    Piecewise: "switches",
+    Interpolated: "times",
+    Linear: "times",
+    Cosine: "end",
+}
+
+
+class Range(NamedTuple):
+    """Allowed values of a schedule, with the words for messages."""
+
+    least: float
+    most: float
+    rule: str
+
+
+RATE_RANGE = Range(0.0, np.inf, "finite and zero or more")
+PROBABILITY_RANGES = {
+    "keep": Range(np.finfo(float).tiny, 1.0, "above 0 and at most 1"),
+    "flip": Range(0.0, 1.0, "between 0 and 1"),
+}
 
 
 def is_schedule(value: object) -> bool:
-    """Is it a schedule of this module?"""
+    """Return True for a schedule of this module, False for a custom function."""
     return isinstance(value, tuple(NAMED.values()))
 
 
 def schedules_of(part: Part) -> dict[str, Any]:
-    """Numbers of a part that are functions of time, by name: the solver does not step across their jumps."""
-    names = [field.name for field in fields(part) if field.metadata.get("schedule")]
-    return {name: value for name in names if callable(value := getattr(part, name))}
+    """Return the arguments of a part that are functions of time, by name."""
+    schedules = {}
+    for field in fields(part):
+        if field.metadata.get("schedule"):
+            value = getattr(part, field.name)
+            if callable(value):
+                schedules[field.name] = value
+    return schedules
 
 
 def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:
-    """The rate at time t, whatever kind it is."""
+    """Return a number, or the value of a schedule at time t."""
     return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
 
 
 def _is_custom(rate: Rate | None) -> TypeGuard[Schedule]:
-    """Is it a user's function, of whose shape nothing is known?"""
+    """Return True for a user's function, of whose shape nothing is known."""
     return callable(rate) and not is_schedule(rate)
 
 
-def switch_times(end: ArrayLike, *rates: Rate | None, known: Sequence[ArrayLike] = ()) -> Float[Array, " S"] | None:
-    """Times up to `end` at which a rate jumps, bends or changes quickly, and known ones; the solver must not step across them."""
-    found = [_feature_times(rate, end) if _is_custom(rate) else _known_switches(rate) for rate in rates]
-    times = [jnp.ravel(jnp.asarray(t)) for t in (*known, *found) if np.size(t)]
-    return jnp.concatenate(times) if times else None
+def switch_times(
+    end: ArrayLike, *rates: Rate | None, known: Sequence[ArrayLike] = ()
+) -> Float[Array, " S"] | None:
+    """Return the times that the solver must not step across, up to `end`.
+
+    A rate jumps, bends or changes quickly at these times. `known` are given times that
+    join them.
+    """
+    times = list(known)
+    for rate in rates:
+        if _is_custom(rate):
+            times.append(_feature_times(rate, end))
+        else:
+            times.append(_known_switches(rate))
+    arrays = [jnp.ravel(jnp.asarray(t)) for t in times if np.size(t)]
+    return jnp.concatenate(arrays) if arrays else None
 
 
 def _known_switches(rate: Rate | None) -> ArrayLike:
-    """Where a schedule of this module jumps or bends."""
+    """Return the times at which a schedule of this module jumps or bends."""
     if isinstance(rate, Restarted):
         inside = jnp.asarray(_known_switches(rate.rate))
-        return jnp.concatenate([jnp.asarray(rate.at), jnp.ravel(rate.begins[:, None] + inside)])
-    return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else np.zeros(0)
+        switches_of_phases = jnp.ravel(rate.begins[:, None] + inside)
+        return jnp.concatenate([jnp.asarray(rate.at), switches_of_phases])
+    if type(rate) in SWITCH_ARGUMENTS:
+        return getattr(rate, SWITCH_ARGUMENTS[type(rate)])
+    return np.zeros(0)
 
 
-def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
-    """Every schedule must be one number in its range at all times. solved: warn of features that the solver may miss."""
-    if hasattr(problem.teacher, "require_probabilities_on"):  # several tasks, whose module imports this one
+def require_rates_on(
+    problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True
+) -> None:
+    """Refuse a schedule that leaves its range, or is not one number, at any time.
+
+    solved: also warn of features that the solver may miss.
+    """
+    # several tasks; their module imports this one
+    if hasattr(problem.teacher, "require_probabilities_on"):
         problem.teacher.require_probabilities_on(times)
     for name, rate in problem.schedules().items():
-        at = np.union1d(times, scan_grid(float(times[-1]))) if _is_custom(rate) else times
-        with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
-            values = _values(rate, jnp.asarray(at))
-        if values.shape != np.shape(at):
-            raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
+        scanned = times
+        if _is_custom(rate):
+            scanned = np.union1d(times, scan_grid(float(times[-1])))
+        values = _checked_values(name, rate, scanned)
         if checks.is_traced(values):
             continue
-        values = np.asarray(values)
-        least, most, rule = RANGES.get(name, (0.0, np.inf, "finite and zero or more"))
-        beyond = np.where(np.isfinite(values), np.maximum(least - values, values - most), np.inf)
-        if np.any(beyond > 0):
-            worst = int(np.argmax(beyond))
-            raise InputError(f"{name} is {values[worst]:g} at time {at[worst]:g}; a schedule must be {rule}.")
-        if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
-            given = f"{name} rises and falls about {turns:.0f} times up to {at[-1]:g}; the solver surely sees {RESOLVED}"
-            fix = "Solve up to an earlier time, or give a Piecewise or Interpolated schedule."
-            warnings.warn(f"{given}. {fix}", ValidityWarning, stacklevel=4)
+        _require_range(name, np.asarray(values), scanned)
+        if solved and _is_custom(rate):
+            _warn_of_swings(name, np.asarray(values), float(scanned[-1]))
+
+
+def _checked_values(
+    name: str, rate: Schedule, times: Float[np.ndarray, " T"]
+) -> Float[Array, " T"]:
+    """Return the values of a schedule; refuse anything but one number for each time."""
+    fix = "write it with jax.numpy, as a function of time."
+    with explained(f"{name} cannot be traced by JAX", fix):
+        values = _values(rate, jnp.asarray(times))
+    if values.shape != np.shape(times):
+        raise InputError(
+            f"{name} maps a time to shape {values.shape[1:]}; "
+            "a schedule must return one number."
+        )
+    return values
+
+
+def _require_range(name: str, values: np.ndarray, times: np.ndarray) -> None:
+    """Refuse values of a schedule outside of its range, and name the worst."""
+    allowed = PROBABILITY_RANGES.get(name, RATE_RANGE)
+    excess = np.maximum(allowed.least - values, values - allowed.most)
+    excess = np.where(np.isfinite(values), excess, np.inf)
+    if np.any(excess > 0):
+        worst = int(np.argmax(excess))
+        raise InputError(
+            f"{name} is {values[worst]:g} at time {times[worst]:g}; "
+            f"a schedule must be {allowed.rule}."
+        )
+
+
+def _warn_of_swings(name: str, values: np.ndarray, end: float) -> None:
+    """Warn if a custom function rises and falls more often than the solver sees."""
+    swings = float(_swings(values))
+    if swings > MOST_SWINGS:
+        warnings.warn(
+            f"{name} rises and falls about {swings:.0f} times up to {end:g}; "
+            f"the solver surely sees {MOST_SWINGS}. Solve up to an earlier time, "
+            "or give a Piecewise or Interpolated schedule.",
+            ValidityWarning,
+            stacklevel=5,
+        )
 
 
 def scan_grid(end: ArrayLike) -> Float[Array, " T"]:
-    """The times of the scan, increasing, from 0 to the end."""
-    shares = np.concatenate([np.linspace(0.0, 1.0, EVEN + 1), np.geomspace(EARLIEST, 1.0, IN_LOG)])
-    return jnp.asarray(np.unique(shares)) * end
+    """Return the times of the scan, increasing from 0 to the end."""
+    even = np.linspace(0.0, 1.0, EVEN_POINTS + 1)
+    even_in_log = np.geomspace(EARLIEST, 1.0, LOG_POINTS)
+    shares = np.unique(np.concatenate([even, even_in_log]))
+    return jnp.asarray(shares) * end
 
 
 def _values(rate: Schedule, times: Float[Array, " T"]) -> Float[Array, " T"]:
@@ -259,82 +393,134 @@ def _values(rate: Schedule, times: Float[Array, " T"]) -> Float[Array, " T"]:
 
 
 def _feature_times(rate: Schedule, end: ArrayLike) -> Float[Array, " S"]:
-    """At most `MOST_STOPS` times, increasing; those that are not needed lie beyond the end. Works on traced numbers too."""
+    """Return `MOST_STOPS` increasing times that resolve a custom function.
+
+    Times that are not needed lie beyond the end, so that traced numbers have a fixed
+    shape.
+    """
     times = jax.lax.stop_gradient(scan_grid(end))
     values = jax.lax.stop_gradient(_values(rate, times))
     tiny = jnp.finfo(float).tiny
-    variations = [jnp.abs(jnp.diff(v)) for v in (values, jnp.log(values + FLOOR * jnp.max(values) + tiny))]
-    measure = sum(part / jnp.maximum(jnp.sum(part), tiny) for part in variations)
-    count = jnp.clip(PER_SWING * _swings(values), PER_SWING, MOST_STOPS)
+    log_values = jnp.log(values + LOG_FLOOR * jnp.max(values) + tiny)
+    # The measure of a cell is its share of the variation of eta plus that of ln eta.
+    measure = 0
+    for function in (values, log_values):
+        variation = jnp.abs(jnp.diff(function))
+        measure = measure + variation / jnp.maximum(jnp.sum(variation), tiny)
+    count = STOPS_PER_SWING * _swings(values)
+    count = jnp.clip(count, STOPS_PER_SWING, MOST_STOPS)
     levels = 2.0 * (jnp.arange(MOST_STOPS) + 0.5) / count
-    cell = jnp.minimum(jnp.searchsorted(jnp.cumsum(measure), levels), times.size - 2)
-    found = _crossings(rate, times[cell], times[cell + 1], (values[cell] + values[cell + 1]) / 2)
-    return jnp.where(levels < jnp.sum(measure), found, 2 * end)
+    cell = jnp.searchsorted(jnp.cumsum(measure), levels)
+    cell = jnp.minimum(cell, times.size - 2)
+    middle = (values[cell] + values[cell + 1]) / 2
+    crossings = _crossings(rate, times[cell], times[cell + 1], middle)
+    return jnp.where(levels < jnp.sum(measure), crossings, 2 * end)
 
 
 def _swings(values: Float[NumpyOrJax, " T"]) -> Float[Array, ""]:
-    """How many times the function rises or falls by its whole range."""
-    return jnp.sum(jnp.abs(jnp.diff(values))) / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
+    """Return how often the function rises or falls by its whole range."""
+    variation = jnp.sum(jnp.abs(jnp.diff(values)))
+    return variation / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
 
 
-def _crossings(rate: Schedule, low: Array, high: Array, level: Array) -> Float[Array, " S"]:
-    """Where the function passes the level within each cell, by bisection: the first float on the other side."""
-    above = _values(rate, low) > level
+def _crossings(
+    rate: Schedule, low: Array, high: Array, level: Array
+) -> Float[Array, " S"]:
+    """Return where the function passes the level within each cell, by bisection.
+
+    The result is the first floating-point number on the other side.
+    """
+    starts_above = _values(rate, low) > level
 
     def halve(_: ArrayLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = (ends[0] + ends[1]) / 2
-        same = jax.lax.stop_gradient(_values(rate, middle) > level) == above
-        return jnp.where(same, middle, ends[0]), jnp.where(same, ends[1], middle)
+        low, high = ends
+        middle = (low + high) / 2
+        is_above = jax.lax.stop_gradient(_values(rate, middle) > level)
+        same_side = is_above == starts_above
+        return jnp.where(same_side, middle, low), jnp.where(same_side, high, middle)
 
-    return jax.lax.fori_loop(0, HALVINGS, halve, (low, high))[1]
+    _, first_beyond = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
+    return first_beyond
 
 
 class SlowMomentum(Part):
     """Momentum that forgets on the time scale of learning: 1 - beta = gamma / N.
 
         Om <- (1 - gamma/N) Om + (k / sqrt(N)) delta x,    w <- w + Om / N
-    k: strength of the force; None: gamma * lr, which tends to plain SGD as gamma grows. With k given, lr moves only the
-    readout and the biases. (A fixed beta is simply `momentum=beta`: in the limit, plain SGD with eta / (1 - beta).)
 
+    A fixed beta is simply `momentum=beta`: in the limit, plain SGD with eta / (1 - beta).
+
+    Parameters
+    ----------
+    gamma : float
+        The rate of forgetting.
+    k : float or schedule, optional
+        Strength of the force. Default: gamma * lr, which tends to plain SGD as gamma
+        grows. With k given, lr moves only the readout and the biases.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.SGD(lr=0.5, momentum=tu.SlowMomentum(gamma=2.0))
     SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
     gamma: ArrayLike = checks.number_field("gamma", checks.require_positive)
-    k: Any = _rate_field("k", _positive, optional=True, default=None)
+    k: Any = _rate_field("k", _require_positive_rate, optional=True, default=None)
 
 
 def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
+    """Convert `momentum`: a fixed beta in [0, 1), or a `SlowMomentum`."""
     if isinstance(momentum, SlowMomentum):
         return momentum
     beta = checks.as_number("momentum", momentum, checks.require_nonnegative)
     if not checks.is_traced(beta) and beta >= 1:
-        raise InputError(f"momentum is {float(beta):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
+        raise InputError(
+            f"momentum is {float(beta):g}; it must be below 1. "
+            "Try 0.9 or SlowMomentum(gamma)."
+        )
     return beta
 
 
-def _frozen(trainable: Numbers | None) -> tuple[Any, ...] | None:
-    """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
+def _as_trainable(trainable: Numbers | None) -> tuple[Any, ...] | None:
+    """Convert `trainable` to a hashable form.
+
+    It is a tuple of level indices, or nested tuples of booleans.
+    """
     if trainable is None:
         return None
     try:
         array = np.asarray(trainable)
     except ValueError:
         array = np.asarray("ragged")
-    if array.size == 0 or (array.dtype.kind, array.ndim) not in (("b", 1), ("b", 2), ("i", 1), ("u", 1)):
-        given = checks.shown(trainable)
-        raise InputError(f"trainable is {given}; give a list of levels, or a mask (levels,) or (hidden, levels).")
-    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
+    is_mask = array.dtype.kind == "b" and array.ndim in (1, 2)
+    is_list_of_levels = array.dtype.kind in "iu" and array.ndim == 1
+    if array.size == 0 or not (is_mask or is_list_of_levels):
+        raise InputError(
+            f"trainable is {checks.shown(trainable)}; "
+            "give a list of levels, or a mask (levels,) or (hidden, levels)."
+        )
+    if array.ndim == 2:
+        return tuple(tuple(row) for row in array.tolist())
+    return tuple(array.tolist())
+
+
+def _as_batch(batch: Any) -> Any:
+    """Convert `batch` to a count; a traced number stays as it is."""
+    if checks.is_traced(batch):
+        return batch
+    return checks.as_count("batch", batch)
 
 
 class SGD(Part):
-    """How the student learns: one-pass SGD on fresh batches.
+    """Stochastic gradient descent in one pass over fresh batches.
 
-    One step, with Delta = y - yhat, fields lambda_k = w_k . x / sqrt(N) + b_k, and means over the batch:
+    One step, with Delta = y - yhat, fields lambda_k = w_k . x / sqrt(N) + b_k, and means
+    over the batch:
 
         w_k += (eta / sqrt(N)) mean[ Delta v_k g'(lambda_k) x ] - (eta kappa / N) w_k
-        v_k += (eta_v / N) mean[ Delta g(lambda_k) ],    b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
+        v_k += (eta_v / N) mean[ Delta g(lambda_k) ]
+        b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
 
     Parameters
     ----------
@@ -349,7 +535,8 @@ class SGD(Part):
     momentum : float or SlowMomentum
         A fixed beta in [0, 1), or `SlowMomentum`.
     trainable : list or mask, optional
-        Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is frozen. Default: all learn.
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is
+        frozen. Default: all learn.
     spherical : bool
         Rescale each student vector to its initial norm after every step.
 
@@ -358,27 +545,51 @@ class SGD(Part):
     >>> import tutelage as tu
     >>> tu.SGD(lr=0.5)
     SGD(lr=0.5)
-    >>> tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
+    >>> decay = tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0)
+    >>> tu.SGD(lr=decay, batch=4, weight_decay=1e-3)
     SGD(lr=PowerDecay(initial=0.5, timescale=50), batch=4, weight_decay=0.001)
     """
 
-    lr: Any = _rate_field("lr", _positive)  # a number or a schedule, as the rates below; most callers know which
-    batch: int = eqx.field(
-        converter=lambda n: n if checks.is_traced(n) else checks.as_count("batch", n), default=1, kw_only=True
+    # lr and the rates below are numbers or schedules; most callers know which
+    lr: Any = _rate_field("lr", _require_positive_rate)
+    batch: int = eqx.field(converter=_as_batch, default=1, kw_only=True)
+    weight_decay: Any = _rate_field(
+        "weight_decay", checks.require_nonnegative, default=0.0, kw_only=True
     )
-    weight_decay: Any = _rate_field("weight_decay", checks.require_nonnegative, default=0.0, kw_only=True)
-    readout_lr: Any = _rate_field("readout_lr", _positive, optional=True, default=None, kw_only=True)
-    bias_lr: Any = _rate_field("bias_lr", _positive, optional=True, default=None, kw_only=True)
+    readout_lr: Any = _rate_field(
+        "readout_lr", _require_positive_rate, optional=True, default=None, kw_only=True
+    )
+    bias_lr: Any = _rate_field(
+        "bias_lr", _require_positive_rate, optional=True, default=None, kw_only=True
+    )
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
-    trainable: tuple[Any, ...] | None = eqx.field(static=True, converter=_frozen, default=None, kw_only=True)
-    spherical: bool = eqx.field(static=True, converter=partial(checks.as_flag, "spherical"), default=False, kw_only=True)
+    trainable: tuple[Any, ...] | None = eqx.field(
+        static=True, converter=_as_trainable, default=None, kw_only=True
+    )
+    spherical: bool = eqx.field(
+        static=True,
+        converter=partial(checks.as_flag, "spherical"),
+        default=False,
+        kw_only=True,
+    )
 
     def __check_init__(self) -> None:
-        decay = self.weight_decay
         if self.spherical and isinstance(self.momentum, SlowMomentum):
-            raise InputError("spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one.")
-        if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
-            raise InputError(f"weight_decay is {checks.shown(decay)} and spherical is True; a held norm cannot decay.")
+            raise InputError(
+                "spherical is True and momentum is a SlowMomentum; "
+                "they contradict each other. Drop one."
+            )
+        decay = self.weight_decay
+        decays = callable(decay) or (not checks.is_traced(decay) and decay > 0)
+        if self.spherical and decays:
+            raise InputError(
+                f"weight_decay is {checks.shown(decay)} and spherical is True; "
+                "a held norm cannot decay."
+            )
 
     def arguments(self) -> Table:
-        return super().arguments() | {"trainable": None if self.trainable is None else np.asarray(self.trainable)}
+        """Return the constructor arguments, with `trainable` as an array."""
+        trainable = self.trainable
+        if trainable is not None:
+            trainable = np.asarray(trainable)
+        return super().arguments() | {"trainable": trainable}

@@ -1,8 +1,9 @@
-"""A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
+"""A problem as plain data, which TOML, JSON and the attributes of NetCDF files hold.
 
-A part is stored as a table of the constructor arguments that differ from their defaults, with its `kind` where several classes
-can stand. A function of a module is stored as "module:function" and imported only if the reader allows that module; any other
-function cannot be stored. A custom input law is stored as its spectrum, without eigenvectors.
+A part is stored as a table of the constructor arguments that differ from their defaults,
+with its `kind` where several classes can stand. A function of a module is stored as
+"module:function" and imported only if the reader allows that module; any other function
+cannot be stored. A custom input law is stored as its spectrum, without eigenvectors.
 """
 
 import inspect
@@ -23,22 +24,32 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import schedules
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.inputs import (
+    HiddenManifold,
+    Inputs,
+    Isotropic,
+    PowerLaw,
+    Spectrum,
+)
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import SGD, USUAL_LR, SlowMomentum
+from tutelage.problem.schedules import DEFAULT_LR, SGD, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
-LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
+
+LEARNING: dict[str, Choice[Any]] = {
+    choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)
+}
 INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
-NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
-PARTS = NAMES[1:]
-TABLE = "a table of names and values"
-# what the table under a dotted name describes: one class, or one of several kinds; any other table with a kind is a schedule
-PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
+PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+NAMES = ("noise", *PARTS)
+A_TABLE = "a table of names and values"
+# The classes of the table under a dotted name: one class, or several by their kind. Any
+# other table with a kind is a schedule.
+CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "student": Network,
     "teacher": Network,
     "teacher.teachers": Network,
@@ -52,144 +63,252 @@ PLACES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
 
 
 def plain(name: str, value: object) -> Plain:
-    """A value of the problem as numbers, words, lists and tables; `revived` is its inverse."""
+    """Return a value of a problem as numbers, words, lists and tables.
+
+    `revived` is the inverse.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, dict):
-        return {key: plain(key, one) for key, one in value.items()}
+        return {key: plain(key, entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(name, one) for one in value]
+        return [plain(name, entry) for entry in value]
     if isinstance(value, activations.Activation):
-        return _activation_word(value)
-    value = LEARNING[name](value) if name in LEARNING and callable(value) else value
+        return _activation_to_plain(value)
+    if name in LEARNING and callable(value):
+        value = LEARNING[name](value)
     if isinstance(value, Part):
         return _part_to_plain(name, value)
     if callable(value):
-        return _path(name, value)
+        return _require_path(name, value)
     return np.asarray(jax.device_get(value)).tolist()
 
 
 def _part_to_plain(name: str, part: Part) -> str | Table:
-    """A table of the arguments that differ from their defaults; a loss, labels or a rule without such arguments is a word."""
-    if isinstance(part, Inputs) and is_named(part):
-        part = part.without_basis()
-    elif isinstance(part, Inputs):
-        part = Spectrum(part.eigenvalues, part.fractions, normalize=False, known_dim=part.known_dim)
+    """Return a table of the arguments that differ from their defaults.
+
+    A loss, labels or a rule without such arguments is a word.
+    """
+    if isinstance(part, Inputs):
+        part = _storable_inputs(part)
     options = special_arguments(part)
-    choice = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
-    named = schedules.NAMED | TASK_SCHEDULES | INPUTS if choice is None else choice.named
-    kind = next((word for word, cls in named.items() if type(part) is cls), None)
-    if choice is not None and kind is None:
-        kind = _path(name, options.pop("function") if type(part) is choice.wrapper else type(part))
+    choice = _choice_of(part)
+    if choice is None:
+        kind = _kind_among(schedules.NAMED | TASK_SCHEDULES | INPUTS, part)
+    else:
+        kind = choice.word(part)
+        if kind is None:
+            is_wrapped = type(part) is choice.wrapper
+            kind = _require_path(
+                name, options.pop("function") if is_wrapped else type(part)
+            )
     table = {argument: plain(argument, value) for argument, value in options.items()}
     if choice is not None and not table:
         return str(kind)
-    return table if kind is None else {"kind": kind} | table
+    if kind is None:
+        return table
+    return {"kind": kind} | table
+
+
+def _storable_inputs(inputs: Inputs) -> Inputs:
+    """Return the law that a file keeps: without eigenvectors, of a built-in class."""
+    if is_named(inputs):
+        return inputs.without_basis()
+    return Spectrum(
+        inputs.eigenvalues,
+        inputs.fractions,
+        normalize=False,
+        known_dim=inputs.known_dim,
+    )
+
+
+def _choice_of(part: Part) -> Choice[Any] | None:
+    """Return the `Choice` of a loss, labels or a rule; None for other parts."""
+    for choice in LEARNING.values():
+        if isinstance(part, choice.base):
+            return choice
+    return None
+
+
+def _kind_among(named: Mapping[str, type[Part]], part: Part) -> str | None:
+    """Return the name of a part's class in a table of classes, or None."""
+    for word, cls in named.items():
+        if type(part) is cls:
+            return word
+    return None
 
 
 def is_named(inputs: Inputs) -> bool:
-    """Whether a file holds the law itself, so that its own numbers can be put back."""
+    """Return True if a file holds the law itself, so that its numbers can be restored."""
     return type(inputs) in INPUTS.values()
 
 
-def _activation_word(value: activations.Activation) -> str:
+def _activation_to_plain(value: activations.Activation) -> str:
+    """Return the name of an activation, or "module:function" of its function."""
     if activations.NAMED.get(value.name) == value:
         return value.name
-    function = getattr(value.function, "function", value.function)  # what was recorded
-    path = _path("activation", function)
+    # a recording keeps the function it was made of
+    function = getattr(value.function, "function", value.function)
+    path = _require_path("activation", function)
     if activations.as_activation(function) != value:
-        raise InputError(f"the activation {value.name!r} declares more than {path!r}; a file holds only the function.")
+        raise InputError(
+            f"the activation {value.name!r} declares more than {path!r}; "
+            "a file holds only the function."
+        )
     return path
 
 
-def _path(name: str, value: object) -> str:
-    if (path := path_of(value)) is not None:
-        return path
-    kind = "class" if isinstance(value, type) else "function"
-    raise InputError(f"{name} is your own {kind} {checks.name_of(value)!r}; a file holds only what a module has by name.")
+def _require_path(name: str, value: object) -> str:
+    """Return "module:name" of a function or class; refuse local ones."""
+    path = path_of(value)
+    if path is None:
+        kind = "class" if isinstance(value, type) else "function"
+        raise InputError(
+            f"{name} is your own {kind} {checks.name_of(value)!r}; "
+            "a file holds only what a module has by name."
+        )
+    return path
 
 
 def to_toml(data: Table) -> str:
-    """TOML with one line for each number, list and part of a table (tomli-w writes one for each entry of a list)."""
-    scalars = [f"{name} = {_toml(value)}" for name, value in data.items() if not isinstance(value, dict)]
-    tables = [(name, table) for name, table in data.items() if isinstance(table, dict)]
-    lines = [f"\n[{name}]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in table.items()) for name, table in tables]
-    return "\n".join(scalars + lines) + "\n"
+    """Return TOML with one line for each number, list and inner table.
+
+    tomli-w writes one line for each entry of a list.
+    """
+    lines = []
+    for name, value in data.items():
+        if not isinstance(value, dict):
+            lines.append(f"{name} = {_toml(value)}")
+    for name, table in data.items():
+        if isinstance(table, dict):
+            lines.append(f"\n[{name}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _toml(value: Plain) -> str:
+    """Return one value as TOML on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + " }"
+        entries = [f"{name} = {_toml(entry)}" for name, entry in value.items()]
+        return "{ " + ", ".join(entries) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
     return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
-    """The arguments of the problem that a table describes, every name checked. allow: modules that may be imported for it."""
+    """Return the constructor arguments of the problem that a table describes.
+
+    Every name is checked. allow: modules that may be imported for functions.
+    """
     modules = as_modules(allow)
-    for name in checks.as_kind("the problem", data, dict, "a table with student, teacher, inputs, sgd"):
+    must = "a table with student, teacher, inputs, sgd"
+    checks.as_kind("the problem", data, dict, must)
+    for name in data:
         checks.known("a name in the problem", name, NAMES)
-    inputs, sgd = (checks.as_kind(name, data.get(name, {}), dict, TABLE) for name in ("inputs", "sgd"))
+    inputs = checks.as_kind("inputs", data.get("inputs", {}), dict, A_TABLE)
+    sgd = checks.as_kind("sgd", data.get("sgd", {}), dict, A_TABLE)
+    is_mixture = inputs.get("kind") == "mixture"
     for name in ("student", "teacher"):
-        if name not in data and (name == "student" or inputs.get("kind") != "mixture"):
-            raise InputError(f"the problem has no [{name}] table; it must have one, such as hidden = 3, activation = 'erf'.")
-    whole = data | {"inputs": inputs, "sgd": {"lr": USUAL_LR} | sgd}
-    return {name: _read(name, value, modules) for name, value in whole.items()}
+        may_be_absent = name == "teacher" and is_mixture
+        if name not in data and not may_be_absent:
+            raise InputError(
+                f"the problem has no [{name}] table; "
+                "it must have one, such as hidden = 3, activation = 'erf'."
+            )
+    complete = data | {"inputs": inputs, "sgd": {"lr": DEFAULT_LR} | sgd}
+    return {name: _read(name, value, modules) for name, value in complete.items()}
 
 
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
-    """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
-    full = next((known for known in PLACES if known.endswith(f".{name}") and name not in NAMES), name)
-    return _read(full, value, allow)
+    """Return the value that `Problem.replace` takes under a name, from plain data.
+
+    The name is that of a change, such as "lr", "sgd.lr" or "inputs".
+    """
+    if name not in NAMES:
+        for dotted in CLASSES:
+            if dotted.endswith(f".{name}"):
+                return _read(dotted, value, allow)
+    return _read(name, value, allow)
 
 
 def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
-    """The value that a file has under a dotted name ("sgd.lr"): a part, a function of a module, anything else as it is."""
-    if isinstance(value, list) and any(isinstance(one, str | dict) for one in value):
-        return [_read(where, one, allow) for one in value]
+    """Return the object of plain data under a dotted name, such as "sgd.lr".
+
+    It is a part, a function of a module, or the plain data itself.
+    """
+    if isinstance(value, list) and any(isinstance(x, str | dict) for x in value):
+        return [_read(where, entry, allow) for entry in value]
     if where in LEARNING:
         return _read_learning(where, value, allow)
     if where in NAMES and where != "noise":
-        value = checks.as_kind(where, value, dict, TABLE)
+        value = checks.as_kind(where, value, dict, A_TABLE)
     if is_path(value):
         return imported(where, value, allow)
     if not isinstance(value, dict):
         return value
-    place = Tasks if where == "teacher" and "teachers" in value else PLACES.get(where)
-    if place is None and "kind" not in value:
-        return value
-    options, kinds = dict(value), place or schedules.NAMED
-    if isinstance(kinds, type):
-        return build(where, kinds, options, allow)
-    kind = checks.known(f"{where}.kind", options.pop("kind", "isotropic" if kinds is INPUTS else None), kinds)
-    return build(where, kinds[kind], options, allow)
+    classes = CLASSES.get(where)
+    if where == "teacher" and "teachers" in value:
+        classes = Tasks
+    if classes is None:
+        if "kind" not in value:
+            return value
+        classes = schedules.NAMED
+    options = dict(value)
+    if isinstance(classes, type):
+        return build(where, classes, options, allow)
+    default_kind = "isotropic" if classes is INPUTS else None
+    kind = options.pop("kind", default_kind)
+    kind = checks.known(f"{where}.kind", kind, classes)
+    return build(where, classes[kind], options, allow)
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
-    choice, options = LEARNING[name], dict(value) if isinstance(value, dict) else {"kind": value}
-    word, given = options.pop("kind", None), {}
-    if is_path(word):
-        cls: Any = imported(name, word, allow)
-        if not isinstance(cls, type):
-            cls, given = choice.wrapper, {"function": cls}
-    else:
-        cls = choice.named[checks.known(f"{name}.kind" if options else name, word, choice.named)]
+    """Return the loss, labels or rule of a word or a table."""
+    choice = LEARNING[name]
+    options = dict(value) if isinstance(value, dict) else {"kind": value}
+    kind = options.pop("kind", None)
+    if not is_path(kind):
+        what = f"{name}.kind" if options else name
+        word = checks.known(what, kind, choice.named)
+        return build(name, choice.named[word], options, allow)
+    custom: Any = imported(name, kind, allow)
+    is_class = isinstance(custom, type)
+    cls = custom if is_class else choice.wrapper
     if cls is None or not issubclass(cls, choice.base):
-        kind = choice.base.__name__
-        raise InputError(f"{name} is {word!r}, which is not a {kind}; give a subclass of tutelage's {kind}.")
-    return build(name, cls, options, allow, **given)
+        base = choice.base.__name__
+        raise InputError(
+            f"{name} is {kind!r}, which is not a {base}; "
+            f"give a subclass of tutelage's {base}."
+        )
+    if is_class:
+        return build(name, cls, options, allow)
+    return build(name, cls, options, allow, function=custom)
 
 
-def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (), **given: object) -> Built:
-    """A part, or an initial condition, from the arguments of its constructor. given: those that the table cannot have."""
-    taken = {name: p for name, p in parameters(cls).items() if name not in given}
+def build(
+    where: str,
+    cls: type[Built],
+    table: Table,
+    allow: tuple[str, ...] = (),
+    **given: object,
+) -> Built:
+    """Return a part, or an initial condition, from a table of constructor arguments.
+
+    given: arguments that a table cannot have.
+    """
+    accepted = {name: p for name, p in parameters(cls).items() if name not in given}
     for name in table:
-        checks.known(f"a name in [{where}]", name, taken)
-    missing = [n for n, p in taken.items() if p.default is inspect.Parameter.empty and n not in table]
+        checks.known(f"a name in [{where}]", name, accepted)
+    missing = []
+    for name, parameter in accepted.items():
+        if parameter.default is inspect.Parameter.empty and name not in table:
+            missing.append(name)
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
-    arguments = {name: _read(f"{where}.{name}", value, allow) for name, value in table.items()}
+    arguments = {
+        name: _read(f"{where}.{name}", value, allow) for name, value in table.items()
+    }
     constructor: Callable[..., Built] = cls
     try:
         return constructor(**arguments, **given)
@@ -198,70 +317,101 @@ def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (
 
 
 def parsed(text: str, form: str = "TOML") -> Table:
-    """The dictionary that TOML or JSON text holds."""
-    text = checks.as_kind(f"the {form} of the problem", text, str, "text. Read the file first")
+    """Return the dictionary that TOML or JSON text holds."""
+    must = "text. Read the file first"
+    text = checks.as_kind(f"the {form} of the problem", text, str, must)
     if text.endswith(".toml") and "\n" not in text:
-        raise InputError(f"{text!r} is the name of a file; give its text: Path({text!r}).read_text().")
+        raise InputError(
+            f"{text!r} is the name of a file; give its text: Path({text!r}).read_text()."
+        )
+    loads = tomllib.loads if form == "TOML" else json.loads
     try:
-        return (tomllib if form == "TOML" else json).loads(text)
+        return loads(text)
     except RecursionError:
-        raise InputError(f"the {form} of the problem is nested too deeply; a problem needs three levels.") from None
+        raise InputError(
+            f"the {form} of the problem is nested too deeply; "
+            "a problem needs three levels."
+        ) from None
     except ValueError as error:  # bad syntax, a number with too many digits
         message = " ".join(str(error).rstrip(".").split())
-        raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
+        sentence = message[:1].lower() + message[1:]
+        raise InputError(f"the text is not {form}: {sentence}.") from None
 
 
 def is_path(value: object) -> TypeGuard[str]:
-    """Is this the text "module:function"?"""
+    """Return True for the text "module:function"."""
     return isinstance(value, str) and ":" in value
 
 
 def path_of(value: object) -> str | None:
-    """The text "module:name" of a function or class, if importing that gives it back; None for local functions."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    """Return "module:name" of a function or class, None if it cannot be imported."""
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
     try:
-        found = attrgetter(str(name))(sys.modules[str(module)])
+        importable = attrgetter(str(name))(sys.modules[str(module)])
     except (AttributeError, KeyError):
         return None
-    return f"{module}:{name}" if found is value and module != "__main__" else None
+    if importable is not value or module == "__main__":
+        return None
+    return f"{module}:{name}"
 
 
 def paths_in(data: object) -> list[str]:
-    """Every "module:function" in a tree of plain data."""
-    if isinstance(data, dict | list | tuple):
-        values = data.values() if isinstance(data, dict) else data
-        return [path for value in values for path in paths_in(value)]
+    """Return every "module:function" in a tree of plain data."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, list | tuple):
+        return [path for entry in data for path in paths_in(entry)]
     return [data] if is_path(data) else []
 
 
 def modules_in(data: object) -> tuple[str, ...]:
-    """The modules that a tree of plain data names."""
-    return tuple(dict.fromkeys(path.partition(":")[0] for path in paths_in(data)))
+    """Return the modules that a tree of plain data names, each once."""
+    modules = [path.partition(":")[0] for path in paths_in(data)]
+    return tuple(dict.fromkeys(modules))
 
 
 def as_modules(allow: object) -> tuple[str, ...]:
-    """Names of modules, checked."""
-    names = list(allow) if isinstance(allow, Iterable) and not isinstance(allow, str) else [allow]
+    """Convert `allow` to a tuple of names of modules."""
+    if isinstance(allow, Iterable) and not isinstance(allow, str):
+        names = list(allow)
+    else:
+        names = [allow]
     if not all(isinstance(name, str) for name in names):
-        raise InputError(f"allow is {checks.shown(allow)}; it must be a list of names of modules.")
-    return tuple(map(str, names))
+        raise InputError(
+            f"allow is {checks.shown(allow)}; it must be a list of names of modules."
+        )
+    return tuple(str(name) for name in names)
 
 
 def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., object]:
-    """What "module:function" names, if the user allows that module."""
-    module, _, name = path.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
-    if module not in allow:
-        raise InputError(f"{where} is {path!r} and {module!r} is not allowed; give allow=[{module!r}] or --import {module}.")
+    """Return the function or class "module:function", if its module is allowed."""
+    module_name, _, name = path.partition(":")
+    words = (*module_name.split("."), *name.split("."))
+    if not all(word.isidentifier() for word in words):
+        raise InputError(
+            f"{where} is {path!r}; a custom function must be given as 'module:function'."
+        )
+    if module_name not in allow:
+        raise InputError(
+            f"{where} is {path!r} and {module_name!r} is not allowed; "
+            f"give allow=[{module_name!r}] or --import {module_name}."
+        )
     try:
-        found = import_module(module)
+        module = import_module(module_name)
     except Exception as error:
-        said = " ".join(str(error).split())[:120]
-        raise InputError(f"{where} is {path!r}, which cannot be imported ({said}); fix it, or set PYTHONPATH.") from None
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(
+            f"{where} is {path!r}, which cannot be imported ({reason}); "
+            "fix it, or set PYTHONPATH."
+        ) from None
     try:
-        value = attrgetter(name)(found)
+        value = attrgetter(name)(module)
     except AttributeError:
-        near = checks.nearest(name, [known for known in dir(found) if not known.startswith("_")])
-        raise InputError(f"{where} is {path!r}; the module has no {name!r}.{near}") from None
-    return checks.as_kind(f"{where} is {path!r}, which", value, Callable, "a function")
+        public = [known for known in dir(module) if not known.startswith("_")]
+        raise InputError(
+            f"{where} is {path!r}; the module has no {name!r}."
+            f"{checks.nearest(name, public)}"
+        ) from None
+    must = "a function"
+    return checks.as_kind(f"{where} is {path!r}, which", value, Callable, must)

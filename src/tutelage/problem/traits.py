@@ -1,7 +1,11 @@
-"""Traits of a problem: what closed forms, solvers and analyses may rely on, and the messages about what is missing."""
+"""Traits of a problem, on which closed forms, solvers and analyses may rely.
+
+A function lists the traits that it needs. One message says what a problem has in place of
+the missing ones, and what would help.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,205 +24,486 @@ if TYPE_CHECKING:
 
 
 def has_closed_form(rule: rules.Rule) -> bool:
-    """Do the averages of the rule for squared loss have a closed form? A sample that is used once is backpropagation."""
+    """Return True if the rule's averages for squared loss have a closed form.
+
+    A sample that is used once is backpropagation.
+    """
     closed = (rules.Gradient, rules.FeedbackAlignment, rules.Dropout)
-    return type(rule) in closed or (type(rule) is rules.Reuse and rule.times == 1)
+    uses_samples_once = type(rule) is rules.Reuse and rule.times == 1
+    return type(rule) in closed or uses_samples_once
 
 
 def is_affine_in_label(rule: rules.Rule) -> bool:
-    """Is the update for squared loss an affine function of the label? So is the difference of two squared errors."""
+    """Return True if the update for squared loss is an affine function of the label.
+
+    The difference of two squared errors is one too.
+    """
     return has_closed_form(rule) or type(rule) is rules.NodePerturbation
 
 
-# not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
-TASKS, MIXTURES = "tasks", "mixtures"
-UNLESS = {TASKS: "one task", MIXTURES: "one Gaussian"}
-TRAITS: "dict[str, Callable[[Problem], bool]]" = {
-    "one task": lambda p: not isinstance(p.teacher, Tasks),
-    "one Gaussian": lambda p: not isinstance(p.inputs, Mixture),
-    "squared": lambda p: type(p.loss) is losses.Squared,
-    "gradient": lambda p: type(p.rule) is rules.Gradient,
-    "closed rule": lambda p: has_closed_form(p.rule),
-    "real": lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
-    "single output": lambda p: p.student.outputs == 1 and p.references.outputs == 1,
-    "one activation": lambda p: ", " not in p.student.activation.name + p.tasks[0].references.activation.name,
-    "finite scatter": lambda p: not _has_infinite_scatter(p),
-    "smooth": lambda p: not (p.rule.jumps or (p.rule.uses_loss and (p.loss.jumps or not p.student.activation.smooth))),
-    "differentiable": lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
-    "constant rates": lambda p: not p.schedules(),
-    "fixed momentum": lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
-    "no momentum": lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
-    "free norms": lambda p: not p.sgd.spherical,
-    "all levels": lambda p: p.sgd.trainable is None,
-    "no weight decay": lambda p: not callable(p.sgd.weight_decay) and float(p.sgd.weight_decay) == 0,
-    "visible teacher": lambda p: p.unseen is None,
-    "no biases": lambda p: not p.biased,
-    "fixed readout": lambda p: not p.student.train_readout,
-}
-MESSAGES = {  # what a problem has instead of a trait, with names in braces, and what to ask for
-    "one task": ("it has {tasks} (Tasks) in place of a teacher", "one teacher (a Network)"),
-    "one Gaussian": ("its inputs are a mixture of {classes} classes", "inputs of one Gaussian"),
-    "squared": ("the loss is {loss!r}, not 'squared'", "loss='squared'"),
-    "gradient": ("the rule is {rule}, not the gradient", "rule='gradient'"),
-    "closed rule": ("the averages of the rule {rule} have no closed form", "rule='gradient', FeedbackAlignment or Dropout"),
-    "real": ("{labels}", "labels='real' with a number as noise"),
-    "single output": ("the networks have {outputs} outputs", "outputs=1"),
-    "one activation": ("the units of a network have different activations", "one activation for all units"),
-    "finite scatter": (
-        "the label noise has an infinite fourth moment, and with it the variance of Q over networks",
-        "noise with lighter tails, or a loss with a bounded slope (loss='huber')",
+class Trait(NamedTuple):
+    """A property that a function may need.
+
+    holds: the test of a problem. instead: what a problem without the trait has, with
+    names in braces that `said_instead` fills in. remedy: what to use.
+    """
+
+    holds: "Callable[[Problem], bool]"
+    instead: str
+    remedy: str
+
+
+def _has_one_activation(problem: "Problem") -> bool:
+    student = problem.student.activation
+    teacher = problem.tasks[0].references.activation
+    return ", " not in student.name + teacher.name
+
+
+def _has_smooth_update(problem: "Problem") -> bool:
+    rule = problem.rule
+    if rule.jumps:
+        return False
+    if not rule.uses_loss:
+        return True
+    return not problem.loss.jumps and problem.student.activation.smooth
+
+
+def _has_infinite_scatter(problem: "Problem") -> bool:
+    """Return True if steps of Q, squares of errors, have an infinite variance."""
+    if not problem.has_noise_law:
+        return False
+    if randomness.has_fourth_moment(problem.noise):
+        return False
+    return not problem.rule.uses_loss or not losses.has_bounded_slope(problem.loss)
+
+
+def _has_momentum(problem: "Problem") -> bool:
+    momentum = problem.sgd.momentum
+    return isinstance(momentum, SlowMomentum) or float(momentum) != 0
+
+
+def _has_weight_decay(problem: "Problem") -> bool:
+    decay = problem.sgd.weight_decay
+    return callable(decay) or float(decay) != 0
+
+
+TRAITS: dict[str, Trait] = {
+    "one task": Trait(
+        holds=lambda p: not isinstance(p.teacher, Tasks),
+        instead="it has {tasks} (Tasks) in place of a teacher",
+        remedy="one teacher (a Network)",
     ),
-    "smooth": ("the update jumps as a function of the student's fields", "a smooth loss and activation"),
-    "differentiable": (
-        "the slope of the loss {loss!r} jumps and the readout learns",
-        "train_readout=False or a smooth loss",
+    "one Gaussian": Trait(
+        holds=lambda p: not isinstance(p.inputs, Mixture),
+        instead="its inputs are a mixture of {classes} classes",
+        remedy="inputs of one Gaussian",
     ),
-    "constant rates": ("{changing} is a schedule", "constant learning rates (lr=0.5)"),
-    "fixed momentum": ("momentum is a SlowMomentum", "a fixed momentum (momentum=0.9)"),
-    "no momentum": ("the problem has momentum", "momentum=0"),
-    "free norms": ("spherical is True (weights of fixed length)", "spherical=False"),
-    "all levels": ("some levels are frozen (trainable)", "trainable=None"),
-    "no weight decay": ("the weights decay (weight_decay)", "weight_decay=0"),
-    "visible teacher": ("the inputs do not carry all of the teacher's fields (unseen)", "a teacher without unseen"),
-    "no biases": ("the units have biases", "units without biases"),
-    "fixed readout": ("the readout learns too", "train_readout=False"),
+    "squared": Trait(
+        holds=lambda p: type(p.loss) is losses.Squared,
+        instead="the loss is {loss!r}, not 'squared'",
+        remedy="loss='squared'",
+    ),
+    "gradient": Trait(
+        holds=lambda p: type(p.rule) is rules.Gradient,
+        instead="the rule is {rule}, not the gradient",
+        remedy="rule='gradient'",
+    ),
+    "closed rule": Trait(
+        holds=lambda p: has_closed_form(p.rule),
+        instead="the averages of the rule {rule} have no closed form",
+        remedy="rule='gradient', FeedbackAlignment or Dropout",
+    ),
+    "real": Trait(
+        holds=lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
+        instead="{labels}",
+        remedy="labels='real' with a number as noise",
+    ),
+    "single output": Trait(
+        holds=lambda p: p.student.outputs == 1 and p.references.outputs == 1,
+        instead="the networks have {outputs} outputs",
+        remedy="outputs=1",
+    ),
+    "one activation": Trait(
+        holds=_has_one_activation,
+        instead="the units of a network have different activations",
+        remedy="one activation for all units",
+    ),
+    "finite scatter": Trait(
+        holds=lambda p: not _has_infinite_scatter(p),
+        instead=(
+            "the label noise has an infinite fourth moment, "
+            "and with it the variance of Q over networks"
+        ),
+        remedy="noise with lighter tails, or a loss with a bounded slope (loss='huber')",
+    ),
+    "smooth": Trait(
+        holds=_has_smooth_update,
+        instead="the update jumps as a function of the student's fields",
+        remedy="a smooth loss and activation",
+    ),
+    "differentiable": Trait(
+        holds=lambda p: (
+            not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout)
+        ),
+        instead="the slope of the loss {loss!r} jumps and the readout learns",
+        remedy="train_readout=False or a smooth loss",
+    ),
+    "constant rates": Trait(
+        holds=lambda p: not p.schedules(),
+        instead="{changing} is a schedule",
+        remedy="constant learning rates (lr=0.5)",
+    ),
+    "fixed momentum": Trait(
+        holds=lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
+        instead="momentum is a SlowMomentum",
+        remedy="a fixed momentum (momentum=0.9)",
+    ),
+    "no momentum": Trait(
+        holds=lambda p: not _has_momentum(p),
+        instead="the problem has momentum",
+        remedy="momentum=0",
+    ),
+    "free norms": Trait(
+        holds=lambda p: not p.sgd.spherical,
+        instead="spherical is True (weights of fixed length)",
+        remedy="spherical=False",
+    ),
+    "all levels": Trait(
+        holds=lambda p: p.sgd.trainable is None,
+        instead="some levels are frozen (trainable)",
+        remedy="trainable=None",
+    ),
+    "no weight decay": Trait(
+        holds=lambda p: not _has_weight_decay(p),
+        instead="the weights decay (weight_decay)",
+        remedy="weight_decay=0",
+    ),
+    "visible teacher": Trait(
+        holds=lambda p: p.unseen is None,
+        instead="the inputs do not carry all of the teacher's fields (unseen)",
+        remedy="a teacher without unseen",
+    ),
+    "no biases": Trait(
+        holds=lambda p: not p.biased,
+        instead="the units have biases",
+        remedy="units without biases",
+    ),
+    "fixed readout": Trait(
+        holds=lambda p: not p.student.train_readout,
+        instead="the readout learns too",
+        remedy="train_readout=False",
+    ),
 }
-CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
-CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)  # closed drift and noise
-VISIBLE = (*CLASSIC, "visible teacher")  # for what assumes that zero error exists
+
+# Words that are not traits: a function that lists one supports several tasks, or
+# mixtures. All other functions need the trait behind the word.
+TASKS = "tasks"
+MIXTURES = "mixtures"
+NEEDED_UNLESS_LISTED = {TASKS: "one task", MIXTURES: "one Gaussian"}
+
+# Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
+# VISIBLE: for what assumes that zero error exists.
+CLASSIC = (
+    "one task",
+    "one Gaussian",
+    "squared",
+    "gradient",
+    "real",
+    "single output",
+    "one activation",
+)
+CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)
+VISIBLE = (*CLASSIC, "visible teacher")
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
-CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1
+
+# Rules of a single unit that learn from labels -1 and 1.
+CLASSICAL_RULES = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)
 
 
 def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
-    """The traits among these that the problem does not have."""
-    return [name for name in needed if not TRAITS[name](problem)]
+    """Return the needed traits that the problem does not have."""
+    return [name for name in needed if not TRAITS[name].holds(problem)]
 
 
 def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
     """Raise InputError if the problem lacks a trait that the function needs."""
-    needed = tuple(needed)
-    usual = tuple(trait for word, trait in UNLESS.items() if word not in needed and trait not in needed)
-    missing = missing_traits(problem, (*usual, *(name for name in needed if name not in UNLESS)))
+    listed = tuple(needed)
+    required = []
+    for word, trait in NEEDED_UNLESS_LISTED.items():
+        if word not in listed and trait not in listed:
+            required.append(trait)
+    required += [name for name in listed if name not in NEEDED_UNLESS_LISTED]
+    missing = missing_traits(problem, required)
     if missing:
-        has, needs = said_instead(problem, missing), " and ".join(MESSAGES[name][1] for name in missing)
-        raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
-
-
-def _has_infinite_scatter(problem: "Problem") -> bool:
-    """Whether steps of Q, which are squares of errors, have an infinite variance."""
-    noise = problem.noise
-    if not problem.has_noise_law or randomness.has_fourth_moment(noise):  # pyright: ignore
-        return False
-    return not (problem.rule.uses_loss and losses.has_bounded_slope(problem.loss))
+        remedies = " and ".join(TRAITS[name].remedy for name in missing)
+        raise InputError(
+            f"{function} does not support this problem: "
+            f"{said_instead(problem, missing)}. It needs {remedies}; `solve` does not."
+        )
 
 
 def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
-    """What a problem has instead of these traits."""
-    p, tasks = problem, getattr(problem.teacher, "count", 1)
-    return ", and ".join(MESSAGES[name][0] for name in missing).format(
+    """Say in words what a problem has in place of the missing traits."""
+    tasks = getattr(problem.teacher, "count", 1)
+    label_law = f"the labels are {type(problem.labels).__name__}"
+    if problem.has_noise_law:
+        label_law = "the label noise has a quantile function"
+    template = ", and ".join(TRAITS[name].instead for name in missing)
+    return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
-        classes=getattr(p.inputs, "classes", 1),
-        loss=losses.loss_name(p.loss),
-        rule=type(p.rule).__name__,
-        labels="the label noise has a quantile function" if p.has_noise_law else f"the labels are {type(p.labels).__name__}",
-        outputs=max(p.student.outputs, p.references.outputs),
-        changing=next(iter(p.schedules()), ""),
+        classes=getattr(problem.inputs, "classes", 1),
+        loss=losses.loss_name(problem.loss),
+        rule=type(problem.rule).__name__,
+        labels=label_law,
+        outputs=max(problem.student.outputs, problem.references.outputs),
+        changing=next(iter(problem.schedules()), ""),
     )
 
 
 def require_fit(problem: "Problem") -> None:
-    """Loss, labels, rule and outputs must fit each other."""
-    p, sgd, rule_name, loss_name = problem, problem.sgd, type(problem.rule).__name__, losses.loss_name(problem.loss)
-    teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
-    own, real = isinstance(p.labels, labels.Function), isinstance(p.labels, labels.Real)
-    targets = p.loss.targets if p.rule.uses_loss else "real"
-    if not real and (callable(p.noise) or (not checks.is_traced(p.noise) and np.any(p.noise != 0))):
-        given = f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}"
-        raise InputError(f"{given}; use labels='real', or labels.Sign(flip=0.1) for wrong labels.")
-    if p.has_noise_law and student_outputs > 1:
-        raise InputError("noise is a function and there are several outputs; give a number, the noise of each output.")
-    if p.has_noise_law:
-        _require_quantiles(p.noise)
-    if kind == "sign" and teacher_outputs > 1:
-        raise InputError(f"the labels are signs and the teacher has {teacher_outputs} outputs; use labels='argmax'.")
-    if kind == "class" and teacher_outputs < 2:
-        raise InputError("labels is 'argmax' and the teacher has one output; give it several: Network(3, outputs=3).")
-    if not own and student_outputs != teacher_outputs:
-        raise InputError(f"the student has {student_outputs} outputs and the teacher {teacher_outputs}; they must be equal.")
-    if not own and targets not in ("real", kind):
-        made = {"sign": "labels -1 and 1; use labels='sign'", "class": "classes; use labels='argmax' and several outputs"}
-        raise InputError(f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: it needs {made[targets]}.")
-    if targets == "class" and student_outputs < 2:
-        raise InputError(f"the loss {loss_name!r} needs two outputs or more and the student has one; use loss='logistic'.")
-    if targets == "sign" and student_outputs > 1:
-        raise InputError(f"the loss {loss_name!r} needs one output, the student has {student_outputs}; use cross_entropy.")
-    if type(p.rule) in CLASSICAL and not own and kind != "sign":
-        raise InputError(f"the rule {rule_name} needs labels -1 and 1, not of kind {kind!r}; use labels='sign'.")
-    if isinstance(p.rule, rules.Reinforce) and p.student.hidden > 1:
-        raise InputError(f"the rule Reinforce is for one unit and the student has {p.student.hidden}; use Network(1).")
-    if p.rule.uses_norm and not checks.is_traced(sgd.batch) and sgd.batch > 1:
-        raise InputError(f"the rule {rule_name} learns from one sample at a time and batch is {sgd.batch}; use batch=1.")
-    slow = isinstance(sgd.momentum, SlowMomentum)
-    if p.rule.uses_norm and (slow or (not checks.is_traced(sgd.momentum) and float(sgd.momentum) > 0)):
-        raise InputError(f"the rule {rule_name} holds for plain SGD and the problem has momentum; use momentum=0.")
-    if isinstance(p.rule, rules.FeedbackAlignment):
-        shape = np.shape(p.student.readout)
-        checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
-    words = losses.as_loss.word(p.loss), labels.as_labels.word(p.labels), rules.as_rule.word(p.rule)
-    if None in words:
+    """Refuse a loss, labels, a rule and outputs that do not fit each other."""
+    _require_noise_fits(problem)
+    _require_labels_fit(problem)
+    _require_loss_fits(problem)
+    _require_rule_fits(problem)
+    is_built_in = (
+        losses.as_loss.word(problem.loss),
+        labels.as_labels.word(problem.labels),
+        rules.as_rule.word(problem.rule),
+    )
+    if None in is_built_in:
         _require_update(problem)
 
 
-def _require_quantiles(noise: Callable[..., object]) -> None:
+def _require_noise_fits(problem: "Problem") -> None:
+    """Refuse noise on labels that are not real, or by a law on several outputs."""
+    noise = problem.noise
+    is_noisy = callable(noise) or (not checks.is_traced(noise) and np.any(noise != 0))
+    if is_noisy and not isinstance(problem.labels, labels.Real):
+        raise InputError(
+            f"noise is {checks.shown(noise)} and the labels are "
+            f"{type(problem.labels).__name__}; use labels='real', "
+            "or labels.Sign(flip=0.1) for wrong labels."
+        )
+    if problem.has_noise_law:
+        if problem.student.outputs > 1:
+            raise InputError(
+                "noise is a function and there are several outputs; "
+                "give a number, the noise of each output."
+            )
+        _require_quantile_function(problem.noise)
+
+
+def _require_labels_fit(problem: "Problem") -> None:
+    """Refuse labels that do not fit the outputs of teacher and student."""
+    kind = problem.labels.kind
+    teacher_outputs = problem.teacher.outputs
+    if kind == "sign" and teacher_outputs > 1:
+        raise InputError(
+            f"the labels are signs and the teacher has {teacher_outputs} outputs; "
+            "use labels='argmax'."
+        )
+    if kind == "class" and teacher_outputs < 2:
+        raise InputError(
+            "labels is 'argmax' and the teacher has one output; "
+            "give it several: Network(3, outputs=3)."
+        )
+    is_custom = isinstance(problem.labels, labels.Function)
+    if not is_custom and problem.student.outputs != teacher_outputs:
+        raise InputError(
+            f"the student has {problem.student.outputs} outputs and the teacher "
+            f"{teacher_outputs}; they must be equal."
+        )
+
+
+def _require_loss_fits(problem: "Problem") -> None:
+    """Refuse a loss that does not fit the labels or the outputs."""
+    targets = problem.loss.targets if problem.rule.uses_loss else "real"
+    loss_name = losses.loss_name(problem.loss)
+    kind = problem.labels.kind
+    outputs = problem.student.outputs
+    is_custom = isinstance(problem.labels, labels.Function)
+    if not is_custom and targets not in ("real", kind):
+        needed = {
+            "sign": "labels -1 and 1; use labels='sign'",
+            "class": "classes; use labels='argmax' and several outputs",
+        }
+        raise InputError(
+            f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: "
+            f"it needs {needed[targets]}."
+        )
+    if targets == "class" and outputs < 2:
+        raise InputError(
+            f"the loss {loss_name!r} needs two outputs or more and the student has one; "
+            "use loss='logistic'."
+        )
+    if targets == "sign" and outputs > 1:
+        raise InputError(
+            f"the loss {loss_name!r} needs one output, the student has {outputs}; "
+            "use cross_entropy."
+        )
+
+
+def _require_rule_fits(problem: "Problem") -> None:
+    """Refuse a rule that does not fit the labels, the student or SGD."""
+    rule = problem.rule
+    name = type(rule).__name__
+    kind = problem.labels.kind
+    is_custom = isinstance(problem.labels, labels.Function)
+    if type(rule) in CLASSICAL_RULES and not is_custom and kind != "sign":
+        raise InputError(
+            f"the rule {name} needs labels -1 and 1, not of kind {kind!r}; "
+            "use labels='sign'."
+        )
+    if isinstance(rule, rules.Reinforce) and problem.student.hidden > 1:
+        raise InputError(
+            f"the rule Reinforce is for one unit and the student has "
+            f"{problem.student.hidden}; use Network(1)."
+        )
+    sgd = problem.sgd
+    if rule.uses_norm and not checks.is_traced(sgd.batch) and sgd.batch > 1:
+        raise InputError(
+            f"the rule {name} learns from one sample at a time and batch is "
+            f"{sgd.batch}; use batch=1."
+        )
+    momentum = sgd.momentum
+    is_slow = isinstance(momentum, SlowMomentum)
+    if rule.uses_norm and (
+        is_slow or (not checks.is_traced(momentum) and momentum > 0)
+    ):
+        raise InputError(
+            f"the rule {name} holds for plain SGD and the problem has momentum; "
+            "use momentum=0."
+        )
+    if isinstance(rule, rules.FeedbackAlignment):
+        shape = np.shape(problem.student.readout)
+        fix = "One number per readout weight, or one for all."
+        checks.require_shape("feedback", rule.feedback, (), shape, fix=fix)
+
+
+def _require_quantile_function(noise: Callable[..., object]) -> None:
+    """Refuse a noise law that is not increasing and finite at three probabilities."""
     fix = "it must be a quantile function of an array, such as scipy.stats.t(3).ppf."
     with explained("noise is a function that fails on [0.1, 0.5, 0.9]", fix):
         values = np.asarray(noise(np.array([0.1, 0.5, 0.9])), dtype=float)
-    if values.shape != (3,) or not np.all(np.isfinite(values)) or np.any(np.diff(values) < 0):
-        raise InputError(f"noise is a function that is not increasing and finite on (0, 1); {fix}")
+    is_finite = values.shape == (3,) and np.all(np.isfinite(values))
+    if not is_finite or np.any(np.diff(values) < 0):
+        raise InputError(
+            f"noise is a function that is not increasing and finite on (0, 1); {fix}"
+        )
 
 
 def _require_update(problem: "Problem") -> None:
-    """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
-    from tutelage.problem.sample import context_of, normals_needed, updates_of  # which need problems
+    """Refuse custom labels, losses and rules that fail on one sample.
 
-    p, tried, K, M, S = problem, _some_labels(problem), problem.student.hidden, problem.teacher.hidden, problem.rule.samples
-    fields, rho = jnp.full((S, K), 0.2), jnp.full((S, M), 0.3)
-    if p.rule.uses_loss:
-        losses.require_usable(p.loss, p.student.output(fields[0]), tried)
-    name, law = type(p.rule).__name__, p.rule.randomness(0.0)
+    JAX must be able to trace them, and they return finite numbers of the right shapes.
+    """
+    # this module needs problems
+    from tutelage.problem.sample import context_of, normals_needed, updates_of
+
+    rule = problem.rule
+    name = type(rule).__name__
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    samples = rule.samples
+    tried_labels = _some_labels(problem)
+    fields = jnp.full((samples, K), 0.2)
+    rho = jnp.full((samples, M), 0.3)
+    if rule.uses_loss:
+        output = problem.student.output(fields[0])
+        losses.require_usable(problem.loss, output, tried_labels)
+    law = rule.randomness(0.0)
     if law is not None and not isinstance(law, rules.Law):
-        given = f"the randomness of the rule {name} is {checks.shown(law)}"
-        raise InputError(f"{given}; it must be None or a law, such as rules.Discrete([0.0, 1.0], [0.5, 0.5]).")
-    label, normals = jnp.broadcast_to(tried[0], (S, *tried.shape[1:])), jnp.zeros((S, normals_needed(p)))
-    parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields[0])
-    context = context_of(p, lr=1.0, overlaps=(jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)))
-    fix = "update(sample, parameters, context) must be written with jax.numpy and return self.result(delta, parameters)."
+        raise InputError(
+            f"the randomness of the rule {name} is {checks.shown(law)}; it must be None "
+            "or a law, such as rules.Discrete([0.0, 1.0], [0.5, 0.5])."
+        )
+    label = jnp.broadcast_to(tried_labels[0], (samples, *tried_labels.shape[1:]))
+    normals = jnp.zeros((samples, normals_needed(problem)))
+    parameters = rules.Parameters(
+        readout=jnp.asarray(problem.student.readout),
+        bias=None if problem.student.bias is None else fields[0],
+    )
+    overlaps = (jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M))
+    context = context_of(problem, lr=1.0, overlaps=overlaps)
+
+    def try_update() -> rules.Update:
+        return updates_of(problem, fields, rho, label, normals, parameters, context)
+
+    fix = (
+        "update(sample, parameters, context) must be written with jax.numpy and return "
+        "self.result(delta, parameters)."
+    )
     with explained(f"the rule {name} fails on one sample", fix):
-        update = jax.eval_shape(lambda: updates_of(p, fields, rho, label, normals, parameters, context))
-    if not isinstance(update, rules.Update) or not isinstance(update.parameters, rules.Parameters):
-        raise InputError(f"the rule {name} returns no Update; it must return self.result(delta, parameters).")
-    found = {"delta": (update.delta, (K,)), "change of the readout": (update.parameters.readout, parameters.readout.shape)}
-    for what, (value, shape) in found.items():
-        if value.shape[1:] != shape:
-            raise InputError(f"the rule {name} returns a {what} of shape {value.shape[1:]}; it must be {shape}.")
+        update = jax.eval_shape(try_update)
+    is_update = isinstance(update, rules.Update)
+    if not is_update or not isinstance(update.parameters, rules.Parameters):
+        raise InputError(
+            f"the rule {name} returns no Update; "
+            "it must return self.result(delta, parameters)."
+        )
+    readout = update.parameters.readout
+    _require_update_shape(name, "delta", update.delta, (K,))
+    _require_update_shape(
+        name, "change of the readout", readout, parameters.readout.shape
+    )
+
+
+def _require_update_shape(
+    rule_name: str, what: str, value: Array, shape: tuple[int, ...]
+) -> None:
+    """Refuse an update whose arrays, one for each sample, have another shape."""
+    if value.shape[1:] != shape:
+        raise InputError(
+            f"the rule {rule_name} returns a {what} of shape {value.shape[1:]}; "
+            f"it must be {shape}."
+        )
 
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
-    """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
-    p, named = problem, problem.labels.function if isinstance(problem.labels, labels.Function) else type(problem.labels)
-    name = checks.name_of(named)
-    fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
-    fix = "label(output, rho, xi, noise) must be written with jax.numpy and return a number or a vector."
+    """Return noiseless labels of some teacher fields, known to be usable."""
+    law = problem.labels
+    source = law.function if isinstance(law, labels.Function) else type(law)
+    name = checks.name_of(source)
+    rng = np.random.default_rng(0)
+    fields = jnp.asarray(rng.standard_normal((16, problem.teacher.hidden)))
+
+    def truth(rho: Array) -> Array:
+        return jnp.asarray(law.truth(problem.teacher.output(rho), rho), float)
+
+    fix = (
+        "label(output, rho, xi, noise) must be written with jax.numpy and return a number "
+        "or a vector."
+    )
     with explained(f"the labels {name!r} fail on one sample", fix):
-        tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
-    outputs = p.student.outputs
-    fix = f"One number for each of the student's outputs ({outputs} output{'s' * (outputs > 1)})."
-    checks.require_shape(f"a label of {name!r}", tried[0], () if outputs == 1 else (outputs,), fix=fix)
-    needs_signs = p.loss.targets == "sign" if p.rule.uses_loss else type(p.rule) in CLASSICAL
-    if needs_signs and not checks.is_traced(tried) and np.any(np.abs(tried) != 1):
-        what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
-        wrong = np.asarray(tried)[np.abs(tried) != 1][0]
-        raise InputError(f"{what} needs labels -1 and 1, and {name!r} has {wrong:g}; use jnp.where(condition, 1.0, -1.0).")
+        tried = jax.vmap(truth)(fields)
+    outputs = problem.student.outputs
+    checks.require_shape(
+        f"a label of {name!r}",
+        tried[0],
+        () if outputs == 1 else (outputs,),
+        fix=f"One number for each of the student's outputs "
+        f"({outputs} output{'s' * (outputs > 1)}).",
+    )
+    _require_signs(problem, name, tried)
     return tried
+
+
+def _require_signs(problem: "Problem", labels_name: str, tried: Array) -> None:
+    """Refuse labels other than -1 and 1 where the loss or the rule needs these."""
+    if problem.rule.uses_loss:
+        needs_signs = problem.loss.targets == "sign"
+        learner = f"the loss {losses.loss_name(problem.loss)!r}"
+    else:
+        needs_signs = type(problem.rule) in CLASSICAL_RULES
+        learner = f"the rule {type(problem.rule).__name__}"
+    if not needs_signs or checks.is_traced(tried):
+        return
+    values = np.asarray(tried)
+    others = values[np.abs(values) != 1]
+    if others.size:
+        raise InputError(
+            f"{learner} needs labels -1 and 1, and {labels_name!r} has {others[0]:g}; "
+            "use jnp.where(condition, 1.0, -1.0)."
+        )

@@ -1,13 +1,19 @@
-"""The numba kernels of SGD at finite N, and the data that they work on: all in this one file (_numba.py says why).
+"""The numba kernels of SGD at finite N, and the data that they work on.
 
-Arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
+All of it is in this one file (_numba.py says why). Arrays are stepped in place. All loops
+release the GIL and draw only from the generator that they are given.
 
-One step, for both methods (rates: the columns of a RateTable; plain SGD has keep = 0, force = 1, push = eta):
-    m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
-    v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
-with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
-`respond` computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations are codes,
-each with its number or coefficients.
+One step, for both methods:
+
+    m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k)
+    w_k <- w_k + push m_k
+    v_k <- v_k + (eta_v / N) mean_s[ h_ks ]
+    b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
+
+with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent and
+psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond` computes
+delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations
+are codes, each with its number or coefficients.
 """
 
 import math
@@ -19,40 +25,56 @@ from jaxtyping import Float, Int
 from tutelage._numba import compiler
 from tutelage._types import NumpyOrJax
 
+# Codes of activations, label laws, losses and rules.
 POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
 SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
 GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
-UNKNOWN = -1  # what the kernels do not have
+UNKNOWN = -1  # the kernels do not have it
 
-LOOK = 64  # steps between two looks at the size of the weights
-OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
+# Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
+# FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that learns.
+FORCE, PUSH, READOUT_RATE, BIAS_RATE, LR, TIME, FIRST_TASK = range(7)
+DECAY = -2  # kappa / N
+LABEL_NUMBER = -1  # deviation of the noise, quantile of a flip, or slope of a link
+COLUMNS = 8  # of a single task
+
+STEPS_BETWEEN_CHECKS = 64  # of the size of the weights
+OVERFLOW = 1e100  # an error of this size has diverged, whatever the weights are
+
+SQRT_HALF = 0.7071067811865476
+SQRT_2_OVER_PI = 0.7978845608028654
+INVERSE_SQRT_2PI = 0.3989422804014327
+
 compiled = compiler(__file__)
-inlined = compiler(__file__, forceinline=True)  # a call would copy all fields of its tuples: a fifth of the time of a step
+# A call copies all fields of the tuples it is given, which is a fifth of a step's time.
+inlined = compiler(__file__, forceinline=True)
 
 
 class StepConstants(NamedTuple):
-    """The constants of a step. keep: what a momentum keeps. beta: the same for readout and biases.
+    """The constants of a step.
 
-    student, teacher: codes of the activations, of each task's teacher (a problem with one teacher is one task), whose units
-    are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
-    label, loss, update: codes, each with the number that it needs.
-    draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
-    unseen: a factor of the covariance of what the inputs do not carry of the teachers' fields; empty if they carry all.
+    A problem with one teacher is one task. Labels, losses and rules are codes, each with
+    the number that it needs.
     """
 
-    student: int
+    student: int  # code of the activation
     student_coefficients: Float[np.ndarray, " degrees"]
-    teacher: Int[np.ndarray, " tasks"]
+    teacher: Int[
+        np.ndarray, " tasks"
+    ]  # codes of the activations of each task's teacher
     teacher_coefficients: Float[np.ndarray, "tasks degrees"]
     teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
-    edges: Int[np.ndarray, " tasks_and_one"]
-    separate: bool
-    drift: float
+    edges: Int[
+        np.ndarray, " tasks_and_one"
+    ]  # task s has units edges[s] .. edges[s + 1] - 1
+    separate: bool  # each task has its own readout of the student
+    drift: float  # omega / N of the teachers
+    # a factor of the covariance of the teachers' unseen fields; empty if all are seen
     unseen: Float[np.ndarray, "M M"]
     label: int
-    draws: bool
+    draws: bool  # a label is random: it takes a standard normal number
     loss: int
     loss_number: float
     update: int
@@ -60,16 +82,19 @@ class StepConstants(NamedTuple):
     dim: int
     batch: int
     momentum: bool
-    keep: float
-    beta: float
+    keep: float  # the factor of a momentum's old value
+    beta: float  # the same for readout and biases
     train_readout: bool
     train_bias: bool
     spherical: bool
 
 
 class ParameterState(NamedTuple):
-    """Readout and biases, their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in JAX
-    (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
+    """Readout and biases, their momenta, and the sums over the batch that will move them.
+
+    readout has shape (heads, K) here. In JAX it is (K,) or (outputs, K), with a leading
+    axis of tasks for separate heads.
+    """
 
     readout: NumpyOrJax
     bias: Float[NumpyOrJax, " K"]
@@ -80,29 +105,30 @@ class ParameterState(NamedTuple):
 
 
 class LevelLayout(NamedTuple):
-    """Levels of the spectrum (prepare.py). width: columns in use. dof: dimensions beyond them. eigenvalue: of each column, or one
-    for all. mask: 1 where a column of a student vector learns."""
+    """Levels of the spectrum, as prepare.py lays them out."""
 
-    width: Int[np.ndarray, " L"]
-    dof: Int[np.ndarray, " L"]
-    field: Float[np.ndarray, " L"]
-    step: Float[np.ndarray, " L"]
-    share: Float[np.ndarray, " L"]
-    eigenvalue: Float[np.ndarray, "L columns"]
-    mask: Float[np.ndarray, "L K W"]
+    width: Int[np.ndarray, " L"]  # columns in use
+    dof: Int[np.ndarray, " L"]  # dimensions beyond them
+    field: Float[np.ndarray, " L"]  # factor of coordinates in a field
+    step: Float[np.ndarray, " L"]  # factor of an update in the coordinates
+    share: Float[np.ndarray, " L"]  # of the dimensions
+    eigenvalue: Float[np.ndarray, "L columns"]  # of each column, or one for all
+    mask: Float[np.ndarray, "L K W"]  # 1 where a column of a student vector learns
 
 
 class Samples(NamedTuple):
-    """What the weights method is given for some steps: inputs x, what they do not carry of the teachers' fields, and zeta of
-    teachers that drift. What is empty is drawn by the kernel; in the overlaps method that is all."""
+    """Random numbers that the weights method is given for some steps.
 
-    x: Float[np.ndarray, "steps B 1 N"]
-    unseen: Float[np.ndarray, "steps B M"]
-    moves: Float[np.ndarray, "steps M N"]
+    The kernel draws those whose array is empty; in the overlaps method these are all.
+    """
+
+    x: Float[np.ndarray, "steps B 1 N"]  # inputs
+    unseen: Float[np.ndarray, "steps B M"]  # the unseen part of the teachers' fields
+    moves: Float[np.ndarray, "steps M N"]  # zeta of teachers that drift
 
 
 class Snapshots(NamedTuple):
-    """The states after so many steps, to be filled."""
+    """The states after given numbers of steps, to be filled."""
 
     steps: Int[np.ndarray, " time"]
     students: Float[np.ndarray, "time L rows W"]
@@ -112,26 +138,39 @@ class Snapshots(NamedTuple):
 
 
 @inlined
+def sign(x):
+    """Return -1, 0 or 1."""
+    if x > 0.0:
+        return 1.0
+    if x < 0.0:
+        return -1.0
+    return 0.0
+
+
+@inlined
 def activate(code, coefficients, x):
-    """g(x) and g'(x)."""
+    """Return g(x) and g'(x)."""
     if code == ERF:
-        return math.erf(x * 0.7071067811865476), 0.7978845608028654 * math.exp(-0.5 * x * x)
+        return math.erf(x * SQRT_HALF), SQRT_2_OVER_PI * math.exp(-0.5 * x * x)
     if code == POLYNOMIAL:
-        g, slope = 0.0, 0.0
+        g = 0.0
+        slope = 0.0
         for i in range(coefficients.size - 1, -1, -1):
             slope = slope * x + g
             g = g * x + coefficients[i]
         return g, slope
     if code == RELU:
-        return max(x, 0.0), 1.0 if x > 0 else 0.0
+        if x > 0:
+            return max(x, 0.0), 1.0
+        return max(x, 0.0), 0.0
     if code == SIGN:
-        return 1.0 if x > 0 else -1.0 if x < 0 else 0.0, 0.0
+        return sign(x), 0.0
     if code == TANH:
         g = math.tanh(x)
         return g, 1.0 - g * g
     if code == GELU:
-        below = 0.5 * (1.0 + math.erf(x * 0.7071067811865476))
-        return x * below, below + 0.3989422804014327 * x * math.exp(-0.5 * x * x)
+        below = 0.5 * (1.0 + math.erf(x * SQRT_HALF))
+        return x * below, below + INVERSE_SQRT_2PI * x * math.exp(-0.5 * x * x)
     sigmoid = 0.5 * (1.0 + math.tanh(0.5 * x))
     if code == SIGMOID:
         return sigmoid, sigmoid * (1.0 - sigmoid)
@@ -140,19 +179,29 @@ def activate(code, coefficients, x):
 
 @compiled
 def label(code, number, output, z):
-    """The label for a teacher output. number: noise; the z above which a sign is flipped; or the slope of the link."""
+    """Return the label for a teacher output and a standard normal number z.
+
+    number: the noise; the z above which a sign is flipped; or the slope of the link.
+    """
     if code == REAL_LABEL:
         return output + number * z
     if code == SIGN_LABEL:
         side = -1.0 if output < 0.0 else 1.0
-        return -side if z > number else side
-    u = 0.5 * math.erfc(-0.7071067811865476 * z)
-    return 1.0 if u * (1.0 + math.exp(-number * output)) < 1.0 else -1.0
+        if z > number:
+            return -side
+        return side
+    u = 0.5 * math.erfc(-SQRT_HALF * z)
+    if u * (1.0 + math.exp(-number * output)) < 1.0:
+        return 1.0
+    return -1.0
 
 
 @compiled
 def descent(code, number, output, label):
-    """psi, minus the derivative of the loss by the output. number: Huber's delta."""
+    """Return psi, minus the derivative of the loss by the output.
+
+    number: Huber's delta.
+    """
     gap = label - output
     if code == SQUARED:
         return gap
@@ -161,32 +210,47 @@ def descent(code, number, output, label):
     if code == HUBER:
         return max(min(gap, number), -number)
     if code == ABSOLUTE:
-        return 1.0 if gap > 0.0 else -1.0 if gap < 0.0 else 0.0
-    return label if label * output < 1.0 else 0.0
+        return sign(gap)
+    if label * output < 1.0:
+        return label
+    return 0.0
 
 
 @compiled
 def classical(code, number, field, label):
-    """delta of a unit with this field under the Hebbian, Perceptron and AdaTron rules. number: the margin."""
+    """Return delta of a unit under the Hebbian, Perceptron and AdaTron rules.
+
+    number: the margin.
+    """
     if code == HEBBIAN:
         return label
     if code == ADATRON:
-        return -field if label * field < 0.0 else 0.0
-    return label if label * field < number else 0.0
+        if label * field < 0.0:
+            return -field
+        return 0.0
+    if label * field < number:
+        return label
+    return 0.0
 
 
 @inlined
-def respond(constants, params, student_fields, teacher_fields, task, learns, number, z, delta):
-    """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
+def respond(
+    constants, params, student_fields, teacher_fields, task, learns, number, z, delta
+):
+    """Fill delta_k of one sample of a task, and return label - output.
 
-    learns: 1, or 0 if the head of the task is frozen. number: what the label needs. The student's fields are overwritten.
-    What is returned is huge, or no number, in a run that diverges. Classical rules look at fields: their sum is the output.
+    The sums that move the params grow. learns: 1, or 0 if the head of the task is frozen.
+    number: of the label law. The student's fields are overwritten. The result is huge, or
+    NaN, in a run that diverges. Classical rules look at fields: their sum is the output.
     """
-    output, head = 0.0, task if constants.separate else 0
-    code, coefficients = constants.teacher[task], constants.teacher_coefficients[task]
+    output = 0.0
+    head = task if constants.separate else 0
+    code = constants.teacher[task]
+    coefficients = constants.teacher_coefficients[task]
     for m in range(constants.edges[task], constants.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
-        output += constants.teacher_readout[m] * activate(code, coefficients, rho)[0]
+        g, _ = activate(code, coefficients, rho)
+        output += constants.teacher_readout[m] * g
     y = label(constants.label, number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
@@ -198,8 +262,10 @@ def respond(constants, params, student_fields, teacher_fields, task, learns, num
         return y - output
     for k in range(student_fields.size):
         field = student_fields[k] + params.bias[k]
-        student_fields[k], delta[k] = activate(constants.student, constants.student_coefficients, field)
-        output += params.readout[head, k] * student_fields[k]
+        g, slope = activate(constants.student, constants.student_coefficients, field)
+        student_fields[k] = g
+        delta[k] = slope
+        output += params.readout[head, k] * g
     psi = descent(constants.loss, constants.loss_number, output, y)
     for k in range(student_fields.size):
         params.readout_sum[head, k] += learns * psi * student_fields[k]
@@ -210,7 +276,7 @@ def respond(constants, params, student_fields, teacher_fields, task, learns, num
 
 @inlined
 def move_parameters(constants, params, eta_readout, eta_bias):
-    """Readout and biases learn from the batch's sums, which start again at zero."""
+    """Move readout and biases by the batch's sums, and set these to zero."""
     scale = 1.0 / (constants.dim * constants.batch)
     for k in range(params.bias.size):
         for h in range(params.readout.shape[0]):
@@ -220,14 +286,18 @@ def move_parameters(constants, params, eta_readout, eta_bias):
                 params.readout[h, k] += eta_readout * params.readout_momentum[h, k]
             params.readout_sum[h, k] = 0.0
         if constants.train_bias:
-            params.bias_momentum[k] = constants.beta * params.bias_momentum[k] + scale * params.bias_sum[k]
+            kept = constants.beta * params.bias_momentum[k]
+            params.bias_momentum[k] = kept + scale * params.bias_sum[k]
             params.bias[k] += eta_bias * params.bias_momentum[k]
         params.bias_sum[k] = 0.0
 
 
 @compiled
 def chi(rng, dof):
-    """The length of a standard normal vector in `dof` dimensions (Marsaglia and Tsang 2000 for the gamma law)."""
+    """Draw the length of a standard normal vector in `dof` dimensions.
+
+    The gamma law follows Marsaglia and Tsang (2000).
+    """
     if dof == 1:
         return abs(rng.standard_normal())
     d = 0.5 * dof - 1.0 / 3.0
@@ -237,15 +307,18 @@ def chi(rng, dof):
         cube = (1.0 + c * x) ** 3
         if cube > 0.0:
             u = rng.random()
-            if u < 1.0 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
+            if u < 1.0 - 0.0331 * x**4:
+                return math.sqrt(2.0 * d * cube)
+            if math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
                 return math.sqrt(2.0 * d * cube)
 
 
 @compiled
 def fold(rows, extra, first, count, columns):
-    """Rotate [Z | extra] so that everything fits into Z again: Z Z^T grows by extra extra^T (Householder LQ).
+    """Rotate [Z | extra] so that everything fits into Z again (Householder LQ).
 
-    Z is rows[:count, first:first + count] and leaves lower triangular; extra is (count, columns), overwritten.
+    Z Z^T grows by extra extra^T. Z is rows[:count, first:first + count] and becomes lower
+    triangular; extra is (count, columns) and overwritten.
     """
     for j in range(count):
         tail = 0.0
@@ -279,7 +352,10 @@ def fold(rows, extra, first, count, columns):
 
 @compiled
 def copy(source, target, scale=1.0):
-    """target <- scale source, both (rows, columns). An assignment of whole arrays takes seconds to compile."""
+    """Set target to scale source, both (rows, columns).
+
+    An assignment of whole arrays takes seconds to compile.
+    """
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = scale * source[i, j]
@@ -287,6 +363,7 @@ def copy(source, target, scale=1.0):
 
 @compiled
 def inner(a, b):
+    """Return the inner product of the first a.size entries."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -295,7 +372,7 @@ def inner(a, b):
 
 @inlined
 def draw_normals(rng, layout, normals):
-    """A standard normal number for each coordinate in use, (L, W)."""
+    """Draw a standard normal number for each coordinate in use, (L, W)."""
     for level in range(layout.width.size):
         for c in range(layout.width[level]):
             normals[level, c] = rng.standard_normal()
@@ -303,18 +380,28 @@ def draw_normals(rng, layout, normals):
 
 @inlined
 def compute_fields(layout, vectors, normals, fields):
-    """fields <- sum_l sqrt(p_l lam_l) (coordinates . normals), of the first vectors."""
+    """Set fields to sum_l sqrt(p_l lam_l) (coordinates . normals) of the first vectors."""
     fields[:] = 0.0
     for level in range(layout.width.size):
-        width, scale = layout.width[level], layout.field[level]
+        width = layout.width[level]
+        scale = layout.field[level]
         for i in range(fields.size):
             fields[i] += scale * inner(vectors[level, i, :width], normals[level])
 
 
 @inlined
-def move_inside(constants, rows, normals, deltas, gradient, level, width, scale, mask, force, push, decay):
-    """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
+def move_inside(
+    constants, rows, normals, deltas, gradient, level, width, scale, mask, now
+):
+    """Step along the coordinates in use.
+
+    rows: students, then (with momentum) their velocities. now: the rates of this step.
+    """
     K = deltas.shape[0]
+    # read once: the compiler cannot know that rows and rates do not overlap
+    force = now[FORCE]
+    push = now[PUSH]
+    decay = now[DECAY]
     for k in range(K):
         for c in range(width):
             gradient[c] = deltas[k, 0] * normals[0, level, c]
@@ -322,7 +409,8 @@ def move_inside(constants, rows, normals, deltas, gradient, level, width, scale,
             for c in range(width):
                 gradient[c] += deltas[k, s] * normals[s, level, c]
         for c in range(width):
-            kick = force * mask[k, c] * (scale * gradient[c] - decay * rows[k, c])
+            downhill = scale * gradient[c] - decay * rows[k, c]
+            kick = force * mask[k, c] * downhill
             if constants.momentum:
                 kick += constants.keep * rows[K + k, c]
                 rows[K + k, c] = kick
@@ -331,7 +419,10 @@ def move_inside(constants, rows, normals, deltas, gradient, level, width, scale,
 
 @inlined
 def times_bartlett(rng, factor, dof, extra):
-    """extra <- factor . F, with Bartlett's factor F of Gaussian vectors in `dof` dimensions; further rows of extra are zero."""
+    """Set extra to factor . F, with Bartlett's factor F of Gaussian vectors.
+
+    The vectors have `dof` dimensions. Further rows of extra become zero.
+    """
     extra[:] = 0.0
     for i in range(factor.shape[1]):
         for j in range(i + 1):
@@ -341,9 +432,14 @@ def times_bartlett(rng, factor, dof, extra):
 
 
 @inlined
-def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, force, push):
-    """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
+def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, now):
+    """Step along all other dimensions, of which the rows of Z keep only the span.
+
+    The step is new columns factor . F, with Bartlett's factor F, folded back into Z.
+    """
     K, columns = factor.shape
+    force = now[FORCE]
+    push = now[PUSH]
     times_bartlett(rng, factor, dof, extra)
     for k in range(K):
         for j in range(columns):
@@ -356,9 +452,10 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, f
 
 @compiled
 def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
-    """w* <- (1 - drift) w* + sqrt(2 drift) zeta in one level, zeta Gaussian with the overlaps root root^T of the teachers.
+    """Move teachers in one level: w* <- (1 - drift) w* + sqrt(2 drift) zeta.
 
-    drift: omega / N. All vectors move into a new basis in which the teachers are lower triangular again.
+    zeta is Gaussian with the overlaps root root^T of the teachers; drift is omega / N. All
+    vectors move into a new basis in which the teachers are lower triangular again.
     """
     M, columns = teachers.shape
     scale = math.sqrt(2.0 * drift / (width + dof))
@@ -380,7 +477,7 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
 
 @compiled
 def move_given(drift, teachers, zeta):
-    """The same for given zeta and all N coordinates."""
+    """Move teachers in all N coordinates by given zeta."""
     scale = math.sqrt(2.0 * drift / teachers.shape[1])
     for m in range(teachers.shape[0]):
         for i in range(teachers.shape[1]):
@@ -389,11 +486,12 @@ def move_given(drift, teachers, zeta):
 
 @compiled
 def onto_sphere(layout, students, lengths):
-    """Each student vector back to its initial length, |w_k|^2 / N = lengths_k."""
+    """Rescale each student vector to its initial length, |w_k|^2 / N = lengths_k."""
     for k in range(lengths.size):
         total = 0.0
         for level in range(layout.width.size):
-            total += layout.share[level] * inner(students[level, k], students[level, k])
+            row = students[level, k]
+            total += layout.share[level] * inner(row, row)
         scale = math.sqrt(lengths[k] / total)
         for level in range(layout.width.size):
             for c in range(students.shape[2]):
@@ -402,20 +500,26 @@ def onto_sphere(layout, students, lengths):
 
 @compiled
 def too_large(students, params, bound):
-    """Has a squared coordinate (or a readout) passed the bound, or stopped being a number?"""
+    """Return True if a squared coordinate or readout passed the bound, or is NaN."""
     size = inner(params.bias, params.bias)
     for head in params.readout:
         size += inner(head, head)
     for level in students:
         for row in level:
             for x in row:
-                size = max(size, x * x) if x == x else math.inf
+                if x == x:
+                    size = max(size, x * x)
+                else:
+                    size = math.inf
     return not size < bound
 
 
 @inlined
 def reduce_batch(deltas, factor):
-    """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
+    """Set factor (K, min(B, K)), so that factor factor^T = deltas deltas^T.
+
+    The dimensions outside of the span depend on a batch through this product alone.
+    """
     K, B = deltas.shape
     if B <= K:
         for k in range(K):
@@ -426,83 +530,160 @@ def reduce_batch(deltas, factor):
         fold(factor, deltas.copy(), 0, K, B)
 
 
-@compiled
-def advance(rng, constants, layout, samples, students, teachers, params, roots, lengths, bound, rates, first, last, states):
-    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
+@inlined
+def take_snapshot(states, at, students, teachers, params):
+    """Copy the state into place `at` of the snapshots."""
+    for level in range(students.shape[0]):
+        copy(students[level], states.students[at, level])
+        copy(teachers[level], states.teachers[at, level])
+    copy(params.readout, states.readout[at])
+    for k in range(params.bias.size):
+        states.bias[at, k] = params.bias[k]
 
-    states: filled where their steps are passed.
+
+@inlined
+def add_unseen(rng, constants, given, place, s, fields):
+    """Add the unseen part to the teachers' fields of sample s: as given, or drawn."""
+    if given.size:
+        for m in range(fields.size):
+            fields[m] += given[place, s, m]
+    else:
+        for i in range(constants.unseen.shape[0]):
+            z = rng.standard_normal()
+            for m in range(fields.size):
+                fields[m] += constants.unseen[m, i] * z
+
+
+@compiled
+def advance(
+    rng,
+    constants,
+    layout,
+    samples,
+    students,
+    teachers,
+    params,
+    roots,
+    lengths,
+    bound,
+    rates,
+    first,
+    last,
+    states,
+):
+    """Take steps first .. last - 1, and fill the snapshots whose steps are passed.
+
+    Return `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
     """
-    K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
-    tasks, task, learns = constants.teacher.size, 0, 1.0
-    vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
-    normals, gradient = np.empty((B, L, students.shape[2])), np.empty(students.shape[2])
-    student_fields, teacher_fields = np.empty(K), np.empty(M)
-    delta, deltas = np.empty(K), np.empty((K, B))
-    factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
-    at = 0
+    K = params.bias.size
+    M = teachers.shape[1]
+    L = layout.width.size
+    B = constants.batch
+    rows_of_students = students.shape[1]
+    columns = students.shape[2]
+    tasks = constants.teacher.size
+    task = 0
+    learns = 1.0
+    vectors = np.zeros((M + rows_of_students, columns))
+    outside_vectors = np.zeros((M + rows_of_students, M))
+    normals = np.empty((B, L, columns))
+    gradient = np.empty(columns)
+    student_fields = np.empty(K)
+    teacher_fields = np.empty(M)
+    delta = np.empty(K)
+    deltas = np.empty((K, B))
+    factor = np.zeros((K, min(B, K)))
+    extra = np.empty((rows_of_students, min(B, K)))
+    taken = 0  # snapshots
     for step in range(first, last + 1):
-        while at < states.steps.size and states.steps[at] == step:
+        while taken < states.steps.size and states.steps[taken] == step:
             if too_large(students, params, bound):
                 return -step - 1
-            for level in range(L):
-                copy(students[level], states.students[at, level])
-                copy(teachers[level], states.teachers[at, level])
-            copy(params.readout, states.readout[at])
-            for k in range(K):
-                states.bias[at, k] = params.bias[k]
-            at += 1
+            take_snapshot(states, taken, students, teachers, params)
+            taken += 1
         if step == last:
             break
-        now, here = rates[step - first], step - first
+        place = step - first
+        now = rates[place]
         if samples.x.size:
-            normals = samples.x[here]
+            normals = samples.x[place]
         for s in range(B):
             if not samples.x.size:
                 draw_normals(rng, layout, normals[s])
             compute_fields(layout, students, normals[s], student_fields)
             compute_fields(layout, teachers, normals[s], teacher_fields)
-            if samples.unseen.size:
-                for m in range(M):
-                    teacher_fields[m] += samples.unseen[here, s, m]
-            else:
-                for i in range(constants.unseen.shape[0]):
-                    z = rng.standard_normal()
-                    for m in range(M):
-                        teacher_fields[m] += constants.unseen[m, i] * z
-            z = rng.standard_normal() if constants.draws else 0.0
-            if now.size > 8:
-                task = np.searchsorted(now[6 : 5 + tasks], rng.random())
-                learns = now[6 + tasks + task]
-            error = respond(constants, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
+            add_unseen(rng, constants, samples.unseen, place, s, teacher_fields)
+            z = 0.0
+            if constants.draws:
+                z = rng.standard_normal()
+            if now.size > COLUMNS:
+                cumulative = now[FIRST_TASK : FIRST_TASK + tasks - 1]
+                task = np.searchsorted(cumulative, rng.random())
+                learns = now[FIRST_TASK + tasks + task]
+            error = respond(
+                constants,
+                params,
+                student_fields,
+                teacher_fields,
+                task,
+                learns,
+                now[LABEL_NUMBER],
+                z,
+                delta,
+            )
             for k in range(K):
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
                 return -step - 1
         reduce_batch(deltas, factor)
-        force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
-            rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
-            width, dof = layout.width[level], layout.dof[level]
-            move_inside(constants, rows, normals, deltas, gradient, level, width, scale, mask, force, push, decay)
+            rows = students[level]
+            mask = layout.mask[level]
+            scale = layout.step[level] / B
+            width = layout.width[level]
+            dof = layout.dof[level]
+            move_inside(
+                constants,
+                rows,
+                normals,
+                deltas,
+                gradient,
+                level,
+                width,
+                scale,
+                mask,
+                now,
+            )
             if dof > 0:
-                move_outside(rng, constants, rows, factor, extra, M, dof, scale, mask, force, push)
-        move_parameters(constants, params, now[2], now[3])
+                move_outside(
+                    rng, constants, rows, factor, extra, M, dof, scale, mask, now
+                )
+        move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if samples.moves.size:
-            move_given(constants.drift, teachers[0], samples.moves[here])
+            move_given(constants.drift, teachers[0], samples.moves[place])
         elif constants.drift > 0.0:
             for level in range(L):
-                rows, width, dof = students[level], layout.width[level], layout.dof[level]
-                move_teachers(rng, constants.drift, roots[level], rows, teachers[level], width, dof, vectors, more)
-        if step % LOOK == 0 and too_large(students, params, bound):
+                move_teachers(
+                    rng,
+                    constants.drift,
+                    roots[level],
+                    students[level],
+                    teachers[level],
+                    layout.width[level],
+                    layout.dof[level],
+                    vectors,
+                    outside_vectors,
+                )
+        if step % STEPS_BETWEEN_CHECKS == 0 and too_large(students, params, bound):
             return -step - 1
     return last
 
 
 @compiled
 def normal_numbers(rng, shape):
-    """Standard normals, the ones that NumPy's generator would give, in less than half its time."""
+    """Draw the standard normals of NumPy's generator, in less than half its time."""
     rows = np.empty(shape)
     for i in range(shape[0]):
         for j in range(shape[1]):

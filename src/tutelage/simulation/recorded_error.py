@@ -1,8 +1,12 @@
-"""The generalization error of recorded states: the problem's exact Gaussian average, state by state.
+"""The generalization error of recorded states, state by state.
 
-For inputs that are not Gaussian this is the error on Gaussian inputs of the same covariance, a good one when many
-coordinates add up in each field. All states are evaluated after the runs, in batches of one compiled program.
+It is the problem's exact Gaussian average. For inputs that are not Gaussian this is the
+error on Gaussian inputs of the same covariance, a good one when many coordinates add up
+in each field. All states are evaluated after the runs, in batches of one compiled
+program.
 """
+
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +22,27 @@ from tutelage.moments import Moments, moments_for
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.trajectory import Trajectory
 
+# States that one program evaluates at once: bounded memory, one compilation.
+CPU_STATES = 512
+CPU_COSTLY_STATES = 32  # of averages by quadrature
+CPU_NODE_STATES = 8  # of averages over nodes
+GPU_STATES = 2**15
+GPU_COSTLY_STATES = 256
+
+
+class RecordedStates(NamedTuple):
+    """Recorded states, by a leading axis, and their times.
+
+    R, Q and T of a mixture are r, q and t per level.
+    """
+
+    R: Any
+    Q: Any
+    T: Any
+    readout: Any
+    bias: Any
+    time: Any
+
 
 def errors_at_records(
     problem: Problem,
@@ -29,59 +54,108 @@ def errors_at_records(
     times: Float[np.ndarray, " time"],
     dim: int | None = None,
 ) -> tuple[Float[np.ndarray, "*lead_each"], Float[np.ndarray, "*lead_each"]]:
-    """Error and loss of states at times (the last axis of lead), each with a last axis of tasks or classes; NaN gives NaN.
+    """Return error and loss of states at times, the last axis of lead.
 
-    R, Q and T of a mixture are r, q and t per level. dim: N, if its levels hold whole numbers of dimensions.
+    Each has a last axis of tasks or classes, if there are any. NaN gives NaN.
+
+    R, Q and T of a mixture are r, q and t per level. dim: N, if its levels hold whole
+    numbers of dimensions.
     """
-    axes, each = 2, ()  # each: the axis of tasks or of classes, if any
+    state_axes = 2
+    parts = ()  # the axis of tasks or of classes, if any
     if isinstance(problem.inputs, Mixture):
-        axes, each = 3, (problem.inputs.classes,)
+        state_axes = 3
+        parts = (problem.inputs.classes,)
         if dim is not None:
-            shared = problem.inputs.with_shares(problem.inputs.level_dims(dim) / dim)
-            problem = eqx.tree_at(lambda p: p.inputs, problem, shared)
+            shares = problem.inputs.level_dims(dim) / dim
+            inputs = problem.inputs.with_shares(shares)
+            problem = eqx.tree_at(lambda p: p.inputs, problem, inputs)
     elif isinstance(problem.teacher, Tasks):
-        each = (problem.teacher.count,)
-    lead = R.shape[:-axes]
-    T = np.broadcast_to(T, (*lead, *T.shape[-axes:]))
-    states = [x.reshape(-1, *x.shape[len(lead) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, lead))]
-    known = np.flatnonzero(np.isfinite(states[0]).reshape(len(states[0]), -1).all(axis=1))
-    found = np.full((2, len(states[0]), *each), np.nan)
+        parts = (problem.teacher.count,)
+    lead = R.shape[:-state_axes]
+
+    def flat(x: np.ndarray) -> np.ndarray:
+        """Return an array with one leading axis of states."""
+        return x.reshape(-1, *x.shape[len(lead) :])
+
+    states = RecordedStates(
+        R=flat(R),
+        Q=flat(Q),
+        T=flat(np.broadcast_to(T, (*lead, *T.shape[-state_axes:]))),
+        readout=flat(readout),
+        bias=flat(bias),
+        time=flat(np.broadcast_to(times, lead)),
+    )
+    count = len(states.R)
+    is_known = np.isfinite(states.R).reshape(count, -1).all(axis=1)
+    known = np.flatnonzero(is_known)
+    errors = np.full((count, *parts), np.nan)
+    losses = np.full((count, *parts), np.nan)
     moments = moments_for(problem)
-    nodes, on_cpu = by_nodes(moments) is not None, jax.default_backend() == "cpu"
-    costly, single = nodes or by_quadrature(moments), nodes and on_cpu  # nodes fill the cores of a CPU with one state
-    size = (512, 32, 8)[costly + single] if on_cpu else (2**15, 256)[costly]  # bounded memory, one compilation
+    size = _states_at_once(moments)
+    # nodes fill the cores of a CPU with one state
+    single = by_nodes(moments) is not None and jax.default_backend() == "cpu"
     for first in range(0, known.size, size):
-        which = known[first : first + size]
-        padded = np.pad(which, (0, size - which.size), mode="edge")
-        both = _errors(as_arrays(problem), moments, single, tuple(x[padded] for x in states))
-        found[:, which] = np.stack(both)[:, : which.size]
-    error, loss = found.reshape(2, *lead, *found.shape[2:])
-    return error, loss
+        chosen = known[first : first + size]
+        padded = np.pad(chosen, (0, size - chosen.size), mode="edge")
+        batch = RecordedStates(*(x[padded] for x in states))
+        error, loss = _errors(as_arrays(problem), moments, single, batch)
+        errors[chosen] = np.asarray(error)[: chosen.size]
+        losses[chosen] = np.asarray(loss)[: chosen.size]
+    return errors.reshape(*lead, *parts), losses.reshape(*lead, *parts)
+
+
+def _states_at_once(moments: Moments) -> int:
+    """Return the number of states that one program evaluates."""
+    has_nodes = by_nodes(moments) is not None
+    is_costly = has_nodes or by_quadrature(moments)
+    if jax.default_backend() != "cpu":
+        return GPU_COSTLY_STATES if is_costly else GPU_STATES
+    if has_nodes:
+        return CPU_NODE_STATES
+    return CPU_COSTLY_STATES if is_costly else CPU_STATES
 
 
 def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classes"]:
-    """The error in each class at the recorded states of a trajectory."""
-    problem, start = trajectory.problem, trajectory.start
+    """Return the error in each class at the recorded states of a trajectory."""
+    problem = trajectory.problem
+    start = trajectory.start
     assert problem is not None
     assert start is not None
-    v, b = trajectory.readout, trajectory.variables.get("bias", np.zeros((*np.shape(trajectory.error), 1)))
-    r, q, t, v, b = (np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], v, b))
-    dim = trajectory.dim if trajectory.kind == "simulation" else None
-    return errors_at_records(problem, r, q, t, v, b, trajectory.times, dim)[0]
+    _, _, t = start.blocks(problem)
+    no_bias = np.zeros((*np.shape(trajectory.error), 1))
+    errors, _ = errors_at_records(
+        problem,
+        R=np.asarray(trajectory.r),
+        Q=np.asarray(trajectory.q),
+        T=np.asarray(t),
+        readout=np.asarray(trajectory.readout),
+        bias=np.asarray(trajectory.variables.get("bias", no_bias)),
+        times=trajectory.times,
+        dim=trajectory.dim if trajectory.kind == "simulation" else None,
+    )
+    return errors
 
 
 @eqx.filter_jit
 def _errors(
-    problem: Problem, moments: Moments, single: bool, states: tuple[np.ndarray, ...]
+    problem: Problem, moments: Moments, single: bool, states: RecordedStates
 ) -> tuple[Float[Array, "*states_each"], Float[Array, "*states_each"]]:
-    """Error and loss. single: of one state after the other."""
+    """Return error and loss of states. single: of one state after the other."""
 
-    def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
-        R, Q, T, v, b, t = at
-        seen = {"readout": v} | ({"bias": b} if problem.biased else {})
+    def of_state(state: RecordedStates) -> tuple[Array, Array]:
+        variables = {"readout": state.readout}
+        if problem.biased:
+            variables["bias"] = state.bias
         if isinstance(problem.inputs, Mixture):
-            return OrderParameters(problem, T, moments=moments).class_errors(seen | {"r": R, "q": Q}, t)
-        return at_covariances(problem, T, moments).error_and_loss(seen | {"R": R, "Q": Q}, t)
+            variables |= {"r": state.R, "q": state.Q}
+            system = OrderParameters(problem, state.T, moments=moments)
+            return system.class_errors(variables, state.time)
+        variables |= {"R": state.R, "Q": state.Q}
+        system = at_covariances(problem, state.T, moments)
+        return system.error_and_loss(variables, state.time)
 
-    arrays = tuple(jnp.asarray(x) for x in states)
-    return jax.lax.map(one, arrays) if single else jax.vmap(one)(arrays)
+    arrays = jax.tree.map(jnp.asarray, states)
+    if single:
+        return jax.lax.map(of_state, arrays)
+    return jax.vmap(of_state)(arrays)

@@ -1,6 +1,7 @@
-"""The runs of a simulation: what is asked for, what they record, and threads that carry them out (loops release the GIL).
+"""The runs of a simulation: the request, the records, and threads that compute them.
 
-Every run has its own random streams, derived from the seed and its own number alone. Ctrl-C loses nothing recorded.
+Every run has its own random streams, derived from the seed and its own number alone. Loops
+release the GIL. Ctrl-C loses nothing recorded.
 """
 
 from collections.abc import Callable
@@ -19,17 +20,15 @@ from tutelage.problem import Problem, Start
 from tutelage.progress import progress_bar
 from tutelage.simulation.prepare import drift_rate
 
-BEAT = 0.2  # seconds between two looks at the runs
+SECONDS_BETWEEN_REPORTS = 0.2  # of progress
 Ended = tuple[Status, int]  # how a run ended, and the steps that it took
-GoesOn = Callable[[int], bool]  # told the steps taken so far; False when the run should return what it has
+# Called with the steps taken so far; False if the run should return what it has.
+ShouldContinue = Callable[[int], bool]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What `simulate` was asked for. weights: W and W*, in eigencoordinates. starts: one for all runs, or one each.
-
-    inputs: a law's name, "features" (of a `HiddenManifold`) or rows.
-    """
+    """The checked arguments of `simulate`."""
 
     problem: Problem
     method: str
@@ -39,8 +38,9 @@ class Request:
     steps: Int[np.ndarray, " time"]
     runs: int
     seed: int
-    starts: list[Start]
-    weights: tuple[np.ndarray, ...] | None
+    starts: list[Start]  # one for all runs, or one each
+    weights: tuple[np.ndarray, ...] | None  # W and W*, in eigencoordinates
+    # a law's name, "features" (of a `HiddenManifold`), or rows
     inputs: str | Float[np.ndarray, "samples N"]
     order: str
     keep: bool
@@ -48,22 +48,40 @@ class Request:
     @property
     def field_weights(self) -> Float[np.ndarray, " L"]:
         """p_l lam_l with the actual share n_l / N of each level."""
-        return self.dims / self.dim * np.asarray(self.problem.inputs.eigenvalues, dtype=float)
+        eigenvalues = np.asarray(self.problem.inputs.eigenvalues, dtype=float)
+        return self.dims / self.dim * eigenvalues
 
     def empty_records(self) -> "Records":
-        """Records full of NaN, to be written as the runs pass their steps."""
-        problem, count = self.problem, self.steps.size
-        L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
-        kept, moving = count if self.keep else 0, count if drift_rate(problem) else 0
-        overlaps = (count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K)
-        shapes = *overlaps, (count, *problem.readout_shape), (count, K), (moving, M, M)
-        return Records(self.steps, self.field_weights, *(np.full((self.runs, *shape), np.nan) for shape in shapes))
+        """Return records full of NaN, to be written as the runs pass their steps."""
+        problem = self.problem
+        L = problem.inputs.levels
+        K = problem.student.hidden
+        M = problem.references.hidden
+        count = self.steps.size
+        kept = count if self.keep else 0
+        moving = count if drift_rate(problem) else 0
+
+        def empty(*shape: int) -> np.ndarray:
+            return np.full((self.runs, *shape), np.nan)
+
+        return Records(
+            steps=self.steps,
+            weights=self.field_weights,
+            R=empty(count, K, M),
+            Q=empty(count, K, K),
+            r=empty(kept, L, K, M),
+            q=empty(kept, L, K, K),
+            readout=empty(count, *problem.readout_shape),
+            bias=empty(count, K),
+            T=empty(moving, M, M),
+        )
 
 
 class Records(NamedTuple):
-    """What to keep: step counts, and arrays that receive the states then; all runs together have a leading axis.
+    """Step counts, and arrays that receive the states at these steps.
 
-    weights: p_l lam_l. r, q: empty when not kept. T: empty unless the teachers drift. readout: as in `ParameterState`.
+    All runs together have a leading axis. weights: p_l lam_l. r, q: empty when not kept. T:
+    empty unless the teachers drift. readout: as in `ParameterState`.
     """
 
     steps: Int[np.ndarray, " time"]
@@ -76,54 +94,90 @@ class Records(NamedTuple):
     bias: Float[np.ndarray, "*run time K"]
     T: Float[np.ndarray, "*run time M M"]
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The arrays of recorded states."""
+        return self.R, self.Q, self.r, self.q, self.readout, self.bias, self.T
+
     def of(self, runs: Any) -> "Records":
-        """The records of one run or of several; np.newaxis: one run as several."""
-        return Records(self.steps, self.weights, *(x[runs] for x in self[2:]))
+        """Return the records of one run or of several; np.newaxis: one run as several."""
+        return Records(self.steps, self.weights, *(x[runs] for x in self.arrays))
 
-    def write(self, at: Any, r: np.ndarray, q: np.ndarray, t: np.ndarray, readout: np.ndarray, bias: np.ndarray) -> None:
-        """Record states, given by their overlaps per level, at an index."""
-        self.R[at], self.Q[at] = (np.einsum("l,...lab->...ab", self.weights, x) for x in (r, q))
-        self.readout[at], self.bias[at] = readout.reshape(self.readout[at].shape), bias
+    def write(
+        self,
+        at: Any,
+        r: np.ndarray,
+        q: np.ndarray,
+        t: np.ndarray,
+        readout: np.ndarray,
+        bias: np.ndarray,
+    ) -> None:
+        """Record states at an index, given by their overlaps per level."""
+        self.R[at] = self._field_overlaps(r)
+        self.Q[at] = self._field_overlaps(q)
+        self.readout[at] = readout.reshape(self.readout[at].shape)
+        self.bias[at] = bias
         if self.r.size:
-            self.r[at], self.q[at] = r, q
+            self.r[at] = r
+            self.q[at] = q
         if self.T.size:
-            self.T[at] = np.einsum("l,...lab->...ab", self.weights, t)
+            self.T[at] = self._field_overlaps(t)
+
+    def _field_overlaps(self, overlaps: np.ndarray) -> np.ndarray:
+        """Return sum_l p_l lam_l of overlaps per level."""
+        return np.einsum("l,...lab->...ab", self.weights, overlaps)
 
 
-Runs = tuple[Records, Int[np.ndarray, " run"], Int[np.ndarray, " run"]]  # records, NaN beyond the end; status; steps taken
+# records, NaN beyond the end; status; steps taken
+Runs = tuple[Records, Int[np.ndarray, " run"], Int[np.ndarray, " run"]]
 
 
 def stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of one purpose: `key` is the run's number, then the purpose."""
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
+    """Return the random stream of one purpose.
+
+    key: the run's number, then the purpose.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=key)
+    return np.random.Generator(np.random.SFC64(sequence))
 
 
 def run_in_threads(
-    run: Callable[[int, Records, GoesOn], Ended], request: Request, workers: int | None, progress: bool
+    run: Callable[[int, Records, ShouldContinue], Ended],
+    request: Request,
+    workers: int | None,
+    progress: bool,
 ) -> Runs:
-    """run(index, its records, goes_on) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
-    workers = cores() if workers is None else checks.as_count("workers", workers)
-    records, taken, stop, futures = request.empty_records(), np.zeros(request.runs, dtype=np.int64), Event(), []
+    """Call run(index, its records, should_continue) for all runs, on `workers` threads.
 
-    def one(index: int) -> Ended:
-        def goes_on(steps: int) -> bool:
+    After Ctrl-C the runs that had begun are returned.
+    """
+    workers = cores() if workers is None else checks.as_count("workers", workers)
+    records = request.empty_records()
+    taken = np.zeros(request.runs, dtype=np.int64)
+    stop = Event()
+    futures = []
+
+    def run_one(index: int) -> Ended:
+        def should_continue(steps: int) -> bool:
             taken[index] = steps
             return not stop.is_set()
 
-        return run(index, records.of(index), goes_on)
+        return run(index, records.of(index), should_continue)
 
     with ThreadPoolExecutor(min(workers, request.runs)) as pool:
         try:
             for index in range(request.runs):
-                futures.append(pool.submit(one, index))
-            _follow(futures, taken, int(request.steps[-1]) * request.runs, progress)
+                futures.append(pool.submit(run_one, index))
+            total = int(request.steps[-1]) * request.runs
+            _wait_for_all(futures, taken, total, progress)
         except BaseException as error:
             stop.set()
             for future in reversed(futures):
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):
                 raise
-    begun = [future.result() for future in futures if not future.cancelled()]  # runs begin in their order
+    # runs begin in their order
+    begun = [future.result() for future in futures if not future.cancelled()]
     records = records.of(slice(len(begun)))
     if not np.isfinite(records.R[:, 0]).any():
         raise KeyboardInterrupt
@@ -131,12 +185,18 @@ def run_in_threads(
     return records, status, steps
 
 
-def _follow(futures: list[Future], taken: Int[np.ndarray, " run"], total: int, progress: bool) -> None:
-    """Wait for all runs; an error in one ends all."""
+def _wait_for_all(
+    futures: list[Future], taken: Int[np.ndarray, " run"], total: int, progress: bool
+) -> None:
+    """Wait for all runs and report progress; an error in one ends all."""
     pending: Any = futures
-    with progress_bar(total, "simulating", progress, unit=" steps", unit_scale=True) as bar:
+    with progress_bar(
+        total, "simulating", progress, unit=" steps", unit_scale=True
+    ) as bar:
         while pending:
-            done, pending = wait(pending, timeout=BEAT, return_when=FIRST_EXCEPTION)
+            done, pending = wait(
+                pending, timeout=SECONDS_BETWEEN_REPORTS, return_when=FIRST_EXCEPTION
+            )
             for future in done:
                 future.result()
             bar.update(int(taken.sum()) - bar.n)

@@ -1,11 +1,13 @@
-"""What a sweep is asked, as plain data: its points, its options, and the chunks in which they are computed.
+"""The spec of a sweep as plain data: its points, its options and its chunks.
 
-The spec holds everything that the numbers depend on, and nothing else. A point gives names a plain value: names of
-`Problem.replace`, and "dim" and "scale", which belong to the start. "student.hidden, teacher.hidden" take the same value.
+The spec holds everything that the numbers depend on, and nothing else. A point gives
+names a plain value: names of `Problem.replace`, and "dim" and "scale", which belong to
+the start. "student.hidden, teacher.hidden" take the same value.
 
-A chunk holds `points_per_chunk` points of equal shape (hidden units, levels, activations: whatever makes another program), which
-are computed together and kept in one file. By default it is BATCH solves (of one start each), or LOOPED where a measure is
-computed point by point, but never more than fit into MEMORY:
+A chunk holds `points_per_chunk` points of equal shape (hidden units, levels,
+activations: whatever makes another program), which are computed together and kept in
+one file. By default it is BATCH solves (of one start each), or LOOPED where a measure
+is computed point by point, but never more than fit into MEMORY:
 
     bytes per point = 8 starts times (K M + K^2 + K + 2) COPIES (1 + runs, if simulated)
 """
@@ -29,7 +31,14 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, serialize
 from tutelage.problem.problem import require_problem
-from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, path_of, paths_in
+from tutelage.problem.serialize import (
+    Plain,
+    as_modules,
+    imported,
+    modules_in,
+    path_of,
+    paths_in,
+)
 from tutelage.problem.start import OVERLAPS, start_from_table
 from tutelage.problem.traits import MIXTURES
 from tutelage.sweeps.measures import QUICK, resolve
@@ -37,73 +46,136 @@ from tutelage.sweeps.store import Task
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
 MOST_POINTS = 10**8
-BATCH, LOOPED = 64, 8  # solves per chunk: enough to share one program's start, few enough to be lost without regret
+# Solves per chunk: enough to share one program's start, few enough to be lost without
+# regret. LOOPED is for measures that are computed point by point.
+BATCH = 64
+LOOPED = 8
 MEMORY = 2**28  # bytes that the curves of one chunk may take
 COPIES = 4  # of a curve while it is computed: padded times, the program's and ours
 
 
 def parts_of(name: object) -> tuple[str, ...]:
-    """The names that take one value: "a, b" are two."""
+    """Return the names that take one value: "a, b" are two."""
     return tuple(part.strip() for part in str(name).split(","))
 
 
 def start_values(point: Table) -> Table:
-    """What the point says about its start: dim, scale."""
-    return {part: value for name, value in point.items() for part in parts_of(name) if part in OF_START}
+    """Return the values of a point that belong to its start: dim, scale."""
+    values = _by_part(point)
+    return {name: value for name, value in values.items() if name in OF_START}
+
+
+def _by_part(point: Table) -> Table:
+    """Return the values of a point with one entry for each name."""
+    values = {}
+    for names, value in point.items():
+        for name in parts_of(names):
+            values[name] = value
+    return values
 
 
 def _label(value: Plain) -> str:
-    """Equal for equal values, also for lists and tables."""
+    """Return a text that is equal for equal values, also for lists and tables."""
     return json.dumps(value, sort_keys=True)
 
 
-def plain_points(over: object, listed: object) -> tuple[dict[str, list[Plain]], list[Table] | None]:
-    """The axes of a grid, or the list of points, as plain data. `SweepSpec.alone` checks whether a problem has them."""
+def plain_points(
+    over: object, listed: object
+) -> tuple[dict[str, list[Plain]], list[Table] | None]:
+    """Return the axes of a grid, or the list of points, as plain data.
+
+    `SweepSpec.alone` checks whether a problem has them.
+    """
     if (over is None) == (listed is None):
-        given = "neither over nor points" if over is None else "both over and points"
-        raise InputError(f"a sweep was given {given}; give over={{'lr': [0.1, 0.2]}}, or points=[{{'lr': 0.1}}, ...].")
+        arguments = "both over and points"
+        if over is None:
+            arguments = "neither over nor points"
+        raise InputError(
+            f"a sweep was given {arguments}; "
+            "give over={'lr': [0.1, 0.2]}, or points=[{'lr': 0.1}, ...]."
+        )
     if listed is not None:
-        if not isinstance(listed, list | tuple) or not listed:
-            raise InputError(f"points is {checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
-        for i, point in enumerate(listed):
-            if not isinstance(point, Mapping) or set(point) != set(listed[0]):
-                raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
-        _require_different(listed[0])
-        return {}, [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
+        return {}, _plain_list(listed)
     if not isinstance(over, Mapping) or not over:
-        raise InputError(f"over is {checks.shown(over)}; it must be names with lists of values, as {{'lr': [0.1, 0.2]}}.")
+        raise InputError(
+            f"over is {checks.shown(over)}; "
+            "it must be names with lists of values, as {'lr': [0.1, 0.2]}."
+        )
     _require_different(over)
-    grid = {", ".join(parts_of(name)): _plain_values(name, values) for name, values in over.items()}
-    checks.as_count("the number of points", math.prod(map(len, grid.values())), most=MOST_POINTS)
+    grid = {}
+    for name, values in over.items():
+        grid[", ".join(parts_of(name))] = _plain_values(name, values)
+    count = math.prod(len(values) for values in grid.values())
+    checks.as_count("the number of points", count, most=MOST_POINTS)
     return grid, None
 
 
+def _plain_list(listed: object) -> list[Table]:
+    """Return a list of points as plain data; all have the names of the first."""
+    if not isinstance(listed, list | tuple) or not listed:
+        raise InputError(
+            f"points is {checks.shown(listed)}; "
+            "it must be a list of points, such as [{'lr': 0.1}]."
+        )
+    for i, point in enumerate(listed):
+        if not isinstance(point, Mapping) or set(point) != set(listed[0]):
+            raise InputError(
+                f"point {i} is {checks.shown(point)}; "
+                "every point must name the same as point 0."
+            )
+    names = list(listed[0])
+    _require_different(names)
+    points = []
+    for point in listed:
+        points.append({name: serialize.plain(name, point[name]) for name in names})
+    return points
+
+
 def _require_different(names: Iterable[str]) -> None:
-    """No name twice, such as "lr" and "sgd.lr"; `Problem.replace` refuses those that a problem does not have."""
-    for one, other in combinations([f".{part}" for name in names for part in parts_of(name)], 2):
-        if one.endswith(other) or other.endswith(one):
-            raise InputError(f"the points change {one[1:]} and {other[1:]}, which are the same; leave one out.")
+    """Refuse two names of one number, such as "lr" and "sgd.lr".
+
+    `Problem.replace` refuses the names that a problem does not have.
+    """
+    parts = [part for name in names for part in parts_of(name)]
+    for first, second in combinations(parts, 2):
+        # one is the end of the other
+        path = f".{first}"
+        other_path = f".{second}"
+        if path.endswith(other_path) or other_path.endswith(path):
+            raise InputError(
+                f"the points change {first} and {second}, which are the same; "
+                "leave one out."
+            )
 
 
 def _plain_values(name: str, values: object) -> list[Plain]:
-    """The values of an axis as plain data, at least one, none twice."""
+    """Return the values of an axis as plain data: at least one, none twice."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple | range) or len(values) == 0:
-        raise InputError(f"over gives {name} the value {checks.shown(values)}; it must be a list of values, at least one.")
+        raise InputError(
+            f"over gives {name} the value {checks.shown(values)}; "
+            "it must be a list of values, at least one."
+        )
     plain = [serialize.plain(name, value) for value in values]
-    count = Counter(map(_label, plain))
-    if twice := [value for value in plain if count[_label(value)] > 1]:
-        raise InputError(f"over gives {name} the value {checks.shown(twice[0])} twice; each value must occur once.")
+    counts = Counter(_label(value) for value in plain)
+    for value in plain:
+        if counts[_label(value)] > 1:
+            raise InputError(
+                f"over gives {name} the value {checks.shown(value)} twice; "
+                "each value must occur once."
+            )
     return plain
 
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """The arguments of `sweep`, checked and as plain data. over: a grid whose last axis runs fastest; empty if there are points.
+    """The arguments of `sweep`, checked and as plain data.
 
-    start: a table as in a problem file. starts: None for one without an axis. sources: hashes of the user's own functions.
-    imports: modules that the user allows for functions in the problem and the points; never read from a folder.
+    over: a grid whose last axis runs fastest; empty if there are points. start: a table
+    as in a problem file. starts: None for one without an axis. sources: hashes of the
+    user's own functions. imports: modules that the user allows for functions in the
+    problem and the points; never read from a folder.
     """
 
     problem: Table
@@ -128,95 +200,170 @@ class SweepSpec:
         return Problem.from_dict(self.problem, self.imports)
 
     def problem_at(self, point: Table) -> Problem:
-        """The problem with the values of a point; those of the start are left out."""
-        changes = {part: value for name, value in point.items() for part in parts_of(name) if part not in OF_START}
-        return self.base.replace(**{part: serialize.revived(part, value, self.imports) for part, value in changes.items()})
+        """Return the problem with the values of a point, without those of the start."""
+        changes = {}
+        for name, value in _by_part(point).items():
+            if name not in OF_START:
+                changes[name] = serialize.revived(name, value, self.imports)
+        return self.base.replace(**changes)
 
     def start_at(self, problem: Problem, point: Table, number: int) -> Start:
-        """Start `number` of a point, with the dim and the scale that the point gives."""
+        """Return a start of a point, with the dim and the scale that the point gives.
+
+        number: of the random initial condition, which is added to the seed.
+        """
         table = self.start | start_values(point)
-        return start_from_table(problem, table if set(OVERLAPS) & set(table) else table | {"seed": self.seed + number})
+        if not set(OVERLAPS) & set(table):
+            table = table | {"seed": self.seed + number}
+        return start_from_table(problem, table)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Points along each axis."""
-        return tuple(map(len, self.over.values())) if self.points is None else (len(self.points),)
+        """The number of points along each axis."""
+        if self.points is not None:
+            return (len(self.points),)
+        return tuple(len(values) for values in self.over.values())
 
     @property
     def count(self) -> int:
-        """How many points there are."""
+        """The number of points."""
         return math.prod(self.shape)
 
     def point(self, number: int) -> Table:
-        """The values of one point."""
+        """Return the values of one point."""
         if self.points is not None:
             return self.points[number]
         places = np.unravel_index(number, self.shape)
-        return {name: values[place] for (name, values), place in zip(self.over.items(), places, strict=True)}
+        point = {}
+        for name, place in zip(self.over, places, strict=True):
+            point[name] = self.over[name][place]
+        return point
 
     @cached_property
     def alone(self) -> dict[str, dict[str, Problem | None]]:
-        """The problem with each value of each name alone, by the label of the value; None if a list has it, not alone."""
-        columns = self.over if self.points is None else {n: [p[n] for p in self.points] for n in self.points[0]}
-        distinct = {name: {_label(value): value for value in values} for name, values in columns.items()}
-        return {name: {label: self._alone(name, v) for label, v in values.items()} for name, values in distinct.items()}
+        """The problem with each value of each name alone, by the label of the value.
+
+        None if a list of points has a value that is not possible alone.
+        """
+        columns = self.over
+        if self.points is not None:
+            columns = {}
+            for name in self.points[0]:
+                columns[name] = [point[name] for point in self.points]
+        problems = {}
+        for name, values in columns.items():
+            distinct = {_label(value): value for value in values}
+            problems[name] = {}
+            for label, value in distinct.items():
+                problems[name][label] = self._alone(name, value)
+        return problems
 
     def _alone(self, name: str, value: Plain) -> Problem | None:
+        point = {name: value}
         try:
-            if own := start_values({name: value}):
-                start_from_table(self.base, own)
-            return self.problem_at({name: value})
+            values_of_start = start_values(point)
+            if values_of_start:
+                start_from_table(self.base, values_of_start)
+            return self.problem_at(point)
         except InputError as error:
             if self.points is None:
-                raise InputError(f"over gives {name} the value {checks.shown(value)}: {error}") from None
+                raise InputError(
+                    f"over gives {name} the value {checks.shown(value)}: {error}"
+                ) from None
             return None
 
     def to_dict(self) -> Table:
-        """Numbers, words, lists and tables: all but `imports`, so that SweepSpec(**table) is the same spec."""
-        return {name: value for name, value in asdict(self).items() if name != "imports"}
+        """Return numbers, texts, lists and tables: all fields but `imports`.
+
+        SweepSpec(**table) is the same spec.
+        """
+        table = asdict(self)
+        del table["imports"]
+        return table
 
 
 def build_spec(
-    problem: object, *, over: Any, points: Any, measure: Sequence[str], imports: object = (), **given: Any
+    problem: object,
+    *,
+    over: Any,
+    points: Any,
+    measure: Sequence[str],
+    times: Any,
+    start: object,
+    starts: object,
+    runs: object,
+    seed: object,
+    gradient_flow: object,
+    rtol: Any,
+    solver: str,
+    points_per_chunk: object,
+    imports: object = (),
 ) -> SweepSpec:
-    """Every argument checked and made plain. given: the other arguments of `sweep` that the numbers depend on."""
+    """Return the spec of these arguments of `sweep`, checked and made plain."""
     from tutelage.integrate.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
     grid, listed = plain_points(over, points)
-    functions = filter(callable, jax.tree.leaves([list(axis.values()) for axis in ([over] if points is None else points)]))
-    # modules of functions that are given themselves are allowed; not those that a text names
-    allowed = (*as_modules(imports), *modules_in([stored, *map(path_of, functions)]))
-    paths = [*paths_in([stored, grid, listed]), *(name for name in measure if ":" in name[1:])]
-    table, count, size = start_table(given["start"]), given["starts"], given["points_per_chunk"]
-    count = None if count is None else checks.as_count("starts", count)
-    if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
-        raise InputError(f"starts is {count} and start is given; only random initial conditions differ. Leave one out.")
+    measures = list(measure)
+    allowed = (*as_modules(imports), *_modules_of_functions(stored, over, points))
+    paths = paths_in([stored, grid, listed])
+    paths = [*paths, *(name for name in measures if ":" in name[1:])]
+    allowed_here = (*allowed, *modules_in(measures))
+    start_arguments = start_table(start)
+    count = None
+    if starts is not None:
+        count = checks.as_count("starts", starts)
+    is_fixed = start_arguments.get("kind") == "asymmetric" or "R" in start_arguments
+    if count is not None and is_fixed:
+        raise InputError(
+            f"starts is {count} and start is given; "
+            "only random initial conditions differ. Leave one out."
+        )
     spec = SweepSpec(
         problem=stored,
         over=grid,
         points=listed,
-        measure=list(measure),
-        times=checks.as_times(given["times"]).tolist(),
-        start=table,
+        measure=measures,
+        times=checks.as_times(times).tolist(),
+        start=start_arguments,
         starts=count,
-        runs=checks.as_count("runs", given["runs"], least=2),
-        seed=checks.as_count("seed", given["seed"], least=0),
-        gradient_flow=checks.as_flag("gradient_flow", given["gradient_flow"]),
-        rtol=float(tolerances(given["rtol"])[0]),
-        solver=checks.known("solver", given["solver"], ("auto", *SOLVERS)),
-        points_per_chunk=0 if size is None else checks.as_count("points_per_chunk", size),
-        sources={path: source_hash(path, (*allowed, *modules_in(list(measure)))) for path in paths},
+        runs=checks.as_count("runs", runs, least=2),
+        seed=checks.as_count("seed", seed, least=0),
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
+        rtol=float(tolerances(rtol)[0]),
+        solver=checks.known("solver", solver, ("auto", *SOLVERS)),
+        points_per_chunk=(
+            0  # until the default is known
+            if points_per_chunk is None
+            else checks.as_count("points_per_chunk", points_per_chunk)
+        ),
+        sources={path: source_hash(path, allowed_here) for path in paths},
         imports=allowed,
     )
     if listed is not None:
         spec.problem_at(listed[0])
     spec.start_at(spec.base, spec.point(0), 0)  # refuses what no point could use
-    return spec if spec.points_per_chunk else replace(spec, points_per_chunk=default_points_per_chunk(spec))
+    if spec.points_per_chunk == 0:
+        return replace(spec, points_per_chunk=default_points_per_chunk(spec))
+    return spec
+
+
+def _modules_of_functions(problem: Table, over: Any, points: Any) -> tuple[str, ...]:
+    """Return the modules of the functions that the problem and the points hold.
+
+    Functions that are given themselves are allowed; not those that a text names.
+    """
+    axes = [over] if points is None else points
+    values = jax.tree.leaves([list(axis.values()) for axis in axes])
+    paths = [path_of(value) for value in values if callable(value)]
+    return modules_in([problem, *paths])
 
 
 def source_hash(path: str, allow: tuple[str, ...]) -> str:
-    """Changes when the text of the function "module:function" does: an edited function makes another sweep."""
+    """Return a hash of the text of a function "module:function".
+
+    An edited function thus makes another sweep.
+    """
     function = imported("a function", path, allow)
     try:
         text = inspect.getsource(function)
@@ -226,50 +373,104 @@ def source_hash(path: str, allow: tuple[str, ...]) -> str:
 
 
 def start_table(start: object) -> Table:
-    """A start as the table [start] of a file: a `Start`, the word "random" or "asymmetric", or such a table."""
+    """Return a start as the table [start] of a file.
+
+    start: a `Start`, the word "random" or "asymmetric", or such a table.
+    """
+    if start is None:
+        return {}
     if isinstance(start, Start):
-        given = {name: getattr(start, name) for name in (*OVERLAPS, "dim")}
-        return {name: np.asarray(value).tolist() for name, value in given.items() if value is not None}
-    table = {"kind": start} if isinstance(start, str) else {} if start is None else start
-    if not isinstance(table, Mapping):
-        raise InputError(f"start is {checks.shown(start)}; it must be a Start, 'random', 'asymmetric', or a table.")
-    if "seed" in table:
-        raise InputError("start gives a seed; the initial conditions have the seeds seed, seed + 1, ... Give seed=.")
-    return {name: serialize.plain(name, value) for name, value in table.items()}
+        table = {}
+        for name in (*OVERLAPS, "dim"):
+            value = getattr(start, name)
+            if value is not None:
+                table[name] = np.asarray(value).tolist()
+        return table
+    if isinstance(start, str):
+        start = {"kind": start}
+    if not isinstance(start, Mapping):
+        raise InputError(
+            f"start is {checks.shown(start)}; "
+            "it must be a Start, 'random', 'asymmetric', or a table."
+        )
+    if "seed" in start:
+        raise InputError(
+            "start gives a seed; the initial conditions have the seeds seed, "
+            "seed + 1, ... Give seed=."
+        )
+    return {name: serialize.plain(name, value) for name, value in start.items()}
 
 
 def default_points_per_chunk(spec: SweepSpec) -> int:
-    """As the docstring of the module says."""
-    measures, starts = [resolve(name) for name in spec.measure], spec.starts or 1
-    solves = BATCH if all(name.partition(".")[0] in QUICK for name in spec.measure) else LOOPED
-    curves = 1 + spec.runs * any("runs" in measure.needs for measure in measures)
-    problems = [spec.base, *(problem for of_name in spec.alone.values() for problem in of_name.values())]
-    units = [(p.student.hidden, p.references.hidden) for p in problems if p is not None]
-    numbers = max(K * M + K * K + K + 2 for K, M in units)  # recorded at each time
-    return max(1, min(solves // starts, MEMORY // (8 * starts * len(spec.times) * numbers * COPIES * curves)))
+    """Return the number of points that the docstring of the module derives."""
+    starts = spec.starts or 1
+    is_batch = all(name.partition(".")[0] in QUICK for name in spec.measure)
+    solves = BATCH if is_batch else LOOPED
+    curves = 1
+    if any("runs" in resolve(name).needs for name in spec.measure):
+        curves += spec.runs
+    problems = [spec.base]
+    for problem_of in spec.alone.values():
+        problems += [problem for problem in problem_of.values() if problem is not None]
+    numbers = max(_numbers_at_a_time(problem) for problem in problems)
+    bytes_per_point = 8 * starts * len(spec.times) * numbers * COPIES * curves
+    return max(1, min(solves // starts, MEMORY // bytes_per_point))
+
+
+def _numbers_at_a_time(problem: Problem) -> int:
+    """Return the size of R, Q, readout, error and loss at one time."""
+    K = problem.student.hidden
+    M = problem.references.hidden
+    return K * M + K * K + K + 2
 
 
 def shape_of(problem: object) -> str:
-    """What must be equal for two problems to be members of one batch, as text: everything but their numbers."""
-    leaves, structure = jax.tree.flatten(problem)
-    return f"{structure} {[repr(leaf) if callable(leaf) else np.shape(leaf) for leaf in leaves]}"
+    """Return a text that is equal for the members of one batch.
 
-
-def tasks_of(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
-    """Every chunk as a task; of a list, its spec has only its own points. functions: the user's own that cannot be imported.
-
-    Values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own.
+    They differ in their numbers only.
     """
-    shapes = {
-        name: {label: label if problem is None else shape_of(problem) for label, problem in of_name.items()}
-        for name, of_name in spec.alone.items()
-    }
+    leaves, structure = jax.tree.flatten(problem)
+    shapes: list[object] = []
+    for leaf in leaves:
+        if callable(leaf):
+            shapes.append(repr(leaf))
+        else:
+            shapes.append(np.shape(leaf))
+    return f"{structure} {shapes}"
+
+
+def tasks_of(
+    spec: SweepSpec, functions: Mapping[str, Callable] | None = None
+) -> Iterator[Task]:
+    """Yield every chunk as a task; of a list, its spec has only its own points.
+
+    functions: the user's own that cannot be imported. Values are told apart by the
+    shape that each gives alone; what cannot stand alone is a shape of its own.
+    """
+    shapes: dict[str, dict[str, str]] = {}
+    for name, problem_of in spec.alone.items():
+        shapes[name] = {}
+        for label, problem in problem_of.items():
+            if problem is None:
+                shapes[name][label] = label
+            else:
+                shapes[name][label] = shape_of(problem)
     groups: dict[tuple[str, ...], list[int]] = {}  # the points of each shape
     for number in range(spec.count):
-        shape = tuple(shapes[name][_label(value)] for name, value in spec.point(number).items())
+        point = spec.point(number)
+        shape = tuple(shapes[name][_label(value)] for name, value in point.items())
         groups.setdefault(shape, []).append(number)
     size = spec.points_per_chunk
-    chunks = [group[i : i + size] for group in groups.values() for i in range(0, len(group), size)]
+    chunks = []
+    for group in groups.values():
+        for first in range(0, len(group), size):
+            chunks.append(group[first : first + size])
     for index, numbers in enumerate(chunks):
-        own = None if spec.points is None else [spec.points[number] for number in numbers]
-        yield Task(index, tuple(numbers), {"spec": replace(spec, points=own), "functions": functions})
+        points = None
+        if spec.points is not None:
+            points = [spec.points[number] for number in numbers]
+        yield Task(
+            index=index,
+            points=tuple(numbers),
+            payload={"spec": replace(spec, points=points), "functions": functions},
+        )

@@ -17,14 +17,20 @@ HEIGHT, RATE = 0.01464485, 0.031618
 
 
 def grid(name, end):
-    return tu.log_times(1e-3 * end, end, COUNT) if name == "log" else tu.linear_times(end, COUNT)
+    return (
+        tu.log_times(1e-3 * end, end, COUNT)
+        if name == "log"
+        else tu.linear_times(end, COUNT)
+    )
 
 
 @cache
 def from_plateau(asymmetry, spacing="linear", end=800.0):
     """A start on the plateau itself, R - S tilted by `asymmetry`."""
     R, Q = symmetric_overlaps(2, *PLATEAU)
-    return tu.solve(pair(2, 2), tu.Start(R + asymmetry / 2 * TILT, Q), grid(spacing, end))
+    return tu.solve(
+        pair(2, 2), tu.Start(R + asymmetry / 2 * TILT, Q), grid(spacing, end)
+    )
 
 
 @cache
@@ -37,7 +43,11 @@ def from_outside(asymmetry, spacing="linear", noise=0.0, end=800.0):
 @cache
 def specialized_start(noise=0.0, end=800.0):
     """A start that meets no plateau."""
-    return tu.solve(pair(2, 2, noise=noise), tu.Start(0.4 * np.eye(2) + 0.1, 0.5 * np.eye(2)), grid("linear", end))
+    return tu.solve(
+        pair(2, 2, noise=noise),
+        tu.Start(0.4 * np.eye(2) + 0.1, 0.5 * np.eye(2)),
+        grid("linear", end),
+    )
 
 
 @cache
@@ -50,12 +60,23 @@ def runs(spacing, noise=0.0, dim=1000, count=6, end=400.0):
 
 
 # A teacher that lives in the two per cent of directions with large variance; noise is learned in all of them.
-EIGENVALUES, FRACTIONS, LR, NOISE = np.array([25.0, 0.5 / 0.98]), np.array([0.02, 0.98]), 0.5, 0.5
+EIGENVALUES, FRACTIONS, LR, NOISE = (
+    np.array([25.0, 0.5 / 0.98]),
+    np.array([0.02, 0.98]),
+    0.5,
+    0.5,
+)
 
 
 def linear_problem(lr=LR, noise=NOISE):
     inputs = tu.Spectrum(EIGENVALUES, FRACTIONS)
-    return tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr), noise=noise)
+    return tu.Problem(
+        tu.Network(1, "linear"),
+        tu.Network(1, "linear"),
+        inputs=inputs,
+        sgd=tu.SGD(lr),
+        noise=noise,
+    )
 
 
 def linear_start(dim=None):
@@ -81,15 +102,21 @@ def thinned(trajectory, every):
     """Only every n-th recorded time."""
     keep = slice(None, None, every)
     lead = (slice(None),) * (np.ndim(trajectory.error) - 1)
-    variables = {name: value[(*lead, keep)] for name, value in trajectory.variables.items()}
+    variables = {
+        name: value[(*lead, keep)] for name, value in trajectory.variables.items()
+    }
     parts = (trajectory.times[keep], variables, trajectory.error[(*lead, keep)])
     return eqx.tree_at(lambda t: (t.times, t.variables, t.error), trajectory, parts)
 
 
 def of_curve(times, error, **variables):
     """A trajectory of one's own equations: an error, and numbers by name."""
-    variables = {name: np.asarray(value) for name, value in variables.items()} or {"x": np.zeros_like(error)}
-    return tu.Trajectory(times, variables, error, np.array(0), times[-1], np.array(1), kind="equations")
+    variables = {name: np.asarray(value) for name, value in variables.items()} or {
+        "x": np.zeros_like(error)
+    }
+    return tu.Trajectory(
+        times, variables, error, np.array(0), times[-1], np.array(1), kind="equations"
+    )
 
 
 def of_overlaps(R, Q, T, activation="erf"):
@@ -98,4 +125,13 @@ def of_overlaps(R, Q, T, activation="erf"):
     times = np.linspace(0.0, 1.0, len(R))
     problem = tu.Problem(tu.Network(K, activation), tu.Network(M, activation))
     error = np.linspace(1.0, 0.5, len(R))
-    return tu.Trajectory(times, {"R": R, "Q": Q}, error, np.array(0), times[-1], np.array(1), T=T, problem=problem)
+    return tu.Trajectory(
+        times,
+        {"R": R, "Q": Q},
+        error,
+        np.array(0),
+        times[-1],
+        np.array(1),
+        T=T,
+        problem=problem,
+    )

@@ -34,7 +34,12 @@ def exact(t, lr=LR, noise=NOISE):
 
 
 def best(lr=LR, noise=NOISE):
-    found = minimize_scalar(lambda t: exact(t, lr, noise), bounds=(0.01, 3.0), method="bounded", options={"xatol": 1e-10})
+    found = minimize_scalar(
+        lambda t: exact(t, lr, noise),
+        bounds=(0.01, 3.0),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
     return found.x, found.fun
 
 
@@ -49,7 +54,9 @@ def test_the_minimum_of_a_linear_network():
     assert found.gain == pytest.approx(exact(6.0) / value, rel=1e-4)
     assert found.gain > 1.8
     recorded = theory.times[np.argmin(theory.error)]
-    assert abs(found.time - time) < 0.05 * abs(recorded - time)  # interpolation is worth having
+    assert abs(found.time - time) < 0.05 * abs(
+        recorded - time
+    )  # interpolation is worth having
     assert f"stop at {found.time:.5g}" in str(found)
 
 
@@ -63,7 +70,9 @@ def test_on_a_coarse_grid_the_bracket_holds():
 def test_uneven_times_cost_no_accuracy():
     """(t - 1)^2 + 1 in logarithmic time, where a parabola in the recorded index would be off."""
     times = np.geomspace(0.01, 100, 60)
-    found = tu.analysis.early_stopping(of_curve(times, np.exp((np.log(times) - 0.3) ** 2)))
+    found = tu.analysis.early_stopping(
+        of_curve(times, np.exp((np.log(times) - 0.3) ** 2))
+    )
     assert found.time == pytest.approx(np.exp(0.3), rel=1e-4)
     assert found.value == pytest.approx(1.0, rel=1e-5)
 
@@ -125,7 +134,9 @@ def test_a_rate_that_is_raised_puts_the_minimum_at_the_switch():
     theory = scheduled((3.0,), (0.05, 0.5))
     found = tu.analysis.early_stopping(theory)
     assert found.time == pytest.approx(3.0, abs=0.03 + 1e-9)
-    assert found.time == theory.times[np.argmin(theory.error)]  # a corner has no parabola
+    assert (
+        found.time == theory.times[np.argmin(theory.error)]
+    )  # a corner has no parabola
     assert found.bracket[0] <= 3.0 <= found.bracket[1]
     assert found.gain > 1.5
 
@@ -139,11 +150,15 @@ def test_lowering_the_rate_instead_removes_it():
 
 def test_runs_have_their_minimum_where_the_theory_has():
     times = tu.linear_times(6.0, 201)
-    networks = tu.simulate(linear_problem(), linear_start(dim=4000), times=times, runs=6, seed=1)
+    networks = tu.simulate(
+        linear_problem(), linear_start(dim=4000), times=times, runs=6, seed=1
+    )
     found = tu.analysis.early_stopping(networks)
     assert all(run.inside for run in found)
     theory = tu.analysis.early_stopping(linear())
-    assert np.median([run.time for run in found]) == pytest.approx(theory.time, abs=0.15)
+    assert np.median([run.time for run in found]) == pytest.approx(
+        theory.time, abs=0.15
+    )
     np.testing.assert_allclose([run.value for run in found], theory.value, rtol=0.2)
     np.testing.assert_allclose([run.gain for run in found], theory.gain, rtol=0.3)
     assert found.marks["smallest error"].shape == (6,)

@@ -47,7 +47,10 @@ def test_given_errors_weigh_the_points():
     found = tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=bars)
     expected = np.polyfit(np.log(x), np.log(y), 1, w=y / bars)[0]
     assert found.slope == pytest.approx(expected, rel=1e-9)
-    assert tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=np.full(40, 3.0) * y).error > 0.3  # larger than the scatter
+    assert (
+        tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=np.full(40, 3.0) * y).error
+        > 0.3
+    )  # larger than the scatter
 
 
 @pytest.mark.parametrize("window", [None, (1.0, 1000.0), (10.0, 300.0)])
@@ -60,7 +63,9 @@ def test_a_correction_is_covered_by_the_error(size, power, window):
     assert found.error < 1.5 * max(found.parts) - 1.5 * min(found.parts) + 0.03
     assert found.constant or window is not None
     textbook = found.statistical / np.sqrt(found.points)
-    assert abs(found.slope + 0.5) > textbook  # a negative control: the usual error would not cover it
+    assert (
+        abs(found.slope + 0.5) > textbook
+    )  # a negative control: the usual error would not cover it
 
 
 def test_a_slow_correction_is_flagged_in_a_given_window():
@@ -75,7 +80,9 @@ def coverage(memory, bars, window=(1.0, 100.0)):
     scores = []
     for seed in range(SEEDS):
         x, y = noisy(seed, memory=memory)
-        found = tu.analysis.fit_exponent(x, y, window, y_error=0.1 * y if bars else None)
+        found = tu.analysis.fit_exponent(
+            x, y, window, y_error=0.1 * y if bars else None
+        )
         scores.append(abs(found.slope + 0.7) / found.error)
     scores = np.array(scores)
     return np.mean(scores < 1), np.mean(scores < 2)
@@ -102,9 +109,18 @@ def test_a_bend_hidden_in_noise_is_covered():
     """x^-1/2 (1 + 2/x) with 1% of noise: the longest window without a visible bend still has one."""
     x, scores = np.geomspace(1.0, 1000.0, 41), []
     for seed in range(30):
-        y = x**-0.5 * (1 + 2 / x) * np.exp(0.01 * np.random.default_rng(seed).standard_normal(41))
+        y = (
+            x**-0.5
+            * (1 + 2 / x)
+            * np.exp(0.01 * np.random.default_rng(seed).standard_normal(41))
+        )
         found = tu.analysis.fit_exponent(x, y)
-        scores.append([abs(found.slope + 0.5) / found.error, abs(found.slope + 0.5) / found.statistical])
+        scores.append(
+            [
+                abs(found.slope + 0.5) / found.error,
+                abs(found.slope + 0.5) / found.statistical,
+            ]
+        )
     honest, residuals_only = np.mean(np.array(scores) < 2, axis=0)
     assert honest > 0.9
     assert residuals_only < 0.8  # the power of this test
@@ -112,7 +128,10 @@ def test_a_bend_hidden_in_noise_is_covered():
 
 @pytest.mark.parametrize("memory", [pytest.param(0.0, marks=pytest.mark.full), 0.5])
 def test_the_statistical_error_is_the_scatter_of_slopes(memory):
-    found = [tu.analysis.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0)) for seed in range(SEEDS)]
+    found = [
+        tu.analysis.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0))
+        for seed in range(SEEDS)
+    ]
     scatter = np.std([f.slope for f in found])
     assert np.mean([f.statistical for f in found]) == pytest.approx(scatter, rel=0.2)
 
@@ -143,7 +162,12 @@ def test_the_coverage_test_has_power():
         x, y = noisy(seed, memory=0.8)
         _, covariance = np.polyfit(np.log(x), np.log(y), 1, cov=True)
         found = tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=0.1 * y)
-        scores.append((abs(found.slope + 0.7) / np.sqrt(covariance[0, 0]), abs(found.slope + 0.7) / found.error))
+        scores.append(
+            (
+                abs(found.slope + 0.7) / np.sqrt(covariance[0, 0]),
+                abs(found.slope + 0.7) / found.error,
+            )
+        )
     textbook, honest = np.array(scores).T
     assert np.mean(textbook < 2) < 0.75
     assert np.mean(honest < 1) < 0.95
@@ -153,13 +177,25 @@ def test_sampling_a_smooth_curve_more_finely_does_not_shrink_the_error():
     errors = []
     for count in (31, 301, 3001):
         x = np.geomspace(1.0, 1000.0, count)
-        errors.append(tu.analysis.fit_exponent(x, x**-0.5 * (1 + 1 / x), (1.0, 1000.0)).error)
+        errors.append(
+            tu.analysis.fit_exponent(x, x**-0.5 * (1 + 1 / x), (1.0, 1000.0)).error
+        )
     np.testing.assert_allclose(errors, errors[0], rtol=0.1)
 
 
-@pytest.mark.parametrize("times", [np.geomspace(1e-3, 20.0, 100), np.linspace(0.1, 10.0, 100), np.geomspace(1.0, 50.0, 12)])
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.geomspace(1e-3, 20.0, 100),
+        np.linspace(0.1, 10.0, 100),
+        np.geomspace(1.0, 50.0, 12),
+    ],
+)
 def test_an_exponential_is_no_power_law(times):
-    with pytest.raises(tu.InputError, match=r"no window of at least 0.5 decades has a constant slope.*not a power law"):
+    with pytest.raises(
+        tu.InputError,
+        match=r"no window of at least 0.5 decades has a constant slope.*not a power law",
+    ):
         tu.analysis.fit_exponent(times, np.exp(-times))
     forced = tu.analysis.fit_exponent(times, np.exp(-times), (times[0], times[-1]))
     assert not forced.constant
@@ -196,27 +232,54 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
             lambda: tu.analysis.fit_exponent([1, 10, 100], [3, 2, 1]),
             "there are 3 points to fit; an exponent needs at least 5",
         ),
-        (lambda: tu.analysis.fit_exponent(np.arange(20), 1.0 + np.arange(20)), "x contains 0, which has no logarithm"),
-        (lambda: tu.analysis.fit_exponent(X, X - 2.0), "y contains -1, which has no logarithm"),
+        (
+            lambda: tu.analysis.fit_exponent(np.arange(20), 1.0 + np.arange(20)),
+            "x contains 0, which has no logarithm",
+        ),
+        (
+            lambda: tu.analysis.fit_exponent(X, X - 2.0),
+            "y contains -1, which has no logarithm",
+        ),
         (
             lambda: tu.analysis.fit_exponent(X, 1 / X, (2000.0, 3000.0)),
             "there are 0 points .* widen the window: x runs from 1 to 1000",
         ),
-        (lambda: tu.analysis.fit_exponent(X, 1 / X, (10.0, 20.0)), "span 0.3 decades of x; a power law needs at least 0.5"),
-        (lambda: tu.analysis.fit_exponent(X, 1 / X, (20.0, 10.0)), "two positive numbers, the smaller one first"),
-        (lambda: tu.analysis.fit_exponent(X, 1 / X, 10.0), "window is 10, a single number; it must have shape"),
-        (lambda: tu.analysis.fit_exponent(X, X[:-1]), r"y has shape \(60,\); it must have shape \(61,\)"),
-        (lambda: tu.analysis.fit_exponent(X[::-1], X), "x goes from 1000 to .*; the entries must increase"),
+        (
+            lambda: tu.analysis.fit_exponent(X, 1 / X, (10.0, 20.0)),
+            "span 0.3 decades of x; a power law needs at least 0.5",
+        ),
+        (
+            lambda: tu.analysis.fit_exponent(X, 1 / X, (20.0, 10.0)),
+            "two positive numbers, the smaller one first",
+        ),
+        (
+            lambda: tu.analysis.fit_exponent(X, 1 / X, 10.0),
+            "window is 10, a single number; it must have shape",
+        ),
+        (
+            lambda: tu.analysis.fit_exponent(X, X[:-1]),
+            r"y has shape \(60,\); it must have shape \(61,\)",
+        ),
+        (
+            lambda: tu.analysis.fit_exponent(X[::-1], X),
+            "x goes from 1000 to .*; the entries must increase",
+        ),
         (
             lambda: tu.analysis.fit_exponent(X, np.where(X > 500, np.nan, X)),
             "y contains nan; every entry must be a finite number",
         ),
-        (lambda: tu.analysis.fit_exponent(X, X, y_error=np.zeros(61)), "y_error contains 0; every entry must be positive"),
+        (
+            lambda: tu.analysis.fit_exponent(X, X, y_error=np.zeros(61)),
+            "y_error contains 0; every entry must be positive",
+        ),
         (
             lambda: tu.analysis.fit_exponent(np.ones((3, 3)), np.ones((3, 3))),
             r"x has shape \(3, 3\); it must be a list of one number or more",
         ),
-        (lambda: tu.analysis.fit_exponent("abc", X), "x is 'abc'; it must be a number or an array"),
+        (
+            lambda: tu.analysis.fit_exponent("abc", X),
+            "x is 'abc'; it must be a number or an array",
+        ),
     ],
 )
 def test_refusals(ask, sentence):
@@ -242,11 +305,18 @@ def autoregressive(seed, count, memory, decades=3.0):
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.8])
 def test_correlated_noise_does_not_make_a_power_law_something_else(memory):
-    found = [tu.analysis.fit_exponent(*autoregressive(seed, 61, memory), (1.0, 1000.0)) for seed in range(SEEDS)]
+    found = [
+        tu.analysis.fit_exponent(*autoregressive(seed, 61, memory), (1.0, 1000.0))
+        for seed in range(SEEDS)
+    ]
     scores = np.abs([(f.slope + 0.5) / f.error for f in found])
-    assert np.mean([not f.constant for f in found]) < 0.1  # most of them, without the correlation
+    assert (
+        np.mean([not f.constant for f in found]) < 0.1
+    )  # most of them, without the correlation
     assert np.mean(scores > 2) < 0.1
-    assert np.mean(scores > 3) < (0.04 if memory == 0.8 else 0.025)  # 61 points with memory 0.8 are worth about 7
+    assert np.mean(scores > 3) < (
+        0.04 if memory == 0.8 else 0.025
+    )  # 61 points with memory 0.8 are worth about 7
     assert np.mean(scores > 1) > 0.1  # errors are not simply large
 
 
@@ -254,13 +324,18 @@ def test_a_bend_under_correlated_noise_is_still_seen():
     bent = []
     for seed in range(40):
         x, y = autoregressive(seed, 61, 0.5)
-        bent.append(tu.analysis.fit_exponent(x, y / (1 + (x / 30) ** 0.6), (1.0, 1000.0)))
+        bent.append(
+            tu.analysis.fit_exponent(x, y / (1 + (x / 30) ** 0.6), (1.0, 1000.0))
+        )
     assert np.mean([f.constant for f in bent]) < 0.1
 
 
 def test_few_points_and_a_chosen_window_cover_the_truth():
     """|z| > 3 in 4.8% of draws if neither the number of points nor the choice is paid for; 400 draws."""
-    found = [tu.analysis.fit_exponent(*autoregressive(seed, 8, 0.0, decades=1.5)) for seed in range(400)]
+    found = [
+        tu.analysis.fit_exponent(*autoregressive(seed, 8, 0.0, decades=1.5))
+        for seed in range(400)
+    ]
     scores = np.abs([(f.slope + 0.5) / f.error for f in found])
     assert np.mean(scores > 3) < 0.012
     assert np.mean(scores > 2) < 0.06

@@ -26,7 +26,9 @@ def drawn(axes):
 
 def dip():
     """An error with a minimum inside."""
-    return tu.analysis.early_stopping(of_curve(TIMES, np.exp(-3 * TIMES) + 0.1 - 0.05 * np.exp(-TIMES)))
+    return tu.analysis.early_stopping(
+        of_curve(TIMES, np.exp(-3 * TIMES) + 0.1 - 0.05 * np.exp(-TIMES))
+    )
 
 
 ANSWERS = {
@@ -34,7 +36,9 @@ ANSWERS = {
     "phases": lambda: tu.analysis.phases(from_outside(1e-4, "log")),
     "specialization": lambda: tu.analysis.specialization(from_outside(1e-4)),
     "early_stopping": dip,
-    "exponent": lambda: tu.analysis.fit_exponent(X, X**-0.5 * (1 + 1 / X), y_error=0.01 * X**-0.5),
+    "exponent": lambda: tu.analysis.fit_exponent(
+        X, X**-0.5 * (1 + 1 / X), y_error=0.01 * X**-0.5
+    ),
     "runs": lambda: tu.analysis.phases(runs("linear")),
     "one run": lambda: tu.analysis.plateaus(runs("linear"), run=0),
     "no plateau": lambda: tu.analysis.plateaus(of_curve(TIMES, np.exp(-TIMES))),
@@ -72,7 +76,10 @@ def test_plateaus_show_the_fitted_growth():
 def test_phases_are_shaded_where_they_are():
     found = tu.analysis.phases(from_outside(1e-4))
     curve = found.plot().axes[0]
-    spans = {p.get_label(): p.get_extents().transformed(curve.transData.inverted()) for p in curve.patches}
+    spans = {
+        p.get_label(): p.get_extents().transformed(curve.transData.inverted())
+        for p in curve.patches
+    }
     for phase in found:
         assert spans[phase.name].x0 == pytest.approx(phase.start, abs=1e-6)
         assert spans[phase.name].x1 == pytest.approx(phase.end, abs=1e-6)
@@ -80,7 +87,11 @@ def test_phases_are_shaded_where_they_are():
 
 def test_the_minimum_and_the_end_are_marked():
     found = dip()
-    marks = [line.get_data() for line in found.plot().axes[0].lines if len(line.get_xdata()) == 1]
+    marks = [
+        line.get_data()
+        for line in found.plot().axes[0].lines
+        if len(line.get_xdata()) == 1
+    ]
     assert [m[0][0] for m in marks] == pytest.approx([found.time, found.end_time])
     assert [m[1][0] for m in marks] == pytest.approx([found.value, found.end_value])
 
@@ -92,7 +103,15 @@ def test_a_fit_that_is_no_power_law_is_titled_so():
 
 
 @pytest.mark.parametrize(
-    "draw", [plot_plateaus, plot_phases, plot_specialization, plot_early_stopping, plot_exponent, plot_per_run]
+    "draw",
+    [
+        plot_plateaus,
+        plot_phases,
+        plot_specialization,
+        plot_early_stopping,
+        plot_exponent,
+        plot_per_run,
+    ],
 )
 def test_other_objects_are_refused(draw):
     with pytest.raises(tu.InputError, match="got a value of type dict; give it"):

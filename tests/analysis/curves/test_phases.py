@@ -35,7 +35,12 @@ def test_the_four_phases_of_a_committee(spacing):
     theory = from_outside(1e-4, "log" if spacing == "log" else "linear")
     theory = thinned(theory, 5) if spacing == "coarse" else theory
     found = tu.analysis.phases(theory)
-    assert names(found) == ["search", "symmetric plateau", "specialization", "convergence"]
+    assert names(found) == [
+        "search",
+        "symmetric plateau",
+        "specialization",
+        "convergence",
+    ]
     assert_covering(found, theory)
     assert found.at(0.0) == "search"
     assert found.at(150.0) == "symmetric plateau"
@@ -50,11 +55,15 @@ def test_boundaries_agree_with_the_fixed_point():
     near = theory.times[np.abs(np.log(theory.error / HEIGHT)) < np.log(1.1)]
     assert plateau.start == pytest.approx(near[0], rel=0.05)
     assert plateau.end == pytest.approx(near[-1], rel=0.05)
-    wrong = theory.times[np.abs(np.log(theory.error / (1.3 * HEIGHT))) < np.log(1.1)]  # a height that is no fixed point
+    wrong = theory.times[
+        np.abs(np.log(theory.error / (1.3 * HEIGHT))) < np.log(1.1)
+    ]  # a height that is no fixed point
     assert wrong[-1] < 0.2 * plateau.end
     learned = tu.analysis.specialization(theory)
     assert learned.index[theory.times <= plateau.end].max() < 0.3
-    assert np.interp(tu.analysis.phases(theory)[2].end, theory.times, learned.index) == pytest.approx(0.9, abs=0.01)
+    assert np.interp(
+        tu.analysis.phases(theory)[2].end, theory.times, learned.index
+    ) == pytest.approx(0.9, abs=0.01)
 
 
 def test_a_start_on_the_plateau_has_no_search():
@@ -78,7 +87,13 @@ def test_a_plateau_that_is_not_left():
 def test_label_noise_ends_on_a_floor():
     theory = from_outside(1e-4, noise=0.3)
     found = tu.analysis.phases(theory)
-    assert names(found) == ["search", "symmetric plateau", "specialization", "convergence", "noise floor"]
+    assert names(found) == [
+        "search",
+        "symmetric plateau",
+        "specialization",
+        "convergence",
+        "noise floor",
+    ]
     assert_covering(found, theory)
     start = found[-1].start
     later = theory.error[theory.times >= start + 5]
@@ -88,9 +103,16 @@ def test_label_noise_ends_on_a_floor():
 
 def test_a_final_level_without_noise_and_a_power_law():
     times = np.linspace(0, 100, 201)
-    assert names(tu.analysis.phases(of_curve(times, 0.2 + np.exp(-times)))) == ["convergence", "final level"]
-    assert names(tu.analysis.phases(of_curve(times[1:], times[1:] ** -0.7))) == ["convergence"]
-    assert names(tu.analysis.phases(of_curve(times, np.exp(-0.1 * times)))) == ["convergence"]
+    assert names(tu.analysis.phases(of_curve(times, 0.2 + np.exp(-times)))) == [
+        "convergence",
+        "final level",
+    ]
+    assert names(tu.analysis.phases(of_curve(times[1:], times[1:] ** -0.7))) == [
+        "convergence"
+    ]
+    assert names(tu.analysis.phases(of_curve(times, np.exp(-0.1 * times)))) == [
+        "convergence"
+    ]
 
 
 def test_a_rise_after_the_minimum():
@@ -113,16 +135,30 @@ def test_divergence():
 def test_escape_of_a_system_of_one_s_own():
     times = np.linspace(0, 200, 401)
     error = 1e-3 + (0.1 + np.exp(-times)) / (1 + np.exp((times - 100) / 4))
-    assert names(tu.analysis.phases(of_curve(times, error))) == ["search", "plateau", "convergence", "final level"]
+    assert names(tu.analysis.phases(of_curve(times, error))) == [
+        "search",
+        "plateau",
+        "convergence",
+        "final level",
+    ]
 
 
 def test_phases_of_runs():
     networks = runs("linear")
     found = tu.analysis.phases(networks)
     for run in found:
-        assert names(run) == ["search", "symmetric plateau", "specialization", "convergence"]
+        assert names(run) == [
+            "search",
+            "symmetric plateau",
+            "specialization",
+            "convergence",
+        ]
         assert_covering(run, networks)
-    assert set(found.marks) == {"symmetric plateau begins", "specialization begins", "convergence begins"}
+    assert set(found.marks) == {
+        "symmetric plateau begins",
+        "specialization begins",
+        "convergence begins",
+    }
     assert str(tu.analysis.phases(networks, run=1)) == str(found[1])
 
 
@@ -160,4 +196,8 @@ def test_no_phase_outside_the_record(when):
 
 def test_phases_are_plain_numbers():
     for phase in tu.analysis.phases(from_outside(1e-4)):
-        assert (type(phase.name), type(phase.start), type(phase.end)) == (str, float, float)
+        assert (type(phase.name), type(phase.start), type(phase.end)) == (
+            str,
+            float,
+            float,
+        )

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.curves.cases import from_outside, of_curve, of_overlaps, runs, specialized_start, thinned
+from tests.analysis.curves.cases import (
+    from_outside,
+    of_curve,
+    of_overlaps,
+    runs,
+    specialized_start,
+    thinned,
+)
 from tests.problems import generic_overlaps
 
 
@@ -15,7 +22,9 @@ def at_once(R, T=None, Q=None, activation="erf"):
     R = np.asarray(R, float)
     T = np.eye(R.shape[1]) if T is None else T
     Q = np.eye(len(R)) if Q is None else Q
-    return tu.analysis.specialization(of_overlaps(np.stack([R, R]), np.stack([Q, Q]), T, activation))
+    return tu.analysis.specialization(
+        of_overlaps(np.stack([R, R]), np.stack([Q, Q]), T, activation)
+    )
 
 
 def copies(order, signs, T):
@@ -26,7 +35,9 @@ def copies(order, signs, T):
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, -0.2])
 def test_copies_of_teachers_have_index_one(correlation):
-    T = (np.full((3, 3), correlation) + (1 - correlation) * np.eye(3)) * np.outer([1, 2, 0.5], [1, 2, 0.5])
+    T = (np.full((3, 3), correlation) + (1 - correlation) * np.eye(3)) * np.outer(
+        [1, 2, 0.5], [1, 2, 0.5]
+    )
     R, Q = copies((2, 0, 1), (1, -1, 1), T)
     found = at_once(R, T, Q)
     assert found.final == pytest.approx(1.0, abs=1e-12)
@@ -78,8 +89,13 @@ def test_assignment_is_the_best_of_all():
         R, Q, T = generic_overlaps(4, 4, seed)
         found = at_once(R, T, Q)
         cosines = np.abs(R / np.sqrt(np.outer(np.diag(Q), np.diag(T))))
-        best = max(sum(cosines[k, m] for k, m in enumerate(order)) for order in permutations(range(4)))
-        assert np.abs(found.cosines[np.arange(4), found.permutation]).sum() == pytest.approx(best)
+        best = max(
+            sum(cosines[k, m] for k, m in enumerate(order))
+            for order in permutations(range(4))
+        )
+        assert np.abs(
+            found.cosines[np.arange(4), found.permutation]
+        ).sum() == pytest.approx(best)
         assert 0 <= found.final <= 1
 
 
@@ -105,10 +121,14 @@ def test_a_wrong_index_would_be_seen():
 def test_transition_of_the_symmetric_committee(spacing):
     """With T = 1 the index is (R - S) / sqrt(Q); it crosses one half where that does, on every grid."""
     theory = from_outside(1e-4, "log" if spacing == "log" else "linear")
-    found = tu.analysis.specialization(thinned(theory, 5) if spacing == "coarse" else theory)
+    found = tu.analysis.specialization(
+        thinned(theory, 5) if spacing == "coarse" else theory
+    )
     fine = from_outside(1e-4)
     expected = (fine.R[:, 0, 0] - fine.R[:, 1, 0]) / np.sqrt(fine.Q[:, 0, 0])
-    np.testing.assert_allclose(tu.analysis.specialization(fine).index, expected, atol=1e-9)
+    np.testing.assert_allclose(
+        tu.analysis.specialization(fine).index, expected, atol=1e-9
+    )
     i = int(np.argmax(expected > 0.5))
     crosses = np.interp(0.5, expected[i - 1 : i + 1], fine.times[i - 1 : i + 1])
     assert found.transition_time == pytest.approx(crosses, rel=0.02)
@@ -145,8 +165,16 @@ def test_every_run_specializes_in_its_own_time():
             lambda: at_once(np.ones((1, 2)) / 2),
             "1 student and 2 teacher units; specialization compares at least two",
         ),
-        (lambda: at_once(np.ones((2, 2)) / 2, T=np.ones((2, 2))), "teachers all have the same direction"),
-        (lambda: tu.analysis.specialization(of_curve(np.arange(9.0), np.ones(9), m=np.ones(9))), "this trajectory has m"),
+        (
+            lambda: at_once(np.ones((2, 2)) / 2, T=np.ones((2, 2))),
+            "teachers all have the same direction",
+        ),
+        (
+            lambda: tu.analysis.specialization(
+                of_curve(np.arange(9.0), np.ones(9), m=np.ones(9))
+            ),
+            "this trajectory has m",
+        ),
         (
             lambda: tu.analysis.specialization("theory.nc"),
             "got a value of type str; give it what solve or simulate returned",

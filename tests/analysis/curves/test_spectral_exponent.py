@@ -21,8 +21,12 @@ def test_grouped_levels_stand_at_the_middle_of_their_ranks():
     found = tu.analysis.spectral_exponent(grouped, window=(20, 400))
     assert found.ranks[0] == pytest.approx(2.5)
     assert found.beta == pytest.approx(1.0, abs=0.02)
-    by_level = np.polyfit(np.log(np.arange(6, 101)), np.log(grouped.eigenvalues[5:]), 1)[0]
-    assert abs(-1 - by_level - 1.0) > 2 * abs(found.beta - 1.0), "counting levels instead of dimensions is worse"
+    by_level = np.polyfit(
+        np.log(np.arange(6, 101)), np.log(grouped.eigenvalues[5:]), 1
+    )[0]
+    assert abs(-1 - by_level - 1.0) > 2 * abs(found.beta - 1.0), (
+        "counting levels instead of dimensions is worse"
+    )
 
 
 def test_sampled_data_give_beta_within_the_error():
@@ -35,7 +39,9 @@ def test_sampled_data_give_beta_within_the_error():
 
 
 def test_digits_are_no_power_law():
-    found = tu.analysis.spectral_exponent(tu.from_data(tu.digits()).inputs, window=(1, 40))
+    found = tu.analysis.spectral_exponent(
+        tu.from_data(tu.digits()).inputs, window=(1, 40)
+    )
     assert not found.fit.constant
     assert "NOT a power law there: beta runs" in str(found)
     assert 0.2 < found.beta < 0.6
@@ -45,5 +51,8 @@ def test_digits_are_no_power_law():
     top, bottom = found.plot().axes
     assert top.get_ylabel() == r"eigenvalue $\lambda_k$"
     assert bottom.get_xlabel() == "rank $k$"
-    with pytest.raises(tu.InputError, match=r"inputs are of type ndarray; measure one first, `tu\.from_data"):
+    with pytest.raises(
+        tu.InputError,
+        match=r"inputs are of type ndarray; measure one first, `tu\.from_data",
+    ):
         tu.analysis.spectral_exponent(tu.digits())

@@ -18,15 +18,29 @@ def tilted(K, asymmetry, seed=1):
 
 def solved(problem, start, found, gradient_flow=False):
     """The solved curve, and when it falls below the threshold of the prediction."""
-    curve = tu.solve(problem, start, tu.linear_times(1.5 * found.time, COUNT), gradient_flow=gradient_flow)
+    curve = tu.solve(
+        problem,
+        start,
+        tu.linear_times(1.5 * found.time, COUNT),
+        gradient_flow=gradient_flow,
+    )
     return curve, last_fall(curve.times, curve.error, found.threshold)
 
 
 QUICK = [(2, 0.5, 1e-1), (2, 0.5, 1e-5), (2, 0.05, 1e-4), (3, 0.5, 1e-1)]
-LONG = [(K, lr, a) for K in (2, 3) for lr in (0.5, 0.05) for a in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5) if (K, lr, a) not in QUICK]
+LONG = [
+    (K, lr, a)
+    for K in (2, 3)
+    for lr in (0.5, 0.05)
+    for a in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+    if (K, lr, a) not in QUICK
+]
 
 
-@pytest.mark.parametrize(("K", "lr", "asymmetry"), [*QUICK, *(pytest.param(*case, marks=pytest.mark.full) for case in LONG)])
+@pytest.mark.parametrize(
+    ("K", "lr", "asymmetry"),
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.full) for case in LONG)],
+)
 def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     """Asked is 5%; found is within 0.5%, over four decades of asymmetry."""
     problem, start = pair(K, K, lr=lr), tilted(K, asymmetry)
@@ -35,8 +49,14 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     assert found.time == pytest.approx(time, rel=0.01)
     assert found.threshold == pytest.approx(found.plateau.error / 2)
     assert found.teachers == tuple(assigned_teachers(problem, curve.R[-1], curve.T))
-    here = (found.times > found.time / 10) & (found.times < found.time)  # earlier the solved curve is recorded too coarsely
-    np.testing.assert_allclose(found.errors[here], np.interp(found.times[here], curve.times, curve.error), rtol=0.15)
+    here = (found.times > found.time / 10) & (
+        found.times < found.time
+    )  # earlier the solved curve is recorded too coarsely
+    np.testing.assert_allclose(
+        found.errors[here],
+        np.interp(found.times[here], curve.times, curve.error),
+        rtol=0.15,
+    )
 
 
 @pytest.mark.full
@@ -45,7 +65,9 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
 def test_the_predicted_time_of_gradient_flow(K, asymmetry):
     problem, start = pair(K, K, lr=0.2), tilted(K, asymmetry)
     found = tu.analysis.escape_time(problem, start, gradient_flow=True)
-    assert found.time == pytest.approx(solved(problem, start, found, gradient_flow=True)[1], rel=0.01)
+    assert found.time == pytest.approx(
+        solved(problem, start, found, gradient_flow=True)[1], rel=0.01
+    )
 
 
 @pytest.mark.full
@@ -54,7 +76,9 @@ def test_several_rates_of_growth(lr):
     """Three units at large rates: six growing modes with two different rates."""
     problem, start = pair(3, 3, lr=lr), tilted(3, 1e-3)
     found = tu.analysis.escape_time(problem, start)
-    assert len({round(mode.rate, 9) for mode in found.plateau.unstable}) == (2 if lr == 1.5 else 1)
+    assert len({round(mode.rate, 9) for mode in found.plateau.unstable}) == (
+        2 if lr == 1.5 else 1
+    )
     assert found.time == pytest.approx(solved(problem, start, found)[1], rel=0.01)
 
 
@@ -67,9 +91,18 @@ def test_several_rates_of_growth(lr):
         pair(2, 2, noise=0.3, batch=4, weight_decay=0.01),
         pair(2, 2, momentum=0.5, lr=0.2),
         pair(2, 2, student={"train_readout": True}),
-        pair(2, 2, student={"readout": [1.0, 2.0]}, teacher={"gram": np.eye(2)}),  # only teachers are exchanged
+        pair(
+            2, 2, student={"readout": [1.0, 2.0]}, teacher={"gram": np.eye(2)}
+        ),  # only teachers are exchanged
         pair(2, 2, "relu", lr=0.3),
-        pair(3, 2, "quadratic", lr=0.02, student={"readout": 1 / 3}, teacher={"readout": 1 / 2}),
+        pair(
+            3,
+            2,
+            "quadratic",
+            lr=0.02,
+            student={"readout": 1 / 3},
+            teacher={"readout": 1 / 2},
+        ),
     ],
     ids=lambda p: f"{p.student}{p.sgd}",
 )
@@ -94,7 +127,9 @@ def test_label_noise_raises_the_threshold():
     found = tu.analysis.escape_time(problem, start)
     assert found.threshold > 0.55 * found.plateau.error
     curve, time = solved(problem, start, found)
-    assert found.threshold == pytest.approx(np.sqrt(found.plateau.error * curve.error[-1]), rel=0.02)
+    assert found.threshold == pytest.approx(
+        np.sqrt(found.plateau.error * curve.error[-1]), rel=0.02
+    )
     assert found.time == pytest.approx(time, rel=0.01)
 
 
@@ -123,13 +158,19 @@ def test_the_asymmetry_grows_at_the_rate_of_the_jacobian():
     curve, _ = solved(problem, start, found)
     spread = curve.R[:, 0, 0] - curve.R[:, 0, 1]
     window = (spread > 1e-5) & (spread < 1e-3)
-    assert np.polyfit(curve.times[window], np.log(spread[window]), 1)[0] == pytest.approx(found.rate, rel=0.01)
+    assert np.polyfit(curve.times[window], np.log(spread[window]), 1)[
+        0
+    ] == pytest.approx(found.rate, rel=0.01)
 
 
 def test_an_e_th_of_the_asymmetry_escapes_one_over_the_rate_later():
     problem = pair(2, 2)
-    near, far = (tu.analysis.escape_time(problem, on_the_plateau(a)) for a in (1e-4, 1e-6))
-    assert (far.time - near.time) / np.log(100) == pytest.approx(1 / near.rate, rel=2e-3)
+    near, far = (
+        tu.analysis.escape_time(problem, on_the_plateau(a)) for a in (1e-4, 1e-6)
+    )
+    assert (far.time - near.time) / np.log(100) == pytest.approx(
+        1 / near.rate, rel=2e-3
+    )
     assert near.scaled(0.01) == pytest.approx(far.time, rel=1e-3)
     assert near.amplitude / far.amplitude == pytest.approx(100, rel=0.01)
     assert near.constant == pytest.approx(far.constant, rel=0.01)
@@ -140,7 +181,9 @@ def test_far_from_rest_the_slope_is_that_of_the_way_and_not_of_the_plateau():
     """q_ii - q_ij of this start is far from its plateau and relaxes ten times slower than the asymmetry grows."""
     problem = pair(2, 2, lr=0.05)
     near, far = (tu.analysis.escape_time(problem, tilted(2, a)) for a in (1e-3, 0.9e-3))
-    assert (far.time - near.time) / np.log(1 / 0.9) == pytest.approx(near.slope, rel=0.01)
+    assert (far.time - near.time) / np.log(1 / 0.9) == pytest.approx(
+        near.slope, rel=0.01
+    )
     assert near.slope > 1.04 / near.rate
 
 
@@ -151,16 +194,25 @@ def test_what_will_grow_is_told_by_the_adjoint_at_every_moment():
     b = path.amplitudes(path.start)
     moments = [0, 60, 110, 150, 180]
     rest = tu.linear_times(path.times[180], COUNT - 3)[1:-1]
-    curve = tu.solve(problem, start, np.sort(np.concatenate([rest, path.times[moments]])))
+    curve = tu.solve(
+        problem, start, np.sort(np.concatenate([rest, path.times[moments]]))
+    )
     at, upper = np.searchsorted(curve.times, path.times[moments]), np.triu_indices(2)
-    vectors = np.array([[*R.ravel(), *Q[upper], 1, 1] for R, Q in zip(curve.R[at], curve.Q[at], strict=True)])
+    vectors = np.array(
+        [
+            [*R.ravel(), *Q[upper], 1, 1]
+            for R, Q in zip(curve.R[at], curve.Q[at], strict=True)
+        ]
+    )
     deviations = vectors - path.path[moments]
     found = np.einsum("mnd,mn->md", path.left[moments], deviations)
     np.testing.assert_allclose(found, np.broadcast_to(b, found.shape), rtol=2e-3)
     late = deviations[-1] / np.linalg.norm(deviations[-1])
     carried = path.right[moments[-1]] @ b
     np.testing.assert_allclose(carried / np.linalg.norm(carried), late, atol=5e-3)
-    wrong = np.einsum("mnd,mn->md", path.left[[0] * 5], deviations)  # the projection of the start, not carried
+    wrong = np.einsum(
+        "mnd,mn->md", path.left[[0] * 5], deviations
+    )  # the projection of the start, not carried
     assert abs(wrong[-1, 0] / b[0] - 1) > 0.5
 
 
@@ -183,9 +235,17 @@ def test_the_report_and_the_figure():
     [
         (pair(1, 1), tu.Start([[0.1]], [[0.1]]), "no plateau to escape from"),
         (pair(2, 2), tilted(2, 0.0), "exactly identical"),
-        (pair(2, 2), tu.Start([[0.1, 0.2], [0.1, 0.2]], np.eye(2)), "does not grow on the plateau"),
+        (
+            pair(2, 2),
+            tu.Start([[0.1, 0.2], [0.1, 0.2]], np.eye(2)),
+            "does not grow on the plateau",
+        ),
         (pair(2, 2), tu.Start(0.6 * np.eye(2), np.eye(2)), "must be below 0.25"),
-        (pair(2, 2, lr=tu.schedules.PowerDecay(0.5, 1.0)), tilted(2, 1e-3), "lr is a schedule"),
+        (
+            pair(2, 2, lr=tu.schedules.PowerDecay(0.5, 1.0)),
+            tilted(2, 1e-3),
+            "lr is a schedule",
+        ),
         (pair(2, 2, momentum=tu.SlowMomentum(1.0)), tilted(2, 1e-3), "SlowMomentum"),
         (pair(2, 2, trainable=[0]), tilted(2, 1e-3), "frozen"),
         (pair(2, 2), np.eye(2), "start is of type ndarray"),

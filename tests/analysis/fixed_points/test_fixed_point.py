@@ -19,7 +19,9 @@ from tutelage.plot import plot_fixed_point
 
 
 def plateau(K, activation="erf", gradient_flow=False, **options):
-    return tu.analysis.fixed_point(pair(K, K, activation, **options), gradient_flow=gradient_flow)
+    return tu.analysis.fixed_point(
+        pair(K, K, activation, **options), gradient_flow=gradient_flow
+    )
 
 
 def naive_drift(point, flow=False):
@@ -40,16 +42,25 @@ def test_plateau_of_gradient_flow_and_its_escape(K):
     point = plateau(K, gradient_flow=True)
     np.testing.assert_allclose(point.Q, 1 / (2 * K - 1), atol=1e-13)
     np.testing.assert_allclose(point.R, 1 / sqrt(K * (2 * K - 1)), atol=1e-13)
-    assert point.error == pytest.approx(K / pi * (pi / 6 - K * asin(1 / (2 * K))), abs=1e-14)
+    assert point.error == pytest.approx(
+        K / pi * (pi / 6 - K * asin(1 / (2 * K))), abs=1e-14
+    )
     (escape, *others) = point.unstable
-    assert escape.rate == pytest.approx(2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-11)
+    assert escape.rate == pytest.approx(
+        2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-11
+    )
     assert escape.multiplicity == len(others) + 1 == (K - 1) ** 2
-    assert escape.name.startswith("breaks the symmetry between student units: each turns to different teacher units")
+    assert escape.name.startswith(
+        "breaks the symmetry between student units: each turns to different teacher units"
+    )
 
 
 def test_plateau_at_finite_learning_rate():
     point = plateau(2)
-    found = [f"{x:.6f}" for x in (point.R[0, 0], point.Q[0, 0], point.Q[0, 1], point.unstable[0].rate)]
+    found = [
+        f"{x:.6f}"
+        for x in (point.R[0, 0], point.Q[0, 0], point.Q[0, 1], point.unstable[0].rate)
+    ]
     assert found == ["0.414394", "0.367720", "0.325386", "0.031618"]
     assert f"{point.error:.8f}" == "0.01464485"
     assert point.residual < 1e-15
@@ -59,7 +70,9 @@ def test_plateau_at_finite_learning_rate():
     np.testing.assert_allclose(dQ, 0, atol=1e-15)
     assert error == pytest.approx(point.error, rel=1e-12)
     flow = plateau(2, gradient_flow=True)
-    assert np.abs(naive_drift(flow)[1]).max() > 1e-3  # the other question has another answer
+    assert (
+        np.abs(naive_drift(flow)[1]).max() > 1e-3
+    )  # the other question has another answer
 
 
 def test_relu_plateau_of_gradient_flow():
@@ -82,9 +95,17 @@ def test_plateau_of_a_function_of_ones_own():
     weight = np.outer(w, w) / w.sum() ** 2
 
     def error(s):
-        return np.sum(weight * (np.tanh(a) + np.tanh(b) - 2 * np.tanh(s * (a + b) / sqrt(2))) ** 2) / 2
+        return (
+            np.sum(
+                weight
+                * (np.tanh(a) + np.tanh(b) - 2 * np.tanh(s * (a + b) / sqrt(2))) ** 2
+            )
+            / 2
+        )
 
-    best = minimize_scalar(error, bounds=(0.1, 2), method="bounded", options={"xatol": 1e-12})
+    best = minimize_scalar(
+        error, bounds=(0.1, 2), method="bounded", options={"xatol": 1e-12}
+    )
     np.testing.assert_allclose(point.Q, best.x**2, atol=1e-6)
     np.testing.assert_allclose(point.R, best.x / sqrt(2), atol=1e-6)
     assert point.error == pytest.approx(best.fun, rel=1e-6)
@@ -93,14 +114,27 @@ def test_plateau_of_a_function_of_ones_own():
 def test_quadratic_plateau_its_growth_and_decay():
     """Readouts 1/p, 1/p*; a loss without the factor 1/2 at rate eta is ours at 2 eta."""
     p, p_teacher, eta = 3, 2, 0.01
-    problem = pair(p, p_teacher, "quadratic", lr=2 * eta, student={"readout": 1 / p}, teacher={"readout": 1 / p_teacher})
+    problem = pair(
+        p,
+        p_teacher,
+        "quadratic",
+        lr=2 * eta,
+        student={"readout": 1 / p},
+        teacher={"readout": 1 / p_teacher},
+    )
     point = tu.analysis.fixed_point(problem, gradient_flow=True)
     np.testing.assert_allclose(point.Q, p / (p + 2) * np.eye(p), atol=1e-13)
     np.testing.assert_allclose(point.R, 0, atol=0)
     rates = {m.name: (m.rate / eta, m.multiplicity) for m in point.modes}
-    assert rates["changes the overlaps of student units with teachers"] == (pytest.approx(8 / (p * p_teacher)), 6)
+    assert rates["changes the overlaps of student units with teachers"] == (
+        pytest.approx(8 / (p * p_teacher)),
+        6,
+    )
     inside = rates["decays outside the teachers' span"]
-    assert inside == (pytest.approx(-16 / (p * (p + 2))), 5)  # three overlaps, two differences of norms
+    assert inside == (
+        pytest.approx(-16 / (p * (p + 2))),
+        5,
+    )  # three overlaps, two differences of norms
     assert "changes norms and overlaps of all student units equally" in rates
 
 
@@ -121,9 +155,13 @@ def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
 
 def test_modes_are_the_eigenvectors_and_predict_a_solve():
     point = plateau(2)
-    right, left = (np.array([getattr(m, side) for m in point.modes]) for side in ("right", "left"))
+    right, left = (
+        np.array([getattr(m, side) for m in point.modes]) for side in ("right", "left")
+    )
     np.testing.assert_allclose(left @ right.T, np.eye(len(point.modes)), atol=1e-12)
-    assert all(isinstance(m.rate, float) and m.right.dtype == float for m in point.modes)
+    assert all(
+        isinstance(m.rate, float) and m.right.dtype == float for m in point.modes
+    )
     assert list(point.modes) == sorted(point.modes, key=lambda m: -m.growth)
     at, size = np.asarray(flatten(point.state)), 1e-4
     for i in (0, 3):
@@ -131,7 +169,12 @@ def test_modes_are_the_eigenvectors_and_predict_a_solve():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
             out = tu.solve(point.problem, tu.Start(moved.r[0], moved.q[0]), [0, 4])
-        end = np.concatenate([out.R[-1].ravel(), out.Q[-1][np.triu_indices(2)], point.state.readout]) - at
+        end = (
+            np.concatenate(
+                [out.R[-1].ravel(), out.Q[-1][np.triu_indices(2)], point.state.readout]
+            )
+            - at
+        )
         grown = left @ end / size
         assert grown[i] == pytest.approx(np.exp(4 * point.modes[i].rate), rel=1e-3)
         np.testing.assert_allclose(np.delete(grown, i), 0, atol=1e-3)
@@ -139,16 +182,58 @@ def test_modes_are_the_eigenvectors_and_predict_a_solve():
 
 def test_repeated_rates_have_real_vectors():
     point = plateau(3, gradient_flow=True)
-    right, left = (np.array([getattr(m, side) for m in point.modes]) for side in ("right", "left"))
+    right, left = (
+        np.array([getattr(m, side) for m in point.modes]) for side in ("right", "left")
+    )
     np.testing.assert_allclose(left @ right.T, np.eye(15), atol=1e-12)
     assert right.dtype == left.dtype == float
 
 
 VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two readouts
-    "breaks the symmetry between student units: each turns to different teacher units": [1, -1, -1, 1, 0, 0, 0, 0, 0],
-    "breaks the symmetry between student units: some grow, some shrink": [1, 1, -1, -1, 0.3, 0, -0.3, 0, 0],
-    "turns all student units together toward some teacher units": [1, -1, 1, -1, 0, 0, 0, 0, 0],
-    "changes norms and overlaps of all student units equally": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
+    "breaks the symmetry between student units: each turns to different teacher units": [
+        1,
+        -1,
+        -1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ],
+    "breaks the symmetry between student units: some grow, some shrink": [
+        1,
+        1,
+        -1,
+        -1,
+        0.3,
+        0,
+        -0.3,
+        0,
+        0,
+    ],
+    "turns all student units together toward some teacher units": [
+        1,
+        -1,
+        1,
+        -1,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ],
+    "changes norms and overlaps of all student units equally": [
+        1,
+        1,
+        1,
+        1,
+        0.3,
+        0.2,
+        0.3,
+        0,
+        0,
+    ],
     "changes readouts and biases alone": [0, 0, 0, 0, 0, 0, 0, 1, 1],
 }
 
@@ -156,13 +241,20 @@ VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two reado
 @pytest.mark.parametrize("name", VECTORS)
 def test_names_are_measured(name):
     point = plateau(2)
-    assert mode_name(point.state, point.t, 1.0, np.array(VECTORS[name], float)[:, None]) == name
+    assert (
+        mode_name(point.state, point.t, 1.0, np.array(VECTORS[name], float)[:, None])
+        == name
+    )
 
 
 def test_names_do_not_depend_on_the_sign_of_a_teacher():
     """An odd teacher with readout -1 is its mirror image with readout 1."""
     names = [
-        [m.name for m in tu.analysis.fixed_point(pair(2, 2, teacher={"readout": v})).modes if "turn" in m.name]
+        [
+            m.name
+            for m in tu.analysis.fixed_point(pair(2, 2, teacher={"readout": v})).modes
+            if "turn" in m.name
+        ]
         for v in ([1, 1], [1, -1])
     ]
     assert names[0] == names[1]
@@ -172,7 +264,10 @@ def test_names_do_not_depend_on_the_sign_of_a_teacher():
 def test_names_at_the_perfect_solution_say_where_a_mode_lives():
     point = tu.analysis.fixed_point(pair(2, 2), "perfect")
     for m in point.modes:
-        dr, dq = m.right[:4].reshape(2, 2), np.array([[m.right[4], m.right[5]], [m.right[5], m.right[6]]])
+        dr, dq = (
+            m.right[:4].reshape(2, 2),
+            np.array([[m.right[4], m.right[5]], [m.right[5], m.right[6]]]),
+        )
         leaves = np.abs(dq - dr - dr.T).max() > 1e-9
         assert leaves == ("outside the teachers' span" in m.name), m.name
     assert point.stable
@@ -185,7 +280,13 @@ def test_decay_at_the_perfect_solution(K):
     """Inside the teachers' span: eigenvalues of a 2 x 2 matrix, K times each, and for K >= 3 one more, K (K-2) times."""
     point = tu.analysis.fixed_point(pair(K, K, lr=1.0), "perfect", gradient_flow=True)
     inside = {m.rate: m.multiplicity for m in point.modes if "inside" in m.name}
-    matrix = 2 / pi * np.array([[1 / (3 * sqrt(3)), (K - 1) / 4], [1 / 4, 1 / sqrt(3) + (K - 2) / 2]])
+    matrix = (
+        2
+        / pi
+        * np.array(
+            [[1 / (3 * sqrt(3)), (K - 1) / 4], [1 / 4, 1 / sqrt(3) + (K - 2) / 2]]
+        )
+    )
     expected = dict.fromkeys(np.linalg.eigvals(matrix), K)
     if K > 2:
         expected[2 / pi * (1 / sqrt(3) - 1 / 2)] = K * (K - 2)
@@ -212,16 +313,33 @@ def test_extra_units_stay_small_and_the_noisy_state_differs_from_linear_response
     for sigma in (0.1, 0.2):
         problem = pair(3, 2, lr=0.1, noise=sigma)
         point = tu.analysis.fixed_point(problem, "perfect")
-        gaps.append(abs(point.error / sigma**2 - float(tu.analysis.noise_floor(problem))))
+        gaps.append(
+            abs(point.error / sigma**2 - float(tu.analysis.noise_floor(problem)))
+        )
         assert point.Q[2, 2] < sigma**2
     assert gaps[1] / gaps[0] == pytest.approx(4, rel=0.1)
 
 
 def test_linear_network_with_ridge_is_its_closed_form():
     rho, kappa, eta, sigma = 1.3, 0.2, 0.7, 0.4
-    problem = pair(1, 1, "linear", lr=eta, noise=sigma, weight_decay=kappa, teacher={"gram": [[rho]]})
-    V = 2 * (1 + kappa) / (2 * (1 + kappa) - eta) * (rho * kappa**2 / (1 + kappa) ** 2 + sigma**2)
-    assert tu.analysis.fixed_point(problem, "perfect").error == pytest.approx((V - sigma**2) / 2, rel=1e-12)
+    problem = pair(
+        1,
+        1,
+        "linear",
+        lr=eta,
+        noise=sigma,
+        weight_decay=kappa,
+        teacher={"gram": [[rho]]},
+    )
+    V = (
+        2
+        * (1 + kappa)
+        / (2 * (1 + kappa) - eta)
+        * (rho * kappa**2 / (1 + kappa) ** 2 + sigma**2)
+    )
+    assert tu.analysis.fixed_point(problem, "perfect").error == pytest.approx(
+        (V - sigma**2) / 2, rel=1e-12
+    )
 
 
 def test_strong_weight_decay_merges_the_perfect_solution_with_the_symmetric_one():
@@ -234,19 +352,27 @@ def test_strong_weight_decay_merges_the_perfect_solution_with_the_symmetric_one(
 
 def test_linear_units_move_along_flat_directions():
     K, eta, sigma = 2, 0.2, 0.3
-    point = tu.analysis.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")
-    assert point.error == pytest.approx(sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-9)
+    point = tu.analysis.fixed_point(
+        pair(K, K, "linear", lr=eta, noise=sigma), "perfect"
+    )
+    assert point.error == pytest.approx(
+        sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-9
+    )
     assert sum(m.name == "moves along a flat direction" for m in point.modes) == 3
     assert "do not decay" in point.stability
 
 
 def test_a_start_is_polished_and_a_far_root_is_said_to_be_far():
     known = plateau(2)
-    point = tu.analysis.fixed_point(pair(2, 2), tu.Start(known.R + 0.01, known.Q + 0.02))
+    point = tu.analysis.fixed_point(
+        pair(2, 2), tu.Start(known.R + 0.01, known.Q + 0.02)
+    )
     np.testing.assert_allclose(point.R, known.R, atol=1e-12)
     assert not point.is_far
     assert "FAR" not in str(point)
-    far = tu.analysis.fixed_point(pair(2, 2), tu.Start(0.7 * np.eye(2), 0.8 * np.eye(2)))
+    far = tu.analysis.fixed_point(
+        pair(2, 2), tu.Start(0.7 * np.eye(2), 0.8 * np.eye(2))
+    )
     np.testing.assert_allclose(far.R, np.eye(2), atol=1e-12)
     assert far.is_far
     assert "FAR: an overlap changed by 0.3" in str(far)
@@ -264,23 +390,51 @@ def problem_with(**changes):
 
 
 REFUSED = {
-    "a schedule": (lambda: problem_with(lr=tu.schedules.PowerDecay(0.5)), "plateau", "lr is a schedule"),
-    "slow momentum": (lambda: problem_with(momentum=tu.SlowMomentum(1.0)), "plateau", "SlowMomentum"),
-    "held norms": (lambda: problem_with(spherical=True), "plateau", "spherical is True"),
+    "a schedule": (
+        lambda: problem_with(lr=tu.schedules.PowerDecay(0.5)),
+        "plateau",
+        "lr is a schedule",
+    ),
+    "slow momentum": (
+        lambda: problem_with(momentum=tu.SlowMomentum(1.0)),
+        "plateau",
+        "SlowMomentum",
+    ),
+    "held norms": (
+        lambda: problem_with(spherical=True),
+        "plateau",
+        "spherical is True",
+    ),
     "frozen levels": (lambda: pair(2, 2, trainable=[0]), "perfect", "give a Start"),
     "another place": (lambda: pair(2, 2), "plato", "nearest is 'plateau'"),
     "no problem": (lambda: 3, "plateau", "takes a tutelage Problem"),
     "no symmetry": (lambda: pair(1, 1), "plateau", "no two units"),
-    "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teacher units"),
+    "too few students": (
+        lambda: pair(1, 2),
+        "perfect",
+        "1 student units cannot copy 2 teacher units",
+    ),
     "two activations": (
         lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")),
         "perfect",
         "only equal activations",
     ),
-    "other readouts": (lambda: pair(2, 2, student={"readout": 0.7}), "perfect", "set them equal, or train them"),
-    "loud extra units": (lambda: pair(2, 1, "sigmoid"), "perfect", "no isolated perfect solution"),
+    "other readouts": (
+        lambda: pair(2, 2, student={"readout": 0.7}),
+        "perfect",
+        "set them equal, or train them",
+    ),
+    "loud extra units": (
+        lambda: pair(2, 1, "sigmoid"),
+        "perfect",
+        "no isolated perfect solution",
+    ),
     "a kink": (lambda: pair(2, 2, "relu"), "perfect", "has a kink"),
-    "above the critical rate": (lambda: pair(2, 2, lr=2.5, noise=0.1), "perfect", "perfect solution is lost"),
+    "above the critical rate": (
+        lambda: pair(2, 2, lr=2.5, noise=0.1),
+        "perfect",
+        "perfect solution is lost",
+    ),
 }
 
 
@@ -293,9 +447,13 @@ def test_refusals(case):
 
 
 def test_arguments_are_checked():
-    with pytest.raises(tu.InputError, match="quadrature is 64; it must be a Quadrature"):
+    with pytest.raises(
+        tu.InputError, match="quadrature is 64; it must be a Quadrature"
+    ):
         tu.analysis.fixed_point(pair(2, 2), quadrature=64)
-    with pytest.raises(tu.InputError, match="gradient_flow is 1; it must be True or False"):
+    with pytest.raises(
+        tu.InputError, match="gradient_flow is 1; it must be True or False"
+    ):
         tu.analysis.fixed_point(pair(2, 2), gradient_flow=1)
     with pytest.raises(tu.InputError, match="the problem is traced"):
         jax.jit(lambda lr: tu.analysis.fixed_point(pair(2, 2, lr=lr)).error)(0.5)
@@ -304,7 +462,10 @@ def test_arguments_are_checked():
 
 
 def test_a_constant_schedule_is_a_number():
-    assert tu.analysis.fixed_point(problem_with(lr=tu.schedules.Constant(0.5))).error == plateau(2).error
+    assert (
+        tu.analysis.fixed_point(problem_with(lr=tu.schedules.Constant(0.5))).error
+        == plateau(2).error
+    )
 
 
 def test_words_and_figure():

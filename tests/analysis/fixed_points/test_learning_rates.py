@@ -31,18 +31,29 @@ def test_critical_rate_of_wide_networks():
 
 def loops(problem, copies, t):
     """slow and fast of dX = eta slow X + eta^2 fast X, X (L, K, K) in full, for erf: E[g' g' g' g'] is a determinant."""
-    lam, p, v = problem.inputs.eigenvalues, problem.inputs.fractions, np.asarray(problem.student.readout)
+    lam, p, v = (
+        problem.inputs.eigenvalues,
+        problem.inputs.fractions,
+        np.asarray(problem.student.readout),
+    )
     L, K = lam.size, v.size
     T = np.einsum("l,lab->ab", lam * p, t)
     C = copies @ T @ copies.T
-    moment = lambda *i: (2 / pi) ** (len(i) / 2) / sqrt(np.linalg.det(np.eye(len(i)) + C[np.ix_(i, i)]))  # noqa: E731
+
+    def moment(*i):
+        return (2 / pi) ** (len(i) / 2) / sqrt(
+            np.linalg.det(np.eye(len(i)) + C[np.ix_(i, i)])
+        )
+
     A = np.array([[-v[i] * v[j] * moment(i, j) for j in range(K)] for i in range(K)])
     slow, fast = (np.zeros((L, K, K, L, K, K)) for _ in range(2))
     for l, i, j, k in product(range(L), range(K), range(K), range(K)):
         slow[l, i, j, l, k, j] += lam[l] * A[i, k]
         slow[l, i, j, l, i, k] += lam[l] * A[j, k]
         for m, b in product(range(L), range(K)):
-            fast[l, i, j, m, k, b] = lam[l] * p[m] * lam[m] * v[i] * v[j] * v[k] * v[b] * moment(i, j, k, b)
+            fast[l, i, j, m, k, b] = (
+                lam[l] * p[m] * lam[m] * v[i] * v[j] * v[k] * v[b] * moment(i, j, k, b)
+            )
     size = L * K * K
     return slow.reshape(size, size), fast.reshape(size, size)
 
@@ -50,9 +61,13 @@ def loops(problem, copies, t):
 GRAM = np.array([[[1.0, 0.2], [0.2, 0.7]], [[0.5, -0.1], [-0.1, 1.4]]])
 CASES = {
     "two levels, overlapping teachers, unequal readouts": (
-        pair(2, 2, lr=0.4, inputs=tu.Spectrum([2.0, 0.6], [0.3, 0.7]), teacher={"gram": GRAM, "readout": [1, 0.6]}).replace(
-            **{"student.readout": [1, 0.6]}
-        ),
+        pair(
+            2,
+            2,
+            lr=0.4,
+            inputs=tu.Spectrum([2.0, 0.6], [0.3, 0.7]),
+            teacher={"gram": GRAM, "readout": [1, 0.6]},
+        ).replace(**{"student.readout": [1, 0.6]}),
         np.eye(2),
         GRAM,
     ),
@@ -65,7 +80,9 @@ def test_operator_outside_the_span_by_loops(case):
     problem, copies, t = CASES[case]
     slow, fast = loops(problem, copies, t)
     radius = np.max(np.linalg.eigvals(np.linalg.solve(-slow, fast)).real)
-    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(1 / radius, rel=1e-10)
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(
+        1 / radius, rel=1e-10
+    )
     slowest = -np.max(np.linalg.eigvals(0.4 * slow + 0.16 * fast).real)
     assert tu.analysis.decay_rate(problem).outside == pytest.approx(slowest, rel=1e-9)
     wrong = -np.max(np.linalg.eigvals(0.4 * slow + 0.8 * 0.16 * fast).real)
@@ -75,12 +92,18 @@ def test_operator_outside_the_span_by_loops(case):
 def test_batches_and_momentum_move_the_critical_rate_and_trained_readouts_do_not():
     assert eta_c(2, 2, batch=3) == pytest.approx(3 * eta_c(2, 2))
     assert eta_c(2, 2, momentum=0.6) == pytest.approx(0.4 * eta_c(2, 2))
-    assert eta_c(2, 2, student={"train_readout": True}) == pytest.approx(eta_c(2, 2), rel=1e-12)
+    assert eta_c(2, 2, student={"train_readout": True}) == pytest.approx(
+        eta_c(2, 2), rel=1e-12
+    )
 
 
 def test_readouts_are_matched_in_any_order_and_with_either_sign():
     rates = [
-        float(tu.analysis.critical_learning_rate(pair(2, 2, student={"readout": v}, teacher={"readout": [1, 0.5]})))
+        float(
+            tu.analysis.critical_learning_rate(
+                pair(2, 2, student={"readout": v}, teacher={"readout": [1, 0.5]})
+            )
+        )
         for v in ([1, 0.5], [0.5, 1], [-0.5, 1])
     ]
     np.testing.assert_allclose(rates, rates[0], rtol=1e-12)
@@ -92,7 +115,12 @@ def own_tanh(x):
 
 def one_unit_of_tanh():
     """eta_c = 2 E[g'^2] / E[g'^4] for one unit."""
-    moment = lambda p: quad(lambda x: np.cosh(x) ** -p * np.exp(-(x**2) / 2), -9, 9, epsabs=1e-13)[0]  # noqa: E731
+
+    def moment(p):
+        return quad(
+            lambda x: np.cosh(x) ** -p * np.exp(-(x**2) / 2), -9, 9, epsabs=1e-13
+        )[0]
+
     return 2 * moment(4) / moment(8)
 
 
@@ -109,7 +137,10 @@ def test_critical_rate_of_a_function_of_ones_own():
 def test_best_constant_rate_of_one_unit_is_two_thirds_of_the_critical():
     best = tu.analysis.best_constant_rate(pair(1, 1))
     assert float(best) == pytest.approx(2 / 3 * pi * sqrt(5 / 3), rel=1e-7)
-    rates = [float(tu.analysis.decay_rate(pair(1, 1, lr=float(best) * f))) for f in (0.99, 1, 1.01)]
+    rates = [
+        float(tu.analysis.decay_rate(pair(1, 1, lr=float(best) * f)))
+        for f in (0.99, 1, 1.01)
+    ]
     assert rates[1] == pytest.approx(best.rate, rel=1e-7)
     assert rates[1] > max(rates[0], rates[2])
 
@@ -120,8 +151,12 @@ def measured_decay(problem, start, times):
     return -np.polyfit(out.times[late], np.log(out.error[late]), 1)[0]
 
 
-@pytest.mark.parametrize(("lr", "side", "times"), [(0.5, "inside", (60, 130)), (3.7, "outside", (20, 60))])
-def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_as_what_is_outside(lr, side, times):
+@pytest.mark.parametrize(
+    ("lr", "side", "times"), [(0.5, "inside", (60, 130)), (3.7, "outside", (20, 60))]
+)
+def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_as_what_is_outside(
+    lr, side, times
+):
     problem = pair(1, 1, lr=lr)
     decay = tu.analysis.decay_rate(problem)
     assert str(decay).endswith(f"the slower is {side}")
@@ -133,12 +168,17 @@ def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_a
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("problem", "times"),
-    [(pair(2, 2, lr=2.1), (100, 180)), (pair(2, 2, student={"train_readout": True}), (900, 1500))],
+    [
+        (pair(2, 2, lr=2.1), (100, 180)),
+        (pair(2, 2, student={"train_readout": True}), (900, 1500)),
+    ],
     ids=["outside", "inside, with readouts"],
 )
 def test_decay_of_two_units(problem, times):
     R, Q = np.array([[0.95, 0.1], [0.05, 0.9]]), np.array([[1.1, 0.1], [0.1, 0.95]])
-    assert measured_decay(problem, tu.Start(R, Q), times) == pytest.approx(float(tu.analysis.decay_rate(problem)), rel=5e-3)
+    assert measured_decay(problem, tu.Start(R, Q), times) == pytest.approx(
+        float(tu.analysis.decay_rate(problem)), rel=5e-3
+    )
 
 
 def test_linear_network_on_a_spectrum_is_a_diagonal_plus_rank_one_matrix():
@@ -151,43 +191,68 @@ def test_linear_network_on_a_spectrum_is_a_diagonal_plus_rank_one_matrix():
         J = -2 * eta * np.diag(lam) + eta**2 / batch * np.outer(lam, p * lam)
         return -np.max(np.linalg.eigvals(J).real)
 
-    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(2 * batch / np.sum(p * lam), rel=1e-12)
-    assert tu.analysis.decay_rate(problem).outside == pytest.approx(slowest(0.7), rel=1e-12)
-    assert float(tu.analysis.decay_rate(problem)) == pytest.approx(min(slowest(0.7), 2 * 0.7 * lam.min()), rel=1e-12)
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(
+        2 * batch / np.sum(p * lam), rel=1e-12
+    )
+    assert tu.analysis.decay_rate(problem).outside == pytest.approx(
+        slowest(0.7), rel=1e-12
+    )
+    assert float(tu.analysis.decay_rate(problem)) == pytest.approx(
+        min(slowest(0.7), 2 * 0.7 * lam.min()), rel=1e-12
+    )
     trials = np.linspace(0.01, 3.99, 2000)
     best = tu.analysis.best_constant_rate(problem)
-    assert best.rate == pytest.approx(max(min(slowest(e), 2 * e * lam.min()) for e in trials), rel=1e-5)
+    assert best.rate == pytest.approx(
+        max(min(slowest(e), 2 * e * lam.min()) for e in trials), rel=1e-5
+    )
 
 
 def test_noise_floors():
-    floor = lambda *args, **options: float(tu.analysis.noise_floor(pair(*args, **options)))  # noqa: E731
+    def floor(*args, **options):
+        return float(tu.analysis.noise_floor(pair(*args, **options)))
+
     assert f"{floor(2, 2, lr=0.1):.10f}" == "0.0192042913"
     for extra in (0, 1):  # small rates; the next term is of order eta^2
         small = floor(2 + extra, 2, lr=1e-4) / 1e-4
         assert small == pytest.approx((extra + 2 / sqrt(3)) / (2 * pi), rel=2e-4)
     both = floor(
-        2, 2, lr=1e-4, student={"train_readout": True, "readout": [1, 0.7]}, teacher={"readout": [1, 0.7]}
+        2,
+        2,
+        lr=1e-4,
+        student={"train_readout": True, "readout": [1, 0.7]},
+        teacher={"readout": [1, 0.7]},
     )  # both layers
     assert both == pytest.approx(1e-4 / (2 * pi * sqrt(3)) * (1 + 0.49), rel=2e-4)
-    assert floor(2, 2, "linear", lr=0.2) == pytest.approx(0.2 * 2 / (4 - 2 * 0.2 * 2), rel=1e-12)  # flat directions and all
+    assert floor(2, 2, "linear", lr=0.2) == pytest.approx(
+        0.2 * 2 / (4 - 2 * 0.2 * 2), rel=1e-12
+    )  # flat directions and all
     assert floor(2, 2, lr=0.1, batch=2) < floor(2, 2, lr=0.1)
 
 
 def test_noise_floor_of_a_batch_is_that_of_a_smaller_rate_in_linear_networks():
     """eta / (2 (2 B - eta))."""
     for batch in (1, 3):
-        assert float(tu.analysis.noise_floor(pair(1, 1, "linear", lr=0.5, batch=batch))) == pytest.approx(
-            0.5 / (2 * (2 * batch - 0.5))
-        )
+        assert float(
+            tu.analysis.noise_floor(pair(1, 1, "linear", lr=0.5, batch=batch))
+        ) == pytest.approx(0.5 / (2 * (2 * batch - 0.5)))
 
 
 REFUSED = {
-    "too few students": (lambda: pair(1, 2), "1 student units cannot copy 2 teacher units"),
-    "two activations": (lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")), "only equal activations"),
+    "too few students": (
+        lambda: pair(1, 2),
+        "1 student units cannot copy 2 teacher units",
+    ),
+    "two activations": (
+        lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")),
+        "only equal activations",
+    ),
     "flat directions": (lambda: pair(2, 2, "linear"), "not isolated"),
     "extra units that cancel": (lambda: pair(3, 1), "not isolated"),
     "weight decay": (lambda: pair(2, 2, weight_decay=0.1), "the weights decay"),
-    "slow momentum": (lambda: pair(2, 2, momentum=tu.SlowMomentum(1.0)), "SlowMomentum"),
+    "slow momentum": (
+        lambda: pair(2, 2, momentum=tu.SlowMomentum(1.0)),
+        "SlowMomentum",
+    ),
     "a kink": (lambda: pair(2, 2, "relu"), "has a kink"),
     "no problem": (lambda: None, "takes a tutelage Problem"),
     "other readouts": (lambda: pair(2, 2, student={"readout": 0.7}), "set them equal"),
@@ -197,7 +262,11 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(case):
     problem, message = REFUSED[case]
-    for verb in (tu.analysis.critical_learning_rate, tu.analysis.decay_rate, tu.analysis.best_constant_rate):
+    for verb in (
+        tu.analysis.critical_learning_rate,
+        tu.analysis.decay_rate,
+        tu.analysis.best_constant_rate,
+    ):
         with pytest.raises(tu.InputError, match=message) as caught:
             verb(problem())
         assert "\n" not in str(caught.value)
@@ -205,7 +274,9 @@ def test_refusals(case):
 
 def test_schedules_are_refused_only_where_the_rate_matters():
     problem = pair(2, 2).replace(lr=tu.schedules.Cosine(0.5, 10.0))
-    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(2.3068277, rel=1e-7)
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(
+        2.3068277, rel=1e-7
+    )
     for verb in (tu.analysis.decay_rate, tu.analysis.noise_floor):
         with pytest.raises(tu.InputError, match="lr is a schedule"):
             verb(problem)
@@ -227,11 +298,20 @@ def test_words_and_marks():
     assert all("label noise is left out" in str(x) for x in (critical, decay, best))
     (axes,) = best.plot().axes
     lines = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_allclose(lines[f"best constant rate: {float(best):.4g}"].get_xydata(), [[float(best), best.rate]])
-    np.testing.assert_allclose(lines[r"critical rate $\eta_c$: 2.3068"].get_xdata(), float(critical))
+    np.testing.assert_allclose(
+        lines[f"best constant rate: {float(best):.4g}"].get_xydata(),
+        [[float(best), best.rate]],
+    )
+    np.testing.assert_allclose(
+        lines[r"critical rate $\eta_c$: 2.3068"].get_xdata(), float(critical)
+    )
     error = lines["the error: the slower"].get_ydata()
     np.testing.assert_allclose(
-        error, np.minimum(lines["inside the span, squared"].get_ydata(), lines["outside the span"].get_ydata())
+        error,
+        np.minimum(
+            lines["inside the span, squared"].get_ydata(),
+            lines["outside the span"].get_ydata(),
+        ),
     )
     assert error.max() <= best.rate * (1 + 1e-9)
 
@@ -240,7 +320,11 @@ def test_figures_draw_with_legends_outside():
     floor = tu.analysis.noise_floor(pair(2, 2, lr=0.1, noise=0.1))
     assert "0.019204291 sigma^2" in str(floor)
     assert floor.error == pytest.approx(0.019204291 * 0.01, rel=1e-6)
-    for result in (floor, tu.analysis.critical_learning_rate(pair(2, 2)), tu.analysis.decay_rate(pair(2, 2))):
+    for result in (
+        floor,
+        tu.analysis.critical_learning_rate(pair(2, 2)),
+        tu.analysis.decay_rate(pair(2, 2)),
+    ):
         figure = result.plot()
         FigureCanvasAgg(figure).draw()
         (axes,) = figure.axes

@@ -34,7 +34,9 @@ def brute_force(near, *, readout_lr=0.0, **options):
     for rate in rates:
         train = readout_lr(rate) if own is None else own
         times = [0.0, MOMENT]
-        _, e = naive.solve(naive.Erf, R, Q, T, V, V_TEACHER, rate, times, readout_lr=train, **options)
+        _, e = naive.solve(
+            naive.Erf, R, Q, T, V, V_TEACHER, rate, times, readout_lr=train, **options
+        )
         errors.append((e[1] - e[0]) / MOMENT)
     c, b, a = np.polynomial.Polynomial.fit(rates, errors, 2).convert().coef
     return -b / (2 * a), c
@@ -42,9 +44,21 @@ def brute_force(near, *, readout_lr=0.0, **options):
 
 CASES = {
     "noise": ({"noise": 0.4}, {}, {"sigma": 0.4}),
-    "batch and decay": ({"noise": 0.4}, {"batch": 3, "weight_decay": 0.2}, {"sigma": 0.4, "batch": 3, "decay": 0.2}),
-    "readout at the same rate": ({"train": True}, {}, {"readout_lr": lambda rate: rate}),
-    "readout at its own rate": ({"train": True, "noise": 0.2}, {"readout_lr": 0.3}, {"readout_lr": 0.3, "sigma": 0.2}),
+    "batch and decay": (
+        {"noise": 0.4},
+        {"batch": 3, "weight_decay": 0.2},
+        {"sigma": 0.4, "batch": 3, "decay": 0.2},
+    ),
+    "readout at the same rate": (
+        {"train": True},
+        {},
+        {"readout_lr": lambda rate: rate},
+    ),
+    "readout at its own rate": (
+        {"train": True, "noise": 0.2},
+        {"readout_lr": 0.3},
+        {"readout_lr": 0.3, "sigma": 0.2},
+    ),
 }
 
 
@@ -63,7 +77,9 @@ def test_no_other_rate_lowers_the_error_faster(case):
     ours = greedy_at_start(problem_of(case))
     theirs, unmoved = brute_force(ours, **CASES[case][2])
     assert ours == pytest.approx(theirs, rel=1e-4)
-    assert (abs(unmoved) > 1e-3) == (case == "readout at its own rate")  # what moves without lr
+    assert (abs(unmoved) > 1e-3) == (
+        case == "readout at its own rate"
+    )  # what moves without lr
 
 
 def test_each_ingredient_changes_the_rate():
@@ -76,7 +92,9 @@ def test_each_ingredient_changes_the_rate():
 
 
 def test_a_fixed_momentum_divides_the_rate():
-    plain, heavy = (greedy_at_start(problem_of("noise", momentum=m)) for m in (0.0, 0.8))
+    plain, heavy = (
+        greedy_at_start(problem_of("noise", momentum=m)) for m in (0.0, 0.8)
+    )
     assert heavy == pytest.approx(0.2 * plain, rel=1e-12)
 
 

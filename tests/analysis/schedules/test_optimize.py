@@ -24,7 +24,15 @@ SMOOTH = {"segments": KNOTS, "shape": "smooth"}
 
 def line(levels=LEVELS, noise=0.5, batch=1, lr=0.5):
     """One linear unit on two levels (equal ones are isotropic inputs in the same program)."""
-    return pair(1, 1, "linear", inputs=tu.Spectrum(levels, SHARES), noise=noise, batch=batch, lr=lr)
+    return pair(
+        1,
+        1,
+        "linear",
+        inputs=tu.Spectrum(levels, SHARES),
+        noise=noise,
+        batch=batch,
+        lr=lr,
+    )
 
 
 # ---- one linear unit, isotropic inputs: e' = -2 eta e + (eta^2 / B) (e + sigma^2 / 2), so eta* = B e / (e + sigma^2 / 2).
@@ -38,7 +46,9 @@ def closed_form(times, noise, batch):
 @pytest.fixture(scope="module", params=[1, pytest.param(3, marks=pytest.mark.full)])
 def isotropic(request):
     batch = request.param
-    return batch, tu.schedules.optimize(line([1.0, 1.0], batch=batch), LINE, END, {"lr": (0.0, 5.0)}, **SMOOTH)
+    return batch, tu.schedules.optimize(
+        line([1.0, 1.0], batch=batch), LINE, END, {"lr": (0.0, 5.0)}, **SMOOTH
+    )
 
 
 def test_greedy_is_the_closed_form(isotropic):
@@ -47,20 +57,28 @@ def test_greedy_is_the_closed_form(isotropic):
     rate = tu.schedules.greedy(problem, LINE, END)
     exact = closed_form(rate.times, 0.5, batch)
     np.testing.assert_allclose(rate.values, batch * exact / (exact + 0.125), rtol=1e-6)
-    found = tu.solve(problem.replace(lr=rate), LINE, [0.0, END], gradient="forward").error[-1]
+    found = tu.solve(
+        problem.replace(lr=rate), LINE, [0.0, END], gradient="forward"
+    ).error[-1]
     assert found == pytest.approx(exact[-1], rel=1e-4)
     late = rate.times > END / 2
-    assert np.polyfit(np.log(rate.times[late]), np.log(rate.values[late]), 1)[0] == pytest.approx(-1, abs=0.15)
+    assert np.polyfit(np.log(rate.times[late]), np.log(rate.values[late]), 1)[
+        0
+    ] == pytest.approx(-1, abs=0.15)
 
 
 def test_the_linear_network_has_the_known_optimal_schedule(isotropic):
     batch, found = isotropic
     exact = closed_form(END, 0.5, batch)
-    assert exact * (1 - 1e-8) < found.value < exact * (1 + 5e-3)  # within what twelve pieces can follow
+    assert (
+        exact * (1 - 1e-8) < found.value < exact * (1 + 5e-3)
+    )  # within what twelve pieces can follow
     inside = slice(3, -1)
     wanted = closed_form(KNOTS, 0.5, batch)
     wanted = batch * wanted / (wanted + 0.125)
-    np.testing.assert_allclose(np.asarray(found.schedule.values)[inside], wanted[inside], rtol=0.1)
+    np.testing.assert_allclose(
+        np.asarray(found.schedule.values)[inside], wanted[inside], rtol=0.1
+    )
     assert found.value < 0.6 * found.best_constant.value
     assert found.slope < 1e-2
     assert np.ptp(found.starts) < 1e-3 * found.value
@@ -73,7 +91,9 @@ def test_best_constant_rate_of_the_linear_unit(isotropic):
     decay, floor = 2 * rates - rates**2 / batch, rates**2 / batch * 0.125
     final = floor / decay + (E0 - floor / decay) * np.exp(-decay * END)
     assert found.best_constant.value == pytest.approx(final.min(), rel=1e-6)
-    assert found.best_constant.controls["lr"] == pytest.approx(rates[final.argmin()], rel=2e-3)
+    assert found.best_constant.controls["lr"] == pytest.approx(
+        rates[final.argmin()], rel=2e-3
+    )
 
 
 def test_noise_with_a_budget_comes_first():
@@ -82,18 +102,34 @@ def test_noise_with_a_budget_comes_first():
     eta, end, segments, most = 0.2, 10.0, 5, 1.0
     problem = line([1.0, 1.0], noise=0.1, lr=eta)
     found = tu.schedules.optimize(
-        problem, LINE, end, {"noise": (0.0, most)}, segments=segments, budgets={"noise": (4.0, None)}, starts=1
+        problem,
+        LINE,
+        end,
+        {"noise": (0.0, most)},
+        segments=segments,
+        budgets={"noise": (4.0, None)},
+        starts=1,
     )
     edges = np.linspace(0.0, end, segments + 1)
     c = 2 * eta - eta**2
-    weight = (np.exp(-c * (end - edges[1:])) - np.exp(-c * (end - edges[:-1]))) / c  # of sigma_i^2 in e(T)
+    weight = (
+        np.exp(-c * (end - edges[1:])) - np.exp(-c * (end - edges[:-1]))
+    ) / c  # of sigma_i^2 in e(T)
     scale = np.linspace(0.0, 5.0, 2_000_001)
-    totals = np.minimum(scale[:, None] / weight * weight.min(), most).sum(axis=1) * end / segments
-    wanted = np.minimum(scale[np.searchsorted(totals, 4.0)] / weight * weight.min(), most)
+    totals = (
+        np.minimum(scale[:, None] / weight * weight.min(), most).sum(axis=1)
+        * end
+        / segments
+    )
+    wanted = np.minimum(
+        scale[np.searchsorted(totals, 4.0)] / weight * weight.min(), most
+    )
     np.testing.assert_allclose(found.schedule.values, wanted, atol=2e-3)
     assert found.totals["noise"] == pytest.approx(4.0, abs=1e-4)
     assert found.slope < 1e-3
-    assert found.best_constant.controls["noise"] == pytest.approx(0.4, abs=1e-4)  # it keeps the budget too
+    assert found.best_constant.controls["noise"] == pytest.approx(
+        0.4, abs=1e-4
+    )  # it keeps the budget too
     assert found.gain > 1.2
     from_noise = np.sum(weight * wanted**2) * eta**2 / 2
     assert found.value == pytest.approx(from_noise + E0 * np.exp(-c * end), rel=1e-4)
@@ -105,7 +141,9 @@ GRID = np.linspace(0.0, END, 1501)
 
 def flow(E, eta, noise):
     eta = np.asarray(eta)[..., None]
-    return -2 * eta * LEVELS * E + eta**2 * LEVELS * ((E @ (SHARES * LEVELS))[..., None] + noise**2)
+    return -2 * eta * LEVELS * E + eta**2 * LEVELS * (
+        (E @ (SHARES * LEVELS))[..., None] + noise**2
+    )
 
 
 def follow(schedule, noise=0.5):
@@ -138,13 +176,18 @@ def pontryagin(schedule, running=0.0, noise=0.5):
     p = (0.0 if running else 1.0) * weights
 
     def back(p, eta):
-        return -(-2 * eta * LEVELS * p + eta**2 * 2 * weights * (p @ LEVELS)) - running * weights
+        return (
+            -(-2 * eta * LEVELS * p + eta**2 * 2 * weights * (p @ LEVELS))
+            - running * weights
+        )
 
     rates = np.empty(GRID.size)
     for i in reversed(range(GRID.size)):
         force = E[i] @ (SHARES * LEVELS) + noise**2
         rates[i] = (p * LEVELS) @ E[i] / max((p @ LEVELS) * force, 1e-300)
-        eta, mid, before = (float(schedule(max(GRID[i] - s * h, 0.0))) for s in (0.0, 0.5, 1.0))
+        eta, mid, before = (
+            float(schedule(max(GRID[i] - s * h, 0.0))) for s in (0.0, 0.5, 1.0)
+        )
         k1 = back(p, eta)
         k2 = back(p - h / 2 * k1, mid)
         k3 = back(p - h / 2 * k2, mid)
@@ -155,7 +198,15 @@ def pontryagin(schedule, running=0.0, noise=0.5):
 @pytest.fixture(scope="module")
 def two_levels():
     greedy = {"lr": tu.schedules.greedy(line(), LINE, END)}
-    return tu.schedules.optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, baselines={"greedy": greedy}, starts=1, **SMOOTH)
+    return tu.schedules.optimize(
+        line(),
+        LINE,
+        END,
+        {"lr": (0.0, 5.0)},
+        baselines={"greedy": greedy},
+        starts=1,
+        **SMOOTH,
+    )
 
 
 def own_schedule(found):
@@ -168,7 +219,11 @@ def test_the_value_is_that_of_an_independent_integration(two_levels):
 
 
 def test_optimal_beats_greedy_beats_constant_on_two_levels(two_levels):
-    values = [two_levels.value, two_levels.baselines["greedy"].value, two_levels.best_constant.value]
+    values = [
+        two_levels.value,
+        two_levels.baselines["greedy"].value,
+        two_levels.best_constant.value,
+    ]
     assert values == sorted(values)
     assert two_levels.gains["greedy"] > 2
 
@@ -192,17 +247,24 @@ def test_the_schedule_satisfies_pontryagins_condition(two_levels):
 
 def test_no_perturbation_of_the_schedule_is_better(two_levels):
     rng = np.random.default_rng(0)
-    knots, values = np.asarray(two_levels.schedule.times), np.asarray(two_levels.schedule.values)
+    knots, values = (
+        np.asarray(two_levels.schedule.times),
+        np.asarray(two_levels.schedule.values),
+    )
     sizes = np.geomspace(1e-3, 0.5, 300)[:, None]
     tried = values * np.exp(sizes * rng.standard_normal((300, knots.size)))
     final = follow(straight(knots, tried))[:, -1] @ (SHARES * LEVELS) / 2
     assert final.min() > two_levels.value * (1 - 1e-5)
-    assert np.median(final[:100] / two_levels.value - 1) < 1e-2  # the small ones are close by: the search is not empty
+    assert (
+        np.median(final[:100] / two_levels.value - 1) < 1e-2
+    )  # the small ones are close by: the search is not empty
 
 
 @pytest.mark.full
 def test_the_integrated_error_satisfies_pontryagins_condition():
-    found = tu.schedules.optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, "integrated", **SMOOTH)
+    found = tu.schedules.optimize(
+        line(), LINE, END, {"lr": (0.0, 5.0)}, "integrated", **SMOOTH
+    )
     ours = own_schedule(found)
     wanted, rates = pontryagin(ours, running=1.0), np.array([ours(t) for t in GRID])
     early = GRID < 0.8 * END  # later the integral hardly depends on the rate
@@ -214,16 +276,35 @@ def test_the_integrated_error_satisfies_pontryagins_condition():
 # ---- all controls: derivatives
 ORDER_ONE = tu.Start([[0.4, 0.05], [0.05, 0.41]], 0.5 * np.eye(2))
 UNIT = tu.Network(1, "erf")
-TWO = tu.Problem(tu.Network(2, "erf", train_readout=True), tu.Tasks([UNIT, UNIT], similarity=0.5), sgd=tu.SGD(lr=1.0))
+TWO = tu.Problem(
+    tu.Network(2, "erf", train_readout=True),
+    tu.Tasks([UNIT, UNIT], similarity=0.5),
+    sgd=tu.SGD(lr=1.0),
+)
 TWO_START = tu.Start(
-    [[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]]
+    [[0.05, 0.02], [-0.01, 0.03]],
+    [[0.3, 0.02], [0.02, 0.2]],
+    readout=[[0.3, 0.1], [0.2, -0.1]],
 )  # case 7 of the notes
-SIGNS = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(1.0), loss="logistic", labels="sign")
+SIGNS = tu.Problem(
+    tu.Network(1, "linear"),
+    tu.Network(1, "linear"),
+    sgd=tu.SGD(1.0),
+    loss="logistic",
+    labels="sign",
+)
 EVERYTHING = {
     "tasks, dropout": (
         TWO.replace(rule=tu.rules.Dropout(0.8), noise=0.1),
         TWO_START,
-        {"lr": (0, 2), "readout_lr": (0, 2), "tasks": (0, 1), "noise": (0, 1), "weight_decay": (0, 0.1), "keep": (0.5, 1)},
+        {
+            "lr": (0, 2),
+            "readout_lr": (0, 2),
+            "tasks": (0, 1),
+            "noise": (0, 1),
+            "weight_decay": (0, 0.1),
+            "keep": (0.5, 1),
+        },
     ),
     "flips": (SIGNS, tu.Start([[0.1]], [[0.5]]), {"flip": (0, 0.4)}),
     "feedback": (
@@ -239,7 +320,16 @@ EVERYTHING = {
 }
 
 
-def search_of(problem, start, controls, end=10.0, segments=2, objective="worst", shape="piecewise", level=1.0):
+def search_of(
+    problem,
+    start,
+    controls,
+    end=10.0,
+    segments=2,
+    objective="worst",
+    shape="piecewise",
+    level=1.0,
+):
     """A search with fine steps: differences divide the error of a solve by their step."""
     edges = np.linspace(0.0, end, segments + 1)
     search = protocols.Search(
@@ -257,8 +347,14 @@ def search_of(problem, start, controls, end=10.0, segments=2, objective="worst",
 
 def require_derivative(search, seed=2, step=2e-3):
     rng = np.random.default_rng(seed)
-    point, direction = rng.uniform(0.3, 0.7, search.size), rng.standard_normal(search.size)
-    f = [protocols.evaluate(search, point + k * step * direction).parts for k in (-2, -1, 1, 2)]
+    point, direction = (
+        rng.uniform(0.3, 0.7, search.size),
+        rng.standard_normal(search.size),
+    )
+    f = [
+        protocols.evaluate(search, point + k * step * direction).parts
+        for k in (-2, -1, 1, 2)
+    ]
     finite = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
     slopes = protocols.evaluate(search, point).slopes
     np.testing.assert_allclose(slopes @ direction, finite, rtol=1e-6)
@@ -266,12 +362,20 @@ def require_derivative(search, seed=2, step=2e-3):
     return slopes[0]
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=[] if "tasks" in c else pytest.mark.full) for c in EVERYTHING])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, marks=[] if "tasks" in c else pytest.mark.full)
+        for c in EVERYTHING
+    ],
+)
 def test_gradient_equals_finite_differences(case):
     problem, start, controls = EVERYTHING[case]
     slope = require_derivative(search_of(problem, start, controls))
     rows = np.abs(slope).reshape(len(controls), -1).max(axis=1)
-    assert np.all(rows > 1e-4), dict(zip(controls, rows, strict=True))  # every control has a say
+    assert np.all(rows > 1e-4), dict(
+        zip(controls, rows, strict=True)
+    )  # every control has a say
 
 
 @pytest.mark.full
@@ -279,8 +383,17 @@ def test_gradient_equals_finite_differences(case):
 @pytest.mark.parametrize("shape", ["piecewise", "smooth"])
 def test_gradient_of_every_objective(objective, shape):
     require_derivative(
-        search_of(TWO, TWO_START, {"lr": (0, 2), "tasks": (0, 1)}, objective=objective, shape=shape, level=0.12),
-        step=2e-4 if objective == "time" else 2e-3,  # it bends where the level is reached at a recorded time
+        search_of(
+            TWO,
+            TWO_START,
+            {"lr": (0, 2), "tasks": (0, 1)},
+            objective=objective,
+            shape=shape,
+            level=0.12,
+        ),
+        step=2e-4
+        if objective == "time"
+        else 2e-3,  # it bends where the level is reached at a recorded time
     )
 
 
@@ -296,7 +409,12 @@ def finely_integrated(problem):
 
 OBJECTIVES = {
     "integrated": ("integrated", {}, lambda t: finely_integrated(t.problem), 1e-4),
-    "time": ("time", {"level": 0.3}, lambda t: np.interp(-np.log(0.3), -np.log(np.asarray(t.error)), t.times), 1e-9),
+    "time": (
+        "time",
+        {"level": 0.3},
+        lambda t: np.interp(-np.log(0.3), -np.log(np.asarray(t.error)), t.times),
+        1e-9,
+    ),
     "function": (last_overlap, {}, lambda t: -float(t.R[-1, 0, 0]), 1e-9),
 }
 
@@ -305,28 +423,47 @@ OBJECTIVES = {
 @pytest.mark.parametrize("case", OBJECTIVES)
 def test_objectives_mean_what_they_say(case):
     objective, options, measure, rtol = OBJECTIVES[case]
-    found = tu.schedules.optimize(line(), LINE, 5.0, {"lr": (0.0, 1.0)}, objective, segments=3, **options)
+    found = tu.schedules.optimize(
+        line(), LINE, 5.0, {"lr": (0.0, 1.0)}, objective, segments=3, **options
+    )
     assert found.value == pytest.approx(measure(found.trajectory), rel=rtol)
-    assert found.best_constant.value == pytest.approx(measure(found.best_constant.trajectory), rel=rtol)
+    assert found.best_constant.value == pytest.approx(
+        measure(found.best_constant.trajectory), rel=rtol
+    )
     assert found.value <= found.best_constant.value + 1e-9
     assert str(found).startswith("protocol of lr")
 
 
 @pytest.mark.full
 def test_a_level_out_of_reach_is_said_and_drawn(tmp_path):
-    found = tu.schedules.optimize(line(), LINE, 2.0, {"lr": (0.0, 1.0)}, "time", level=1e-6, segments=2, starts=1)
+    found = tu.schedules.optimize(
+        line(), LINE, 2.0, {"lr": (0.0, 1.0)}, "time", level=1e-6, segments=2, starts=1
+    )
     assert found.value == np.inf
     assert str(found).count("not reached within 2") >= 3
-    assert found.trajectory.error[-1] < 0.999 * found.best_constant.trajectory.error[-1]  # the search still lowers it
+    assert (
+        found.trajectory.error[-1] < 0.999 * found.best_constant.trajectory.error[-1]
+    )  # the search still lowers it
     save_figure(found.plot(), tmp_path / "protocol.png")
 
 
 @pytest.mark.full
 def test_the_worst_of_three_tasks():
     teachers = tu.Tasks([tu.Network(1, "erf", readout=v) for v in (1.0, 0.7, 1.3)])
-    problem = tu.Problem(tu.Network(3, "erf", train_readout=True), teachers, sgd=tu.SGD(lr=1.0))
+    problem = tu.Problem(
+        tu.Network(3, "erf", train_readout=True), teachers, sgd=tu.SGD(lr=1.0)
+    )
     start = tu.random_start(problem, dim=100, seed=1)
-    found = tu.schedules.optimize(problem, start, 20.0, {"tasks": (0, 1)}, "worst", segments=3, iterations=15, starts=1)
+    found = tu.schedules.optimize(
+        problem,
+        start,
+        20.0,
+        {"tasks": (0, 1)},
+        "worst",
+        segments=3,
+        iterations=15,
+        starts=1,
+    )
     last = np.asarray(found.trajectory.error)[-1]
     assert found.value == pytest.approx(last.max())
     assert found.gain > 1
@@ -343,7 +480,15 @@ def two_tasks():
     problem, start, controls = EVERYTHING["tasks, dropout"]
     half = {name: (low + high) / 2 for name, (low, high) in controls.items()}
     return tu.schedules.optimize(
-        problem, start, 4.0, controls, "worst", segments=2, starts=1, iterations=30, baselines={"half": half}
+        problem,
+        start,
+        4.0,
+        controls,
+        "worst",
+        segments=2,
+        starts=1,
+        iterations=30,
+        baselines={"half": half},
     )
 
 
@@ -363,18 +508,29 @@ def test_two_tasks_gain_from_their_order():
     assert two_tasks.gain > 4
     half = two_tasks.baselines["half"]
     assert half.controls["tasks"] == 0.5
-    assert half.value == pytest.approx(0.00615, rel=2e-3)  # as printed in the notes, near its best constant rate
+    assert half.value == pytest.approx(
+        0.00615, rel=2e-3
+    )  # as printed in the notes, near its best constant rate
     assert two_tasks.best_constant.value < half.value
-    assert two_tasks.value == pytest.approx(np.asarray(two_tasks.trajectory.error)[-1].mean())
-    assert [two_tasks.sensitivity[name].shape for name in ("lr", "tasks")] == [(6,), (6,)]
-    assert all(np.all(x > -1e-3) for x in two_tasks.sensitivity.values())  # no move helps
+    assert two_tasks.value == pytest.approx(
+        np.asarray(two_tasks.trajectory.error)[-1].mean()
+    )
+    assert [two_tasks.sensitivity[name].shape for name in ("lr", "tasks")] == [
+        (6,),
+        (6,),
+    ]
+    assert all(
+        np.all(x > -1e-3) for x in two_tasks.sensitivity.values()
+    )  # no move helps
 
 
 def test_the_protocol_is_a_value_for_solve_simulate_and_files(two_tasks):
     again = tu.Problem.from_toml(two_tasks.problem.to_toml())
     assert again.to_json() == two_tasks.problem.to_json()
     error = tu.solve(again, TWO_START, [0.0, 4.0], gradient="forward").error[-1]
-    np.testing.assert_allclose(error, np.asarray(two_tasks.trajectory.error)[-1], rtol=1e-6)
+    np.testing.assert_allclose(
+        error, np.asarray(two_tasks.trajectory.error)[-1], rtol=1e-6
+    )
     runs = two_tasks.simulate(dim=200, runs=3)
     assert np.shape(runs.error) == (3, two_tasks.trajectory.times.size, 2)
 
@@ -384,19 +540,28 @@ def test_the_worst_error_is_one_number_and_a_minimum(two_tasks):
     last = np.asarray(two_tasks.trajectory.error)[-1]
     assert two_tasks.value == pytest.approx(last.max(), rel=1e-12)
     assert two_tasks.starts.min() == pytest.approx(two_tasks.value, rel=1e-6)
-    assert f"descents ended at {two_tasks.value:.4g}; largest free slope" in str(two_tasks)
+    assert f"descents ended at {two_tasks.value:.4g}; largest free slope" in str(
+        two_tasks
+    )
     assert two_tasks.slope < 1e-3
     problem, start, controls = EVERYTHING["tasks, dropout"]
     search = search_of(problem, start, controls, end=4.0)
     rows = [two_tasks.schedules[name] for name in controls]
-    values = [np.asarray(row.shares.values if isinstance(row, tu.Interleave) else row.values) for row in rows]
+    values = [
+        np.asarray(row.shares.values if isinstance(row, tu.Interleave) else row.values)
+        for row in rows
+    ]
     bounds = np.array(list(controls.values()), float)
     point = ((np.array(values) - bounds[:, :1]) / np.diff(bounds)).ravel()
     rng = np.random.default_rng(0)
     steps = np.geomspace(1e-3, 0.1, 60)[:, None] * rng.standard_normal((60, point.size))
-    others = np.exp([search.value_at(near) for near in np.clip(point + steps, 0.0, 1.0)])
+    others = np.exp(
+        [search.value_at(near) for near in np.clip(point + steps, 0.0, 1.0)]
+    )
     assert np.min(others) > two_tasks.value * (1 - 1e-5)
-    assert np.median(others) < 1.05 * two_tasks.value  # the protocols tried are close by
+    assert (
+        np.median(others) < 1.05 * two_tasks.value
+    )  # the protocols tried are close by
 
 
 def test_words_and_figure(two_tasks, tmp_path):
@@ -409,9 +574,15 @@ def test_words_and_figure(two_tasks, tmp_path):
     assert rates.get_ylabel().startswith("learning rate")
     assert shares.get_ylabel() == "share of task 1"
     (drawn,) = (line for line in shares.get_lines() if line.get_label() == "protocol")
-    first = [float(two_tasks.schedules["tasks"].probabilities(t, 2)[0]) for t in (0.0, 4.0)]
+    first = [
+        float(two_tasks.schedules["tasks"].probabilities(t, 2)[0]) for t in (0.0, 4.0)
+    ]
     assert drawn.get_ydata()[[0, -1]] == pytest.approx(first)
-    labels = [line.get_label() for line in errors.get_lines() if not line.get_label().startswith("_")]
+    labels = [
+        line.get_label()
+        for line in errors.get_lines()
+        if not line.get_label().startswith("_")
+    ]
     assert labels == ["protocol", "best constant", "half"]
     assert save_figure(figure, tmp_path / "protocol.png").stat().st_size > 10_000
 
@@ -419,18 +590,31 @@ def test_words_and_figure(two_tasks, tmp_path):
 @pytest.mark.full
 def test_the_printed_case_of_two_tasks():
     """Ten times below the best 50/50 protocol; the shape of the protocol; runs of both sizes agree."""
-    found = tu.schedules.optimize(TWO, TWO_START, 60.0, {"lr": (0, 3), "tasks": (0, 1)}, baselines={"half": {"tasks": 0.5}})
+    found = tu.schedules.optimize(
+        TWO,
+        TWO_START,
+        60.0,
+        {"lr": (0, 3), "tasks": (0, 1)},
+        baselines={"half": {"tasks": 0.5}},
+    )
     assert found.gains["half"] > 10
-    assert found.baselines["half"].controls["lr"] == pytest.approx(0.86, abs=0.01)  # chosen best
+    assert found.baselines["half"].controls["lr"] == pytest.approx(
+        0.86, abs=0.01
+    )  # chosen best
     assert found.value == pytest.approx(0.00047, rel=0.05)
     assert np.ptp(found.starts) < 0.05 * found.value
-    shares, rates = np.asarray(found.schedules["tasks"].shares.values), np.asarray(found.schedules["lr"].values)
+    shares, rates = (
+        np.asarray(found.schedules["tasks"].shares.values),
+        np.asarray(found.schedules["lr"].values),
+    )
     assert 0.4 < shares[6:18].mean() < 0.6
     assert np.all(np.diff(rates[-4:]) < 0)
     times = tu.linear_times(60, 13)
     theory = tu.solve(found.problem, TWO_START, times)
     for dim in (500, 2000):
-        runs = tu.simulate(found.problem, TWO_START, dim=dim, times=times, runs=40, seed=1)
+        runs = tu.simulate(
+            found.problem, TWO_START, dim=dim, times=times, runs=40, seed=1
+        )
         assert tu.compare(theory, runs).agrees
 
 
@@ -471,7 +655,9 @@ def test_through_a_plateau_greedy_stays_and_the_protocol_leaves():
 def test_at_the_end_the_best_rate_is_the_greedy_one_of_the_state_reached():
     """There the costate is the gradient of the error, so Pontryagin's rate is a / (2 b)."""
     problem = pair(2, 2, noise=0.1)
-    found = tu.schedules.optimize(problem, ORDER_ONE, 100.0, {"lr": (0.0, 5.0)}, shape="smooth")
+    found = tu.schedules.optimize(
+        problem, ORDER_ONE, 100.0, {"lr": (0.0, 5.0)}, shape="smooth"
+    )
     assert found.gain > 5
     last = tu.Start(found.trajectory.R[-1], found.trajectory.Q[-1])
     onwards = tu.schedules.greedy(problem, last, 1.0, (1e-3, 50.0))
@@ -481,7 +667,10 @@ def test_at_the_end_the_best_rate_is_the_greedy_one_of_the_state_reached():
 @pytest.mark.full
 def test_slow_momentum_has_a_best_schedule_too():
     problem = pair(1, 1, "linear", noise=0.5, momentum=tu.SlowMomentum(2.0))
-    assert tu.schedules.optimize(problem, LINE, END, {"lr": (0.0, 2.0)}, segments=8).gain > 1.2
+    assert (
+        tu.schedules.optimize(problem, LINE, END, {"lr": (0.0, 2.0)}, segments=8).gain
+        > 1.2
+    )
 
 
 # ---- messages
@@ -493,49 +682,145 @@ FUNCTIONS = {
     "integer": lambda trajectory: jnp.argmax(trajectory.error),
 }
 REFUSED = {
-    "equations": (lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR), ["Equations", "Problem"]),
+    "equations": (
+        lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR),
+        ["Equations", "Problem"],
+    ),
     "no start": (lambda: optimize(PLAIN, None, 5.0, LR), ["start", "random_start"]),
     "zero time": (lambda: optimize(PLAIN, SMALL, 0.0, LR), ["t_max", "0", "positive"]),
-    "unknown control": (lambda: optimize(PLAIN, SMALL, 5.0, {"learning_rate": (0, 1)}), ["learning_rate", "'lr'"]),
-    "near control": (lambda: optimize(PLAIN, SMALL, 5.0, {"weight_deccay": (0, 1)}), ["'weight_decay'"]),
+    "unknown control": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"learning_rate": (0, 1)}),
+        ["learning_rate", "'lr'"],
+    ),
+    "near control": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"weight_deccay": (0, 1)}),
+        ["'weight_decay'"],
+    ),
     "no controls": (lambda: optimize(PLAIN, SMALL, 5.0, {}), ["controls", "'lr'"]),
     "batch": (lambda: optimize(PLAIN, SMALL, 5.0, {"batch": (1, 4)}), ["batch", "lr"]),
-    "empty bounds": (lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (1.0, 1.0)}), ["lr", "1", "below"]),
-    "negative bounds": (lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (-1.0, 1.0)}), ["lr", "-1"]),
-    "three bounds": (lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (0.0, 1.0, 2.0)}), ["lr", "(2,)"]),
-    "a probability": (lambda: optimize(TWO, TWO_START, 5.0, {"tasks": (0.0, 2.0)}), ["tasks", "at most 1"]),
-    "one teacher": (lambda: optimize(PLAIN, SMALL, 5.0, {"tasks": (0, 1)}), ["tasks", "tu.Tasks"]),
-    "no dropout": (lambda: optimize(PLAIN, SMALL, 5.0, {"keep": (0.1, 1)}), ["keep", "Dropout"]),
-    "no feedback": (lambda: optimize(PLAIN, SMALL, 5.0, {"feedback": (0, 1)}), ["feedback", "FeedbackAlignment"]),
-    "no replay": (lambda: optimize(TWO, TWO_START, 5.0, {"replay": (0, 1)}), ["replay", "Replay"]),
-    "no flips": (lambda: optimize(PLAIN, SMALL, 5.0, {"flip": (0, 0.5)}), ["flip", "noise"]),
-    "fixed readout": (lambda: optimize(PLAIN, SMALL, 5.0, {"readout_lr": (0, 1)}), ["readout", "train_readout=True"]),
-    "force": (lambda: optimize(pair(2, 2, momentum=tu.SlowMomentum(2.0, 0.3)), SMALL, 5.0, LR), ["k", "first layer"]),
-    "objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, "finale"), ["objective", "'final'"]),
+    "empty bounds": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (1.0, 1.0)}),
+        ["lr", "1", "below"],
+    ),
+    "negative bounds": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (-1.0, 1.0)}),
+        ["lr", "-1"],
+    ),
+    "three bounds": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"lr": (0.0, 1.0, 2.0)}),
+        ["lr", "(2,)"],
+    ),
+    "a probability": (
+        lambda: optimize(TWO, TWO_START, 5.0, {"tasks": (0.0, 2.0)}),
+        ["tasks", "at most 1"],
+    ),
+    "one teacher": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"tasks": (0, 1)}),
+        ["tasks", "tu.Tasks"],
+    ),
+    "no dropout": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"keep": (0.1, 1)}),
+        ["keep", "Dropout"],
+    ),
+    "no feedback": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"feedback": (0, 1)}),
+        ["feedback", "FeedbackAlignment"],
+    ),
+    "no replay": (
+        lambda: optimize(TWO, TWO_START, 5.0, {"replay": (0, 1)}),
+        ["replay", "Replay"],
+    ),
+    "no flips": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"flip": (0, 0.5)}),
+        ["flip", "noise"],
+    ),
+    "fixed readout": (
+        lambda: optimize(PLAIN, SMALL, 5.0, {"readout_lr": (0, 1)}),
+        ["readout", "train_readout=True"],
+    ),
+    "force": (
+        lambda: optimize(
+            pair(2, 2, momentum=tu.SlowMomentum(2.0, 0.3)), SMALL, 5.0, LR
+        ),
+        ["k", "first layer"],
+    ),
+    "objective": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, "finale"),
+        ["objective", "'final'"],
+    ),
     "a level reached at once": (
-        lambda: optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, "time", level=0.6, **SMOOTH),
+        lambda: optimize(
+            line(), LINE, END, {"lr": (0.0, 5.0)}, "time", level=0.6, **SMOOTH
+        ),
         ["0.6", "time 0", "0.55"],
     ),
     "no level": (lambda: optimize(PLAIN, SMALL, 5.0, LR, "time"), ["level"]),
-    "not a number": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["vector"]), ["objective", "(2,)", "number"]),
-    "a failing objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["fails"]), ["objective", "fails", "eror"]),
-    "an integer": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["integer"]), ["objective", "int", "number"]),
-    "segments": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=0), ["segments", "0"]),
-    "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "t_max = 5"]),
-    "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
-    "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
-    "a word as a budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": "much"}), ["budget", "lr", "number"]),
-    "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
-    "baseline": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines={"a": 0.5}), ["baseline", "'a'", "table"]),
-    "baselines": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines=[0.5]), ["baselines", "table"]),
-    "divergence": (lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH), ["finite", "lower"]),
+    "not a number": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["vector"]),
+        ["objective", "(2,)", "number"],
+    ),
+    "a failing objective": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["fails"]),
+        ["objective", "fails", "eror"],
+    ),
+    "an integer": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["integer"]),
+        ["objective", "int", "number"],
+    ),
+    "segments": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=0),
+        ["segments", "0"],
+    ),
+    "edges beyond": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]),
+        ["segments", "t_max = 5"],
+    ),
+    "shape": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"),
+        ["shape", "smooth"],
+    ),
+    "infeasible budget": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}),
+        ["budget", "6", "5"],
+    ),
+    "a word as a budget": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": "much"}),
+        ["budget", "lr", "number"],
+    ),
+    "unknown budget": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}),
+        ["budget", "noise", "lr"],
+    ),
+    "baseline": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines={"a": 0.5}),
+        ["baseline", "'a'", "table"],
+    ),
+    "baselines": (
+        lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines=[0.5]),
+        ["baselines", "table"],
+    ),
+    "divergence": (
+        lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH),
+        ["finite", "lower"],
+    ),
     "nothing to learn": (
-        lambda: optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, {"lr": (0.0, 5.0)}, **SMOOTH),
+        lambda: optimize(
+            line(noise=0.0),
+            tu.Start([[1.0]], [[1.0]]),
+            END,
+            {"lr": (0.0, 5.0)},
+            **SMOOTH,
+        ),
         ["rounding", "t_max"],
     ),
-    "greedy bounds": (lambda: tu.schedules.greedy(PLAIN, SMALL, 5.0, (1.0, 0.5)), ["bounds", "below"]),
+    "greedy bounds": (
+        lambda: tu.schedules.greedy(PLAIN, SMALL, 5.0, (1.0, 0.5)),
+        ["bounds", "below"],
+    ),
     "greedy slow": (
-        lambda: tu.schedules.greedy(pair(2, 2, momentum=tu.SlowMomentum(2.0)), SMALL, 5.0),
+        lambda: tu.schedules.greedy(
+            pair(2, 2, momentum=tu.SlowMomentum(2.0)), SMALL, 5.0
+        ),
         ["greedy", "SlowMomentum"],
     ),
 }

@@ -39,10 +39,23 @@ def test_a_step_is_the_step_that_simulate_takes():
     vectors = in_random_frames(level_coordinates(RICH, START, dims), dims, frame)
     rows = drawn_rows(RICH, dims, "uniform", drawn)(0, 3 * count).reshape(count, 3, dim)
     for own, batch in zip(steps.increments, rows, strict=True):
-        run = tu.simulate(RICH, weights=(vectors[2:], vectors[:2]), inputs=batch, times=[0, 1 / dim], runs=1)
-        change = {name: dim * (run[name][0, 1] - run[name][0, 0]) for name in ("r", "q", "readout")}
+        run = tu.simulate(
+            RICH,
+            weights=(vectors[2:], vectors[:2]),
+            inputs=batch,
+            times=[0, 1 / dim],
+            runs=1,
+        )
+        change = {
+            name: dim * (run[name][0, 1] - run[name][0, 0])
+            for name in ("r", "q", "readout")
+        }
         upper = change["q"][:, *np.triu_indices(2)]
-        np.testing.assert_allclose(own, np.concatenate([change["r"].ravel(), upper.ravel(), change["readout"]]), atol=1e-12)
+        np.testing.assert_allclose(
+            own,
+            np.concatenate([change["r"].ravel(), upper.ravel(), change["readout"]]),
+            atol=1e-12,
+        )
 
 
 @pytest.mark.parametrize("inputs", ["gaussian", "rademacher", "student_t"])
@@ -51,7 +64,9 @@ def test_drift_and_diffusion_of_real_weights_are_the_theorys(inputs):
     result = measured(inputs)
     assert result.agrees, str(result)
     assert result.names == ("R_11", "R_12", "R_21", "R_22", "Q_11", "Q_12", "Q_22")
-    assert np.median(result.drift_error / np.abs(result.drift_theory)) < 0.02  # a wrong drift would be seen
+    assert (
+        np.median(result.drift_error / np.abs(result.drift_theory)) < 0.02
+    )  # a wrong drift would be seen
 
 
 def test_levels_batches_decay_and_readouts_of_real_weights():
@@ -66,13 +81,34 @@ def test_a_wrong_theory_is_seen():
     result = measured()
     drift, D, _ = theory_moments(pair(2, 2, lr=1.05, noise=0.1), START)
     assert np.max(np.abs((result.drift - drift[:7]) / result.drift_error)) > 5
-    assert np.max(np.abs((result.diffusion - 1.2 * D[:7, :7]) / result.diffusion_error)) > 5
+    assert (
+        np.max(np.abs((result.diffusion - 1.2 * D[:7, :7]) / result.diffusion_error))
+        > 5
+    )
 
 
 def test_names_of_coordinates():
-    assert coordinate_names(RICH)[:5] == ["r_1,11", "r_1,12", "r_1,21", "r_1,22", "r_2,11"]
-    assert coordinate_names(RICH)[8:] == ["q_1,11", "q_1,12", "q_1,22", "q_2,11", "q_2,12", "q_2,22", "v_1", "v_2"]
+    assert coordinate_names(RICH)[:5] == [
+        "r_1,11",
+        "r_1,12",
+        "r_1,21",
+        "r_1,22",
+        "r_2,11",
+    ]
+    assert coordinate_names(RICH)[8:] == [
+        "q_1,11",
+        "q_1,12",
+        "q_1,22",
+        "q_2,11",
+        "q_2,12",
+        "q_2,22",
+        "v_1",
+        "v_2",
+    ]
 
 
 def test_it_draws_itself():
-    assert [axes.get_xlabel()[:5] for axes in measured().plot().axes] == ["drift", "diffu"]
+    assert [axes.get_xlabel()[:5] for axes in measured().plot().axes] == [
+        "drift",
+        "diffu",
+    ]

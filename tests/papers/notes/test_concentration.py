@@ -24,28 +24,44 @@ def concentrated():
 def test_exponents_of_gaussian_inputs():
     result = concentrated()
     assert result.holds
-    for name, expected in {"mean": -1.0, "variance": -1.0, "start": -0.5, "runs": -0.5}.items():
+    for name, expected in {
+        "mean": -1.0,
+        "variance": -1.0,
+        "start": -0.5,
+        "runs": -0.5,
+    }.items():
         assert result[name].exponent.slope == pytest.approx(expected, abs=0.15), name
-    np.testing.assert_allclose(result["variance"].values[2:], result["variance"].theory[2:], rtol=0.08)
+    np.testing.assert_allclose(
+        result["variance"].values[2:], result["variance"].theory[2:], rtol=0.08
+    )
     for condition in (result["start"],):
-        assert np.max(np.abs(condition.values - condition.theory) / condition.errors) < 4.5
+        assert (
+            np.max(np.abs(condition.values - condition.theory) / condition.errors) < 4.5
+        )
     assert str(result).count("holds") == 4
 
 
 def test_a_drift_that_does_not_fit_fails():
     """A negative control: the mean step against a drift that is 10% off does not vanish, and the verdict says so."""
     f = 1.1 * theory_moments(PLAIN, START)[0]
-    gaps = [mean_gap(PLAIN, take_steps(PLAIN, START, int(n), 20_000), int(n), f, False) for n in DIMS]
+    gaps = [
+        mean_gap(PLAIN, take_steps(PLAIN, START, int(n), 20_000), int(n), f, False)
+        for n in DIMS
+    ]
     condition = judge_condition("mean", "mean", DIMS, *np.array(gaps).T, None, -1.0)
     assert not condition.holds
     assert condition.verdict.startswith("FAILS")
 
 
 def test_what_is_lost_in_noise_is_called_so():
-    condition = judge_condition("mean", "mean", DIMS, 0.5 / DIMS, np.full(6, 0.2), None, -1.0)
+    condition = judge_condition(
+        "mean", "mean", DIMS, 0.5 / DIMS, np.full(6, 0.2), None, -1.0
+    )
     assert condition.exponent is None
     assert "lost in noise" in condition.verdict
-    slow = judge_condition("mean", "mean", DIMS, DIMS**-0.3, 1e-3 * DIMS**-0.3, None, -1.0)
+    slow = judge_condition(
+        "mean", "mean", DIMS, DIMS**-0.3, 1e-3 * DIMS**-0.3, None, -1.0
+    )
     assert slow.holds
     assert "but falls as" in slow.verdict
 
@@ -56,7 +72,9 @@ def test_scatter_of_starts_against_random_weights():
     joint = np.block([[START.Q, START.R], [START.R.T, np.eye(2)]])
     vectors = np.linalg.cholesky(joint) @ rng.standard_normal((4000, 4, dim))
     away = vectors @ np.swapaxes(vectors, 1, 2) / dim - joint
-    squares = np.sum(away[:, :2, 2:] ** 2, axis=(1, 2)) + np.sum(away[:, *np.triu_indices(2)] ** 2, axis=1)
+    squares = np.sum(away[:, :2, 2:] ** 2, axis=(1, 2)) + np.sum(
+        away[:, *np.triu_indices(2)] ** 2, axis=1
+    )
     found, error, exact = start_scatter(PLAIN, START, dim, 0)
     assert np.sqrt(squares.mean()) == pytest.approx(exact, rel=0.04)
     assert found == pytest.approx(exact, abs=4 * error)

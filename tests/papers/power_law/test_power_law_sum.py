@@ -9,17 +9,30 @@ import tutelage as tu
 from tests.papers.power_law.linear.reference import linear_problem
 
 TIMES = np.array([0.0, 1e-9, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e3])
-CASES = [(1.0, 128, None), (0.5, 128, None), (0.01, 128, None), (0.3, 300, 40), (2.5, 40, 7), (1.0, 1, None)]
+CASES = [
+    (1.0, 128, None),
+    (0.5, 128, None),
+    (0.01, 128, None),
+    (0.3, 300, 40),
+    (2.5, 40, 7),
+    (1.0, 1, None),
+]
 
 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_sum_is_the_small_rate_error_of_the_network(beta, levels, trained):
-    problem = linear_problem(levels, beta, 0.01, trainable=None if trained is None else list(range(trained)))
-    network = tu.papers.power_law.linear_network(problem, tu.Start([[0.0]], [[0.25]], [[1.0]]))
+    problem = linear_problem(
+        levels, beta, 0.01, trainable=None if trained is None else list(range(trained))
+    )
+    network = tu.papers.power_law.linear_network(
+        problem, tu.Start([[0.0]], [[0.25]], [[1.0]])
+    )
     law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
     np.testing.assert_allclose(law.sum(TIMES), network.small_rate(TIMES), rtol=1e-11)
     assert law.largest == pytest.approx(problem.inputs.eigenvalues[0], rel=1e-13)
-    assert law.floor == pytest.approx(float(network.small_rate(1e12)), rel=1e-11, abs=1e-300)
+    assert law.floor == pytest.approx(
+        float(network.small_rate(1e12)), rel=1e-11, abs=1e-300
+    )
 
 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
@@ -29,7 +42,12 @@ def test_integral_equals_quadrature(beta, levels, trained):
     for t, value in zip(TIMES, law.integral(TIMES), strict=True):
         x = 2 * 0.01 * law.largest * t
         exact = quad(
-            lambda k: A * k ** -(1 + beta) * np.exp(-x * k ** -(1 + beta)), 1, end, epsabs=0, epsrel=1e-11, limit=200
+            lambda k: A * k ** -(1 + beta) * np.exp(-x * k ** -(1 + beta)),
+            1,
+            end,
+            epsabs=0,
+            epsrel=1e-11,
+            limit=200,
         )[0]
         assert value == pytest.approx(exact + law.floor, rel=1e-10)
 
@@ -37,14 +55,22 @@ def test_integral_equals_quadrature(beta, levels, trained):
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_bounds_hold_everywhere(beta, levels, trained):
     law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
-    times = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 300)]) / (0.02 * law.largest)
-    total, integral, (low, high) = law.sum(times), law.integral(times), law.bounds(times)
+    times = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 300)]) / (
+        0.02 * law.largest
+    )
+    total, integral, (low, high) = (
+        law.sum(times),
+        law.integral(times),
+        law.bounds(times),
+    )
     slack = 1e-14 * total
     assert np.all(low - slack <= total)
     assert np.all(total <= high + slack)
     assert np.all(total - integral <= law.zeta_gap + slack)
     assert np.all(high <= integral + law.zeta_gap + slack)
-    assert law.zeta_gap < 1.02 * (total[0] - integral[0]) + 2 * law.corrections(0.0) * (levels < 10), "tight at time zero"
+    assert law.zeta_gap < 1.02 * (total[0] - integral[0]) + 2 * law.corrections(0.0) * (
+        levels < 10
+    ), "tight at time zero"
 
 
 def test_the_published_tighter_bound_does_not_hold():
@@ -60,7 +86,9 @@ def test_the_published_tighter_bound_does_not_hold():
 
 def test_zeta_gap():
     law = tu.papers.power_law.PowerLawSum(0.7, 50, 0.1)
-    assert law.zeta_gap == pytest.approx(law.largest / 100 * (zeta(1.7) - 1 / 0.7 + 50**-1.7), rel=1e-12)
+    assert law.zeta_gap == pytest.approx(
+        law.largest / 100 * (zeta(1.7) - 1 / 0.7 + 50**-1.7), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("beta", [0.01, 0.5, 1.0])
@@ -68,7 +96,12 @@ def test_corrections_tighten_the_sum(beta):
     """Euler and Maclaurin: the ends halve the gap and more at small times; the slopes at the ends tighten it again."""
     law = tu.papers.power_law.PowerLawSum(beta, 128, 0.01)
     early = np.array([0.0, 0.3, 0.7]) / (0.02 * law.largest)
-    gaps = [law.sum(early) - law.integral(early) - (0 if n is None else law.corrections(early, n)) for n in (None, 0, 1)]
+    gaps = [
+        law.sum(early)
+        - law.integral(early)
+        - (0 if n is None else law.corrections(early, n))
+        for n in (None, 0, 1)
+    ]
     assert np.all(np.abs(gaps[1]) < 0.3 * np.abs(gaps[0]))
     assert np.all(np.abs(gaps[2]) < 0.35 * np.abs(gaps[1]))
     k = np.array([1.0, 128.0])
@@ -77,14 +110,18 @@ def test_corrections_tighten_the_sum(beta):
     ends = f(k).sum() / 2
     slopes = (f(k * (1 + 1e-6)) - f(k * (1 - 1e-6))) / (2e-6 * k)
     assert law.corrections(1.0) == pytest.approx(ends, rel=1e-12)
-    assert law.corrections(1.0, 1) == pytest.approx(ends + (slopes[1] - slopes[0]) / 12, rel=1e-7)
+    assert law.corrections(1.0, 1) == pytest.approx(
+        ends + (slopes[1] - slopes[0]) / 12, rel=1e-7
+    )
 
 
 def test_single_gamma_and_power_law_are_the_middle_of_the_window():
     law = tu.papers.power_law.PowerLawSum(1.0, 4096, 0.1)
     first, last = law.window
     assert first == pytest.approx(1 / (0.2 * law.largest))
-    assert last == pytest.approx(first * (np.pi / 4) * 4096**2, rel=1e-12)  # Gamma(3/2)^2 = pi/4
+    assert last == pytest.approx(
+        first * (np.pi / 4) * 4096**2, rel=1e-12
+    )  # Gamma(3/2)^2 = pi/4
     late = np.geomspace(10 * first, last, 20)
     np.testing.assert_allclose(law.single_gamma(late), law.integral(late), rtol=1e-4)
     assert law.single_gamma(first / 10) > 1.5 * law.integral(first / 10)
@@ -96,7 +133,9 @@ def test_local_slopes():
     law = tu.papers.power_law.PowerLawSum(0.75, 256, 0.1, 0.01, 200)
     t = np.array([0.05, 1.0, 30.0])
     for form, curve in (("sum", law.sum), ("integral", law.integral)):
-        numerical = (np.log(curve(t * 1.0001)) - np.log(curve(t / 1.0001))) / (2 * np.log(1.0001))
+        numerical = (np.log(curve(t * 1.0001)) - np.log(curve(t / 1.0001))) / (
+            2 * np.log(1.0001)
+        )
         np.testing.assert_allclose(law.local_slope(t, form), numerical, rtol=1e-6)
 
 
@@ -104,7 +143,9 @@ def test_exponent_is_reached_as_levels_grow():
     gaps = []
     for levels in (100, 10_000, 1_000_000):
         law = tu.papers.power_law.PowerLawSum(1.0, levels, 0.1)
-        gaps.append(abs(float(law.local_slope(np.sqrt(np.prod(law.window)))) + law.exponent))
+        gaps.append(
+            abs(float(law.local_slope(np.sqrt(np.prod(law.window)))) + law.exponent)
+        )
     assert gaps[0] > 0.03
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
     assert gaps[2] < 1e-3
@@ -113,7 +154,9 @@ def test_exponent_is_reached_as_levels_grow():
 def test_floor_and_its_integral():
     for trained in (1, 10, 99):
         law = tu.papers.power_law.PowerLawSum(1.0, 100, 0.1, 0.5, trained)
-        assert law.floor_integral == pytest.approx(1.25 / 2 * law.largest / 100 * (1 / trained - 0.01), rel=1e-12)
+        assert law.floor_integral == pytest.approx(
+            1.25 / 2 * law.largest / 100 * (1 / trained - 0.01), rel=1e-12
+        )
         assert law.floor < law.floor_integral
         zeroth = 1.25 / 4 * law.largest / 100 * (trained**-2.0 + 1e-4)
         assert law.floor_integral - law.floor < 2 * zeroth
@@ -136,7 +179,11 @@ def test_words_and_figure():
     assert "exponent there -0.5" in str(law)
     assert "floor" in str(law)
     upper, lower = law.plot().axes
-    assert [line.get_label() for line in upper.lines] == ["sum over levels", "integral", "power law"]
+    assert [line.get_label() for line in upper.lines] == [
+        "sum over levels",
+        "integral",
+        "power law",
+    ]
     assert lower.get_xlabel()
 
 

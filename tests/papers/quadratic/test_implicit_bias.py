@@ -17,11 +17,17 @@ P, Q = 3, 2
 
 def quadratic(p=P, p_teacher=Q, lr=0.02, **sgd):
     student, teacher = {"readout": 1 / p}, {"readout": 1 / p_teacher}
-    return pair(p, p_teacher, "quadratic", lr=lr, student=student, teacher=teacher, **sgd)
+    return pair(
+        p, p_teacher, "quadratic", lr=lr, student=student, teacher=teacher, **sgd
+    )
 
 
 def start(seed=0, scale=0.05, norms=1.0):
-    return tu.Start(scale * np.random.default_rng(seed).standard_normal((P, Q)), norms * np.eye(P), np.eye(Q))
+    return tu.Start(
+        scale * np.random.default_rng(seed).standard_normal((P, Q)),
+        norms * np.eye(P),
+        np.eye(Q),
+    )
 
 
 TILTED = np.array([[1.0, 0.3, 0.0], [0.3, 0.7, -0.2], [0.0, -0.2, 1.2]])
@@ -30,7 +36,9 @@ TILTED = np.array([[1.0, 0.3, 0.0], [0.3, 0.7, -0.2], [0.0, -0.2, 1.2]])
 def test_polar_factor_is_that_of_the_definition():
     R = start().R
     values, vectors = np.linalg.eigh(R.T @ R)
-    np.testing.assert_allclose(polar_factor(R), R @ vectors @ np.diag(values**-0.5) @ vectors.T, atol=1e-12)
+    np.testing.assert_allclose(
+        polar_factor(R), R @ vectors @ np.diag(values**-0.5) @ vectors.T, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("lr", [0.02, 0.4])
@@ -57,12 +65,17 @@ def test_a_start_in_order_need_not_be_isotropic():
     assert bias.conserved
     assert path.confirmed
     assert path.moved.max() < 1e-6
-    np.testing.assert_allclose(bias.R, np.sqrt(P / Q) * bias.S @ np.asarray(at.T), atol=1e-14)
+    np.testing.assert_allclose(
+        bias.R, np.sqrt(P / Q) * bias.S @ np.asarray(at.T), atol=1e-14
+    )
 
 
 def test_otherwise_it_ends_elsewhere():
     """The published claim fails without its condition: still a solution, but not the closest."""
-    for at in (tu.Start(start().R, TILTED, np.eye(Q)), tu.Start(start().R, np.eye(P), [[1.0, 0.4], [0.4, 1.0]])):
+    for at in (
+        tu.Start(start().R, TILTED, np.eye(Q)),
+        tu.Start(start().R, np.eye(P), [[1.0, 0.4], [0.4, 1.0]]),
+    ):
         bias = tu.papers.quadratic.implicit_bias(quadratic(), at)
         path = bias.follow()
         assert not bias.conserved
@@ -86,7 +99,9 @@ def test_the_prediction_is_the_closest_of_all_solutions():
     """Against explicit weights: no other S^T S = 1 is closer, and R, Q, distance are those of the weights."""
     n, rng = 40, np.random.default_rng(3)
     W, T = rng.standard_normal((P, n)), rng.standard_normal((Q, n))
-    bias = tu.papers.quadratic.implicit_bias(quadratic(), tu.start_from_weights(quadratic(), W, T))
+    bias = tu.papers.quadratic.implicit_bias(
+        quadratic(), tu.start_from_weights(quadratic(), W, T)
+    )
     reached = np.sqrt(P / Q) * bias.S @ T
     np.testing.assert_allclose(bias.R, reached @ T.T / n, atol=1e-12)
     np.testing.assert_allclose(bias.Q, reached @ reached.T / n, atol=1e-12)
@@ -100,7 +115,9 @@ def test_the_prediction_is_the_closest_of_all_solutions():
 
 def test_runs_have_a_leading_axis():
     bias = tu.papers.quadratic.implicit_bias(quadratic(lr=0.4), start())
-    runs = tu.simulate(quadratic(lr=0.4), start(), dim=200, times=[0.0, 1.0, 2.0], runs=3)
+    runs = tu.simulate(
+        quadratic(lr=0.4), start(), dim=200, times=[0.0, 1.0, 2.0], runs=3
+    )
     path = bias.along(runs)
     assert path.S.shape == (3, 3, P, Q)
     assert path.gap.shape == path.moved.shape == (3, 3)
@@ -120,7 +137,9 @@ def test_fewer_students_end_at_the_closest_best_fit(p, p_teacher):
     """By the flow of explicit weights, which knows nothing of modes; the error and alpha are those of the critical point."""
     n, rng = p_teacher + 4, np.random.default_rng(p)
     J_teacher = np.eye(n)[:p_teacher]
-    J = np.concatenate([0.1 * rng.standard_normal((p, p_teacher)), np.eye(4)[:p]], axis=1)
+    J = np.concatenate(
+        [0.1 * rng.standard_normal((p, p_teacher)), np.eye(4)[:p]], axis=1
+    )
     values, vectors = np.linalg.eigh(J @ J.T)
     J = (vectors / np.sqrt(values)) @ vectors.T @ J
 
@@ -129,9 +148,15 @@ def test_fewer_students_end_at_the_closest_best_fit(p, p_teacher):
         E = J_teacher.T @ J_teacher / p_teacher - J.T @ J / p
         return (2 / p * J @ (np.trace(E) * np.eye(n) + 2 * E)).ravel()
 
-    end = solve_ivp(rates, (0, 400), J.ravel(), rtol=1e-10, atol=1e-12).y[:, -1].reshape(p, n)
+    end = (
+        solve_ivp(rates, (0, 400), J.ravel(), rtol=1e-10, atol=1e-12)
+        .y[:, -1]
+        .reshape(p, n)
+    )
     problem = quadratic(p, p_teacher)
-    bias = tu.papers.quadratic.implicit_bias(problem, tu.start_from_weights(problem, np.sqrt(n) * J, np.sqrt(n) * J_teacher))
+    bias = tu.papers.quadratic.implicit_bias(
+        problem, tu.start_from_weights(problem, np.sqrt(n) * J, np.sqrt(n) * J_teacher)
+    )
     best = tu.papers.quadratic.critical_points(problem, n)[p, 0]
     assert bias.conserved
     np.testing.assert_allclose(end @ J_teacher.T, bias.R, atol=1e-6)
@@ -151,15 +176,31 @@ def test_noise_is_mentioned_and_the_figure_drawn():
     bias = tu.papers.quadratic.implicit_bias(quadratic(), start())
     assert bias.manifold_dimension == 3
     assert bias.degrees_of_freedom is None
-    far, error, kept = bias.plot(tu.solve(quadratic(), start(seed=5), bias.follow().times)).axes
-    assert [line.get_label() for line in far.lines] == ["other initial conditions", "this initial condition"]
+    far, error, kept = bias.plot(
+        tu.solve(quadratic(), start(seed=5), bias.follow().times)
+    ).axes
+    assert [line.get_label() for line in far.lines] == [
+        "other initial conditions",
+        "this initial condition",
+    ]
     assert len(kept.lines) == P * Q
     assert all(axes.get_ylabel() for axes in (far, error, kept))
     assert "alpha" in kept.get_xlabel()
 
 
 # students, teachers, N: also more students than dimensions, and more teachers
-WIDTHS = [(1, 1, 4), (2, 1, 4), (5, 1, 4), (3, 3, 5), (6, 3, 5), (9, 3, 5), (8, 7, 5), (12, 3, 6), (5, 5, 5), (2, 3, 5)]
+WIDTHS = [
+    (1, 1, 4),
+    (2, 1, 4),
+    (5, 1, 4),
+    (3, 3, 5),
+    (6, 3, 5),
+    (9, 3, 5),
+    (8, 7, 5),
+    (12, 3, 6),
+    (5, 5, 5),
+    (2, 3, 5),
+]
 
 
 @pytest.mark.parametrize(("p", "p_teacher", "dim"), WIDTHS)
@@ -172,48 +213,81 @@ def test_counts_are_ranks(p, p_teacher, dim):
 
 
 def test_counts_as_published():
-    assert tu.papers.quadratic.solution_manifold(7, 1, 20).dimension == 6  # p* = 1: p - 1
-    assert tu.papers.quadratic.solution_manifold(6, 3, 20).degrees_of_freedom == 20 * 6 - 15
-    assert {tu.papers.quadratic.solution_manifold(p, 3, 5).degrees_of_freedom for p in (5, 6, 9, 30)} == {
-        15
-    }  # N (N + 1) / 2
+    assert (
+        tu.papers.quadratic.solution_manifold(7, 1, 20).dimension == 6
+    )  # p* = 1: p - 1
+    assert (
+        tu.papers.quadratic.solution_manifold(6, 3, 20).degrees_of_freedom
+        == 20 * 6 - 15
+    )
+    assert {
+        tu.papers.quadratic.solution_manifold(p, 3, 5).degrees_of_freedom
+        for p in (5, 6, 9, 30)
+    } == {15}  # N (N + 1) / 2
     assert tu.papers.quadratic.solution_manifold(2, 3, 20).dimension is None
     top, bottom = tu.papers.quadratic.solution_manifold(3, 2, 4).plot().axes
-    np.testing.assert_array_equal(top.lines[0].get_ydata()[::2], top.lines[1].get_ydata()[::2])
+    np.testing.assert_array_equal(
+        top.lines[0].get_ydata()[::2], top.lines[1].get_ydata()[::2]
+    )
     assert "student units" in bottom.get_xlabel()
 
 
 @pytest.mark.parametrize(
     ("call", "mentions"),
     [
-        (lambda: tu.papers.quadratic.implicit_bias(pair(3, 2), start()), ("erf", "quadratic")),
         (
-            lambda: tu.papers.quadratic.implicit_bias(pair(3, 2, "quadratic", student={"readout": [1, 1, 0.5]}), start()),
+            lambda: tu.papers.quadratic.implicit_bias(pair(3, 2), start()),
+            ("erf", "quadratic"),
+        ),
+        (
+            lambda: tu.papers.quadratic.implicit_bias(
+                pair(3, 2, "quadratic", student={"readout": [1, 1, 0.5]}), start()
+            ),
             ("readout",),
         ),
         (
             lambda: tu.papers.quadratic.implicit_bias(
-                quadratic(1, 2), tu.Start([[0.1, 0.1]], [[1.0]], [[1.0, 0.3], [0.3, 1.0]])
+                quadratic(1, 2),
+                tu.Start([[0.1, 0.1]], [[1.0]], [[1.0, 0.3], [0.3, 1.0]]),
             ),
             ("1 units", "orthonormal"),
         ),
         (
-            lambda: tu.papers.quadratic.implicit_bias(quadratic(), tu.Start(np.zeros((3, 2)), np.eye(3))),
+            lambda: tu.papers.quadratic.implicit_bias(
+                quadratic(), tu.Start(np.zeros((3, 2)), np.eye(3))
+            ),
             ("rank 0", "rank 2"),
         ),
-        (lambda: tu.papers.quadratic.implicit_bias(quadratic(weight_decay=0.1), start()), ("weight_decay",)),
+        (
+            lambda: tu.papers.quadratic.implicit_bias(
+                quadratic(weight_decay=0.1), start()
+            ),
+            ("weight_decay",),
+        ),
         (lambda: tu.papers.quadratic.implicit_bias(quadratic(), 0.1), ("start",)),
         (
-            lambda: tu.papers.quadratic.implicit_bias(quadratic(lr=tu.schedules.PowerDecay(0.1)), start()).follow(),
+            lambda: tu.papers.quadratic.implicit_bias(
+                quadratic(lr=tu.schedules.PowerDecay(0.1)), start()
+            ).follow(),
             ("learning rate", "times"),
         ),
         (
-            lambda: tu.papers.quadratic.implicit_bias(quadratic(), start()).along(SimpleNamespace(R=np.ones((5, 2, 2)))),
+            lambda: tu.papers.quadratic.implicit_bias(quadratic(), start()).along(
+                SimpleNamespace(R=np.ones((5, 2, 2)))
+            ),
             ("3, 2",),
         ),
-        (lambda: tu.papers.quadratic.solution_manifold(2, 3, 5).measured_dimension(), ("cannot copy",)),
+        (
+            lambda: tu.papers.quadratic.solution_manifold(2, 3, 5).measured_dimension(),
+            ("cannot copy",),
+        ),
         (lambda: tu.papers.quadratic.solution_manifold(0, 3, 5), ("students",)),
-        (lambda: tu.papers.quadratic.solution_manifold(100, 3, 500).measured_degrees_of_freedom(), ("50000", "4000")),
+        (
+            lambda: tu.papers.quadratic.solution_manifold(
+                100, 3, 500
+            ).measured_degrees_of_freedom(),
+            ("50000", "4000"),
+        ),
     ],
 )
 def test_what_is_refused(call, mentions):

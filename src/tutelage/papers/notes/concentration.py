@@ -16,7 +16,12 @@ import numpy as np
 
 from tutelage import InputError, Problem, Start, checks, linear_times, simulate, solve
 from tutelage.analysis import Exponent, fit_exponent
-from tutelage.analysis.single_steps import Steps, require_free_steps, take_steps, theory_moments
+from tutelage.analysis.single_steps import (
+    Steps,
+    require_free_steps,
+    take_steps,
+    theory_moments,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,17 +34,23 @@ NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called 
 CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
 
-def mean_gap(problem: Problem, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
+def mean_gap(
+    problem: Problem, steps: Steps, dim: int, f: np.ndarray, gaussian: bool
+) -> tuple[float, float]:
     """|N E[du] - f| and its standard error, the noise's own share taken off.
 
     For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
     averaged instead, which is far less noisy.
     """
-    exact = gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim)
+    exact = gaussian and np.allclose(
+        problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim
+    )
     values = steps.increments - (steps.limit if exact else f)
     gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
     size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
-    along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
+    along = np.sqrt(np.sum((gap * error) ** 2)) / max(
+        float(np.linalg.norm(gap)), 1e-300
+    )
     return size, float(max(along, 1e-15))
 
 
@@ -49,7 +60,9 @@ def total_variance(increments: np.ndarray) -> tuple[float, float]:
     return float(squares.mean()), float(squares.std() / np.sqrt(squares.size))
 
 
-def start_scatter(problem: Problem, start: Start, dim: int, seed: int) -> tuple[float, float, float]:
+def start_scatter(
+    problem: Problem, start: Start, dim: int, seed: int
+) -> tuple[float, float, float]:
     """Root mean square distance of the overlaps of random weights from their mean, its error, and its exact value.
 
     Coordinates of all vectors are drawn with the start's overlaps as their covariance; then, in a level of n dimensions,
@@ -63,26 +76,57 @@ def start_scatter(problem: Problem, start: Start, dim: int, seed: int) -> tuple[
         values, vectors = np.linalg.eigh(joint)
         size = len(joint)
         factor = np.tril(rng.standard_normal((WEIGHT_DRAWS, size, size)), -1)
-        factor[:, np.arange(size), np.arange(size)] = np.sqrt(rng.chisquare(n - np.arange(size), (WEIGHT_DRAWS, size)))
+        factor[:, np.arange(size), np.arange(size)] = np.sqrt(
+            rng.chisquare(n - np.arange(size), (WEIGHT_DRAWS, size))
+        )
         root = vectors * np.sqrt(np.maximum(values, 0.0)) @ factor
-        kept = np.arange(size) >= np.arange(K)[:, None]  # each pair that holds a student once
+        kept = (
+            np.arange(size) >= np.arange(K)[:, None]
+        )  # each pair that holds a student once
         away = (root @ np.swapaxes(root, 1, 2) / n - joint)[:, :K][:, kept]
         squares += np.sum(away**2, axis=1)
-        exact += float(np.sum((np.outer(np.diagonal(joint), np.diagonal(joint)) + joint**2)[:K][kept]) / n)
+        exact += float(
+            np.sum(
+                (np.outer(np.diagonal(joint), np.diagonal(joint)) + joint**2)[:K][kept]
+            )
+            / n
+        )
     distance = float(np.sqrt(squares.mean()))
-    return distance, float(squares.std() / np.sqrt(WEIGHT_DRAWS) / (2 * distance)), float(np.sqrt(exact))
+    return (
+        distance,
+        float(squares.std() / np.sqrt(WEIGHT_DRAWS) / (2 * distance)),
+        float(np.sqrt(exact)),
+    )
 
 
 def largest_distance(
-    problem: Problem, start: Start, dim: int, end: float, runs: int, inputs: str, seed: int
+    problem: Problem,
+    start: Start,
+    dim: int,
+    end: float,
+    runs: int,
+    inputs: str,
+    seed: int,
 ) -> tuple[float, float]:
     """Mean over runs of the largest distance, over time, of all order parameters to the solved curve; its standard error."""
     times = linear_times(end, COMPARED_TIMES)
     method, law = ("overlaps", None) if inputs == "gaussian" else ("weights", inputs)
     theory = solve(problem, start, times)
-    seen = simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed, method=method, inputs=law)
+    seen = simulate(
+        problem,
+        start,
+        dim=dim,
+        times=times,
+        runs=runs,
+        seed=seed,
+        method=method,
+        inputs=law,
+    )
     names = [name for name in ("R", "Q", "readout", "bias") if name in theory.variables]
-    squares = sum(np.sum((seen[n] - theory[n]).reshape(runs, COMPARED_TIMES, -1) ** 2, axis=2) for n in names)
+    squares = sum(
+        np.sum((seen[n] - theory[n]).reshape(runs, COMPARED_TIMES, -1) ** 2, axis=2)
+        for n in names
+    )
     far = np.sqrt(np.max(np.asarray(squares), axis=1))
     return float(far.mean()), float(far.std(ddof=1) / np.sqrt(runs))
 
@@ -118,7 +162,9 @@ class Concentration:
 
     def __getitem__(self, name: str) -> Condition:
         """A condition by name."""
-        return self.conditions[checks.known("the name of a condition", name, self.conditions)]
+        return self.conditions[
+            checks.known("the name of a condition", name, self.conditions)
+        ]
 
     @property
     def holds(self) -> bool:
@@ -134,7 +180,9 @@ class Concentration:
     def __str__(self) -> str:
         dims = next(iter(self.conditions.values())).dims
         head = f"{self.inputs} inputs, N = {dims[0]} to {dims[-1]}, {self.samples} single steps at each"
-        return "\n".join([head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())])
+        return "\n".join(
+            [head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())]
+        )
 
 
 def concentration(
@@ -160,23 +208,52 @@ def concentration(
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """
-    start, sizes = require_free_steps(problem, start, inputs, "concentration"), _dims(problem, dims)
-    count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
+    start, sizes = (
+        require_free_steps(problem, start, inputs, "concentration"),
+        _dims(problem, dims),
+    )
+    count, seed = (
+        checks.as_count("samples", samples, least=100),
+        checks.as_count("seed", seed, least=0),
+    )
     f, D, _ = theory_moments(problem, start)
-    one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]
-    gaps = [mean_gap(problem, steps, int(n), f, inputs == "gaussian") for steps, n in zip(one, sizes, strict=True)]
+    one = [
+        take_steps(problem, start, int(n), count, inputs, seed + i)
+        for i, n in enumerate(sizes)
+    ]
+    gaps = [
+        mean_gap(problem, steps, int(n), f, inputs == "gaussian")
+        for steps, n in zip(one, sizes, strict=True)
+    ]
     noise = [total_variance(steps.increments) for steps in one]
-    starts = [start_scatter(problem, start, int(n), seed + i) for i, n in enumerate(sizes)]
+    starts = [
+        start_scatter(problem, start, int(n), seed + i) for i, n in enumerate(sizes)
+    ]
     moments = {
         "mean": ("mean: |N E[du] - f|", np.array(gaps), None, -1.0),
-        "variance": ("variance: N Var(du)", np.array(noise) / sizes[:, None], np.trace(D) / sizes, -1.0),
-        "start": ("start: scatter of u(0)", np.array(starts)[:, :2], np.array(starts)[:, 2], -0.5),
+        "variance": (
+            "variance: N Var(du)",
+            np.array(noise) / sizes[:, None],
+            np.trace(D) / sizes,
+            -1.0,
+        ),
+        "start": (
+            "start: scatter of u(0)",
+            np.array(starts)[:, :2],
+            np.array(starts)[:, 2],
+            -0.5,
+        ),
     }
     if end is not None:
-        away = [largest_distance(problem, start, int(n), end, runs, inputs, seed) for n in sizes]
+        away = [
+            largest_distance(problem, start, int(n), end, runs, inputs, seed)
+            for n in sizes
+        ]
         moments["runs"] = ("whole runs: largest |u_N - u|", np.array(away), None, -0.5)
     found = {
-        name: judge_condition(name, meaning, sizes, values[:, 0], values[:, 1], theory, expected)
+        name: judge_condition(
+            name, meaning, sizes, values[:, 0], values[:, 1], theory, expected
+        )
         for name, (meaning, values, theory, expected) in moments.items()
     }
     return Concentration(problem, inputs, count, found)
@@ -184,13 +261,25 @@ def concentration(
 
 def _dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
     """Increasing whole numbers, enough of them for an exponent, each large enough for the vectors."""
-    sizes = np.array([checks.as_count("dims", n) for n in np.atleast_1d(np.asarray(dims, dtype=object))])
-    if sizes.size < LEAST_POINTS or np.any(np.diff(sizes) <= 0) or np.log10(sizes[-1] / sizes[0]) < LEAST_DECADES:
+    sizes = np.array(
+        [
+            checks.as_count("dims", n)
+            for n in np.atleast_1d(np.asarray(dims, dtype=object))
+        ]
+    )
+    if (
+        sizes.size < LEAST_POINTS
+        or np.any(np.diff(sizes) <= 0)
+        or np.log10(sizes[-1] / sizes[0]) < LEAST_DECADES
+    ):
         raise InputError(
             f"dims are {checks.shown(sizes)}; give {LEAST_POINTS} or more increasing sizes over half a decade or more, such as "
             "(16, 32, 64, 128, 256, 512)."
         )
-    least, vectors = int(problem.inputs.level_dims(int(sizes[0])).min()), problem.student.hidden + problem.teacher.hidden
+    least, vectors = (
+        int(problem.inputs.level_dims(int(sizes[0])).min()),
+        problem.student.hidden + problem.teacher.hidden,
+    )
     if least < vectors:
         raise InputError(
             f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (student and teacher units) need at least "
@@ -210,20 +299,38 @@ def judge_condition(
 ) -> Condition:
     """A condition with its exponent, if its values stand out of the noise, and a verdict."""
     clear = values > CLEAR_ERRORS * errors
-    fit, wide = None, clear.sum() >= LEAST_POINTS and np.log10(dims[clear][-1] / dims[clear][0]) >= LEAST_DECADES
+    fit, wide = (
+        None,
+        clear.sum() >= LEAST_POINTS
+        and np.log10(dims[clear][-1] / dims[clear][0]) >= LEAST_DECADES,
+    )
     if wide:
         x = dims[clear].astype(float)
-        fit = fit_exponent(x, values[clear], (x[0], x[-1]), y_error=np.maximum(errors[clear], 1e-12 * values[clear]))
+        fit = fit_exponent(
+            x,
+            values[clear],
+            (x[0], x[-1]),
+            y_error=np.maximum(errors[clear], 1e-12 * values[clear]),
+        )
     holds, words = _condition_verdict(fit, expected, dims, values, errors)
-    return Condition(name, meaning, dims, values, errors, theory, expected, fit, holds, words)
+    return Condition(
+        name, meaning, dims, values, errors, theory, expected, fit, holds, words
+    )
 
 
 def _condition_verdict(
-    fit: Exponent | None, expected: float, dims: np.ndarray, values: np.ndarray, errors: np.ndarray
+    fit: Exponent | None,
+    expected: float,
+    dims: np.ndarray,
+    values: np.ndarray,
+    errors: np.ndarray,
 ) -> tuple[bool, str]:
     if fit is None:
         bound = f"below {values[-1] + 2 * errors[-1]:.2g} at N = {dims[-1]}"
-        return True, f"holds as far as measured: lost in noise, {bound}; raise samples to see it"
+        return (
+            True,
+            f"holds as far as measured: lost in noise, {bound}; raise samples to see it",
+        )
     power = f"N^s with s = {fit.slope:.3f} ± {fit.error:.2g}, {values[-1]:.2g} at N = {dims[-1]}"
     if fit.slope - 2 * fit.error > CONSTANT_EXPONENT or fit.slope > CONSTANT_EXPONENT:
         return False, f"FAILS: does not vanish, {power}"

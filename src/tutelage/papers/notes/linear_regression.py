@@ -7,7 +7,9 @@ from jax import Array
 import tutelage as tu
 
 
-def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01) -> tu.Equations:
+def linear_regression(
+    rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01
+) -> tu.Equations:
     """Online linear regression with ridge, the worked example of the notes, as custom equations.
 
         dm = lr (rho - (1 + ridge) m),   dq = 2 lr (m - (1 + ridge) q) + lr^2 (2 e_g + noise_variance),
@@ -26,6 +28,8 @@ def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float =
 
     def drift(t: Array, state: Any) -> tuple[Array, Array]:
         m, q = state
-        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (2 * error(state) + noise_variance)
+        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (
+            2 * error(state) + noise_variance
+        )
 
     return tu.Equations(("m", "q"), drift, error)

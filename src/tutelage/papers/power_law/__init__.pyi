@@ -6,7 +6,12 @@ from .power_law_sum import PowerLawSum
 from .raw_features import RawFeatures, random_basis_floors, raw_features
 from .reduced_system import ReducedSystem, reduced_system
 from .structured.asymptotic_decay import AsymptoticDecay, asymptotic_decay
-from .structured.gradient_flow import SymmetricFlow, WeightFlow, symmetric_flow, weight_flow
+from .structured.gradient_flow import (
+    SymmetricFlow,
+    WeightFlow,
+    symmetric_flow,
+    weight_flow,
+)
 from .structured.symmetric_plateau import SymmetricPlateau, symmetric_plateau
 from .teacher_moments import TeacherMoments, teacher_moments
 

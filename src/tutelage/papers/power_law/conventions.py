@@ -28,7 +28,12 @@ def committee(
     K = checks.as_count("students", students)
     M = K if teachers is None else checks.as_count("teachers", teachers)
     student = tu.Network(K, activation, readout=np.sqrt(M) / K)
-    return tu.Problem(student, tu.Network(M, activation, readout=1 / np.sqrt(M)), inputs=inputs, sgd=tu.SGD(lr))
+    return tu.Problem(
+        student,
+        tu.Network(M, activation, readout=1 / np.sqrt(M)),
+        inputs=inputs,
+        sgd=tu.SGD(lr),
+    )
 
 
 def as_trajectory(
@@ -45,7 +50,8 @@ def as_trajectory(
     readout = problem.student.readout if start.readout is None else start.readout
     return tu.Trajectory(
         times=times,
-        variables=variables | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
+        variables=variables
+        | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
         error=error,
         loss=error + np.asarray(problem.noise) ** 2 / 2,
         status_code=np.asarray(int(tu.errors.Status.FINISHED)),

@@ -24,7 +24,10 @@ class Moments:
 
     def __str__(self) -> str:
         last = tuple(x.reshape(-1, *x.shape[-2:])[-1] for x in (self.R, self.Q))
-        lines = [f"{name}^({self.order}) = {checks.shown(x, 5)}" for name, x in zip("RQ", last, strict=True)]
+        lines = [
+            f"{name}^({self.order}) = {checks.shown(x, 5)}"
+            for name, x in zip("RQ", last, strict=True)
+        ]
         return "\n".join([*lines, f"T^({self.order}) = {checks.shown(self.T, 5)}"])
 
 
@@ -44,7 +47,9 @@ def overlap_moments(of: Any, order: int, problem: Problem | None = None) -> Mome
     order = checks.as_count("order", order, least=0)
     problem = getattr(of, "problem", None) if problem is None else problem
     if not isinstance(problem, Problem):
-        raise InputError("the spectrum is not known; give the problem, as in overlap_moments(start, 2, problem).")
+        raise InputError(
+            "the spectrum is not known; give the problem, as in overlap_moments(start, 2, problem)."
+        )
     r, q, t = _blocks(of, problem)
     lam = np.asarray(problem.inputs.eigenvalues)
     weights = np.asarray(problem.inputs.fractions) * lam**order
@@ -57,8 +62,12 @@ def _blocks(of: Any, problem: Problem) -> tuple[Any, Any, Any]:
         return of.blocks(problem)
     if isinstance(of, Trajectory):
         if of.start is None:
-            raise InputError("this trajectory has lost its start, and with it its teachers; solve it again.")
+            raise InputError(
+                "this trajectory has lost its start, and with it its teachers; solve it again."
+            )
         return of.r, of.q, of.start.blocks(problem)[2]
     if all(hasattr(of, name) for name in ("r", "q", "t")):
         return of.r, of.q, of.t
-    raise InputError(f"of is {checks.shown(of)}; give a Trajectory, a FixedPoint or a Start.")
+    raise InputError(
+        f"of is {checks.shown(of)}; give a Trajectory, a FixedPoint or a Start."
+    )

@@ -70,7 +70,9 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
     _require_committee(problem)
     T1, T2 = (overlap_moments(start, order, problem).T for order in (1, 2))
     if M < 2:
-        raise InputError("the problem has one teacher unit; a plateau needs two or more.")
+        raise InputError(
+            "the problem has one teacher unit; a plateau needs two or more."
+        )
     own, rows = np.diag(T1), T1.sum(axis=1)
     R_each, Q_each = _heights(own, rows, M)
     (T, D), (T_2, D_2) = (_mean_entries(x) for x in (T1, T2))
@@ -83,7 +85,8 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
         R=float(R),
         Q=float(Q),
         error=_plateau_error(T, D, Q, R, M),
-        time_constant=_time_constant(T, D, T_2 - D_2 / (M - 1), M) / float(problem.sgd.lr),
+        time_constant=_time_constant(T, D, T_2 - D_2 / (M - 1), M)
+        / float(problem.sgd.lr),
     )
 
 
@@ -101,19 +104,44 @@ def _heights(own: Any, rows: Any, M: int) -> tuple[Any, Any]:
 def _plateau_error(T: float, D: float, Q: float, R: float, M: int) -> float:
     """Eq. 99, its second term corrected to asin(D / ((M - 1)(1 + T)))."""
     pairs = np.arcsin(T / (1 + T)) + (M - 1) * np.arcsin(D / ((M - 1) * (1 + T)))
-    return float((M * np.arcsin(Q / (1 + Q)) + pairs - 2 * M * np.arcsin(R / np.sqrt((1 + Q) * (1 + T)))) / np.pi)
+    return float(
+        (
+            M * np.arcsin(Q / (1 + Q))
+            + pairs
+            - 2 * M * np.arcsin(R / np.sqrt((1 + Q) * (1 + T)))
+        )
+        / np.pi
+    )
 
 
 def _time_constant(T: float, D: float, contrast: float, M: int) -> float:
     """Eq. 15 times eta. contrast: T^(2) - D^(2)/(M-1)."""
-    return np.pi / 2 * np.sqrt((M - 1) * T - D + M) * (D + (M + 1) * T + M) ** 1.5 / (contrast * (D + T))
+    return (
+        np.pi
+        / 2
+        * np.sqrt((M - 1) * T - D + M)
+        * (D + (M + 1) * T + M) ** 1.5
+        / (contrast * (D + T))
+    )
 
 
 def _require_committee(problem: Problem) -> None:
     K, M = problem.student.hidden, problem.teacher.hidden
-    erf = problem.student.activation == problem.teacher.activation == Network(1, "erf").activation
-    alike = np.allclose(problem.student.readout, np.sqrt(M) / K) and np.allclose(problem.teacher.readout, 1 / np.sqrt(M))
-    if K != M or not erf or not alike or problem.biased or not isinstance(problem.sgd.lr, float | int | np.ndarray):
+    erf = (
+        problem.student.activation
+        == problem.teacher.activation
+        == Network(1, "erf").activation
+    )
+    alike = np.allclose(problem.student.readout, np.sqrt(M) / K) and np.allclose(
+        problem.teacher.readout, 1 / np.sqrt(M)
+    )
+    if (
+        K != M
+        or not erf
+        or not alike
+        or problem.biased
+        or not isinstance(problem.sgd.lr, float | int | np.ndarray)
+    ):
         raise InputError(
             "the closed forms hold for K = M erf units with readouts 1/sqrt(M) and a constant learning rate; make the "
             "problem with committee, or use symmetric_plateau."

@@ -46,12 +46,20 @@ class PowerLawSum:
     trained: int | None = None
 
     def __post_init__(self) -> None:
-        for name, check in (("beta", checks.require_positive), ("rate", checks.require_positive)):
+        for name, check in (
+            ("beta", checks.require_positive),
+            ("rate", checks.require_positive),
+        ):
             _number(name, getattr(self, name), check)
         _number("scale", self.scale, checks.require_nonnegative)
         checks.as_count("levels", self.levels)
-        if self.trained is not None and checks.as_count("trained", self.trained) > self.levels:
-            raise InputError(f"trained is {self.trained}; it must be at most {self.levels}, the number of levels.")
+        if (
+            self.trained is not None
+            and checks.as_count("trained", self.trained) > self.levels
+        ):
+            raise InputError(
+                f"trained is {self.trained}; it must be at most {self.levels}, the number of levels."
+            )
 
     @property
     def exponent(self) -> float:
@@ -61,7 +69,9 @@ class PowerLawSum:
     @cached_property
     def largest(self) -> float:
         """lam_1, for a mean eigenvalue of one."""
-        return float(self.levels / np.sum(np.arange(1.0, self.levels + 1) ** -(1 + self.beta)))
+        return float(
+            self.levels / np.sum(np.arange(1.0, self.levels + 1) ** -(1 + self.beta))
+        )
 
     @property
     def window(self) -> tuple[float, float]:
@@ -76,12 +86,19 @@ class PowerLawSum:
     @cached_property
     def floor(self) -> float:
         """What the levels that do not learn leave, (1 + s^2)/(2 L) sum_(k > N_l) lam_k (equation 71, from N_l + 1)."""
-        return float(self._height * np.sum(np.arange(self._count + 1.0, self.levels + 1) ** -(1 + self.beta)))
+        return float(
+            self._height
+            * np.sum(np.arange(self._count + 1.0, self.levels + 1) ** -(1 + self.beta))
+        )
 
     @property
     def floor_integral(self) -> float:
         """The floor as an integral, (1 + s^2)/2 lam_1/(beta L) (N_l^-beta - L^-beta): never below it (equation 74)."""
-        return self._height * (self._count**-self.beta - self.levels**-self.beta) / self.beta
+        return (
+            self._height
+            * (self._count**-self.beta - self.levels**-self.beta)
+            / self.beta
+        )
 
     def sum(self, times: Any) -> np.ndarray:
         """e_g itself (equations 47 and 78)."""
@@ -93,7 +110,10 @@ class PowerLawSum:
             A/(1+beta) x^-q (Gamma(q, x N_l^-(1+beta)) - Gamma(q, x)),  q = beta/(1+beta)
         Equations 11 and 79 print L for N_l, which counts the frozen levels twice.
         """
-        return at_times(times, lambda t: self._height * self._integral(t, self.exponent) + self.floor)
+        return at_times(
+            times,
+            lambda t: self._height * self._integral(t, self.exponent) + self.floor,
+        )
 
     def single_gamma(self, times: Any) -> np.ndarray:
         """The integral without its second gamma function (equation 52): for x > 1, later than the window's first time."""
@@ -128,7 +148,11 @@ class PowerLawSum:
 
     def bounds(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
         """Two numbers that e_g always lies between: integral + f(1) + f(N_l) - max f, integral + min(max f, zeta_gap)."""
-        ends, highest, middle = 2 * self.corrections(times), at_times(times, self._peak), self.integral(times)
+        ends, highest, middle = (
+            2 * self.corrections(times),
+            at_times(times, self._peak),
+            self.integral(times),
+        )
         return middle + ends - highest, middle + np.minimum(highest, self.zeta_gap)
 
     @property
@@ -138,7 +162,10 @@ class PowerLawSum:
         Up to x = 2 the gap falls with x, because -df/dx falls with k there: it is largest at x = 0. Beyond, max f =
         A/(e x) is smaller.
         """
-        return float(self._height * (zeta(1 + self.beta) - 1 / self.beta + self._count ** -(1 + self.beta)))
+        return float(
+            self._height
+            * (zeta(1 + self.beta) - 1 / self.beta + self._count ** -(1 + self.beta))
+        )
 
     def half_first_term(self, times: Any) -> np.ndarray:
         """f(1)/2, which equation 49 gives as a bound on sum minus integral after the window's first time. It is none.
@@ -155,7 +182,10 @@ class PowerLawSum:
             if form == "sum":
                 falling, total = self._moment(t, 2), self._moment(t, 1)
             else:
-                falling, total = self._integral(t, 1 + self.exponent), self._integral(t, self.exponent)
+                falling, total = (
+                    self._integral(t, 1 + self.exponent),
+                    self._integral(t, self.exponent),
+                )
             return log_slope(self._x(t), total + self.floor / self._height, -falling)
 
         return at_times(times, value)
@@ -176,7 +206,11 @@ class PowerLawSum:
                 f"local slope in its middle (alpha = {middle:.4g}): {float(self.local_slope(middle)):.4g}",
                 f"sum minus integral: at most {self.zeta_gap:.4g}",
             ]
-            + ([f"floor of the levels that do not learn: {self.floor:.6g}"] if self.floor else [])
+            + (
+                [f"floor of the levels that do not learn: {self.floor:.6g}"]
+                if self.floor
+                else []
+            )
         )
 
     @property
@@ -202,8 +236,12 @@ class PowerLawSum:
         y = x * self._count ** -(1 + self.beta)
         at_start = (1 - self._count ** -(q * (1 + self.beta))) / (q * (1 + self.beta))
         safe = np.where(x > 0, x, 1.0)
-        upper = np.where(y > 1, gammaincc(q, y) - gammaincc(q, x), gammainc(q, x) - gammainc(q, y))
-        return np.where(x > 1e-100, gamma(q) * safe**-q * upper / (1 + self.beta), at_start)
+        upper = np.where(
+            y > 1, gammaincc(q, y) - gammaincc(q, x), gammainc(q, x) - gammainc(q, y)
+        )
+        return np.where(
+            x > 1e-100, gamma(q) * safe**-q * upper / (1 + self.beta), at_start
+        )
 
     def _terms(self, times: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """f(k) and f'(k), (T, k)."""
@@ -220,7 +258,9 @@ class PowerLawSum:
 
 def _positive_time(x: np.ndarray) -> np.ndarray:
     if np.any(x == 0):
-        raise InputError("times contain 0, where this form is infinite; it holds later than the window's first time.")
+        raise InputError(
+            "times contain 0, where this form is infinite; it holds later than the window's first time."
+        )
     return x
 
 

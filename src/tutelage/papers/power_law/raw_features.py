@@ -31,7 +31,10 @@ from scipy.optimize import brentq
 
 from tutelage import InputError, Inputs, Problem, checks
 from tutelage.papers.assumptions import require_pair
-from tutelage.papers.power_law.linear.linear_network import no_steady_state, require_linear
+from tutelage.papers.power_law.linear.linear_network import (
+    no_steady_state,
+    require_linear,
+)
 from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times
 
 if TYPE_CHECKING:
@@ -39,7 +42,13 @@ if TYPE_CHECKING:
 
 
 def raw_features(
-    problem: Problem, trained: int, *, dim: int | None = None, seed: int = 0, scale: float = 0.1, weights: Any = None
+    problem: Problem,
+    trained: int,
+    *,
+    dim: int | None = None,
+    seed: int = 0,
+    scale: float = 0.1,
+    weights: Any = None,
 ) -> "RawFeatures":
     """One linear unit of which only the first `trained` raw inputs learn; the others keep their initial weights.
 
@@ -56,15 +65,25 @@ def raw_features(
     """
     problem = require_linear(problem, "raw_features")
     if problem.sgd.trainable is not None:
-        raise InputError("trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out.")
+        raise InputError(
+            "trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out."
+        )
     covariance = _raw_covariance(problem, dim, seed)
     N = covariance.shape[0]
     if checks.as_count("trained", trained) > N:
-        raise InputError(f"trained is {trained}; it must be at most {N}, the number of raw inputs.")
+        raise InputError(
+            f"trained is {trained}; it must be at most {N}, the number of raw inputs."
+        )
     scale = checks.as_array("scale", scale)
     checks.require_shape("scale", scale, ())
     checks.require_nonnegative("scale", scale)
-    return RawFeatures(problem, covariance, int(trained), float(scale), None if weights is None else _vectors(weights, N))
+    return RawFeatures(
+        problem,
+        covariance,
+        int(trained),
+        float(scale),
+        None if weights is None else _vectors(weights, N),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,11 +106,15 @@ class RawFeatures:
 
     def error(self, times: Any) -> np.ndarray:
         """The mean e_g after ceil(alpha N) steps."""
-        return at_times(times, lambda t: (self._relaxation.total(t) + 2 * self.floor) / 2)
+        return at_times(
+            times, lambda t: (self._relaxation.total(t) + 2 * self.floor) / 2
+        )
 
     def small_rate(self, times: Any) -> np.ndarray:
         """e_g with terms of order lr only (equation 84): it ends at `floor`."""
-        return at_times(times, lambda t: (self._relaxation.small_rate(t) + 2 * self.floor) / 2)
+        return at_times(
+            times, lambda t: (self._relaxation.small_rate(t) + 2 * self.floor) / 2
+        )
 
     @property
     def floor(self) -> float:
@@ -104,9 +127,18 @@ class RawFeatures:
         H - C^T S^-1 C = M M^T with M the block of L outside the trained rows and columns.
         """
         counts = np.asarray(counts)
-        if counts.size == 0 or not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0 or counts.max() > self.dim:
-            raise InputError(f"counts are {checks.shown(counts)}; they must be whole numbers from 0 to {self.dim}.")
-        values = [self._rest(self._factor[n:, n:], n) / (2 * self.dim) for n in counts.ravel()]
+        if (
+            counts.size == 0
+            or not np.issubdtype(counts.dtype, np.integer)
+            or counts.min() < 0
+            or counts.max() > self.dim
+        ):
+            raise InputError(
+                f"counts are {checks.shown(counts)}; they must be whole numbers from 0 to {self.dim}."
+            )
+        values = [
+            self._rest(self._factor[n:, n:], n) / (2 * self.dim) for n in counts.ravel()
+        ]
         return np.array(values).reshape(counts.shape)
 
     def eigenbasis_floors(self, counts: Any) -> np.ndarray:
@@ -141,21 +173,36 @@ class RawFeatures:
         return plot_raw_features(self, counts, title=title)
 
     def __str__(self) -> str:
-        end = f"{self.steady_state:.6g} finally" if self.stable else "no end: the learning rate is above the critical one"
-        lr, aligned = float(self.problem.sgd.lr), float(self.eigenbasis_floors(self.trained))
-        lines = [f"one linear unit, {self.trained} of {self.dim} raw inputs learn, learning rate {lr:g}"]
+        end = (
+            f"{self.steady_state:.6g} finally"
+            if self.stable
+            else "no end: the learning rate is above the critical one"
+        )
+        lr, aligned = (
+            float(self.problem.sgd.lr),
+            float(self.eigenbasis_floors(self.trained)),
+        )
+        lines = [
+            f"one linear unit, {self.trained} of {self.dim} raw inputs learn, learning rate {lr:g}"
+        ]
         lines.append(f"error: {float(self.error(0.0)):.6g} initially, {end}")
-        lines.append(f"floor: {self.floor:.6g} at a small rate; {aligned:.6g} if as many eigenvectors learned")
+        lines.append(
+            f"floor: {self.floor:.6g} at a small rate; {aligned:.6g} if as many eigenvectors learned"
+        )
         return "\n".join([*lines, f"critical rate: {self.critical_rate:.6g}"])
 
     def _end(self, at: Relaxation) -> float:
         if not at.stable:
-            raise no_steady_state(self.problem, at.critical_rate / self._readouts[0] ** 2)
+            raise no_steady_state(
+                self.problem, at.critical_rate / self._readouts[0] ** 2
+            )
         return at.steady_total / 2 + self.floor
 
     @property
     def _readouts(self) -> tuple[float, float]:
-        return float(np.asarray(self.problem.student.readout)[0]), float(np.asarray(self.problem.teacher.readout)[0])
+        return float(np.asarray(self.problem.student.readout)[0]), float(
+            np.asarray(self.problem.teacher.readout)[0]
+        )
 
     @property
     def _variances(self) -> tuple[float, float]:
@@ -187,7 +234,10 @@ class RawFeatures:
             ab, E = np.zeros(n), bb + v**2 * self.scale**2
         else:
             a, b = v * self.weights[0], v_teacher * self.weights[1]
-            student, teacher = vectors.T @ a[:n], vectors.T @ b[:n] - regression @ (a - b)[n:]
+            student, teacher = (
+                vectors.T @ a[:n],
+                vectors.T @ b[:n] - regression @ (a - b)[n:],
+            )
             ab, bb, E = student * teacher, teacher**2, (student - teacher) ** 2
         return Relaxation(
             lam=values,
@@ -213,7 +263,9 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
         turned, scales = np.linalg.qr(rng.standard_normal((dim, dim)))
         basis = turned * np.sign(np.diag(scales))
     elif dim is not None and dim != basis.shape[1]:
-        raise InputError(f"dim is {dim}; the data of this spectrum has {basis.shape[1]} inputs. Leave it out.")
+        raise InputError(
+            f"dim is {dim}; the data of this spectrum has {basis.shape[1]} inputs. Leave it out."
+        )
     if basis.shape[0] != basis.shape[1]:
         raise InputError(
             f"{basis.shape[1] - basis.shape[0]} of the {basis.shape[1]} directions of the data have no variance; all must "
@@ -226,7 +278,10 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
 
 
 def _vectors(weights: Any, N: int) -> tuple[np.ndarray, np.ndarray]:
-    arrays = [checks.as_array(name, w) for name, w in zip(("W", "W_teacher"), require_pair(weights), strict=True)]
+    arrays = [
+        checks.as_array(name, w)
+        for name, w in zip(("W", "W_teacher"), require_pair(weights), strict=True)
+    ]
     for name, array in zip(("W", "W_teacher"), arrays, strict=True):
         checks.require_shape(name, array, (N,), (1, N), fix="One number per raw input.")
         checks.require_finite(name, array)
@@ -236,7 +291,9 @@ def _vectors(weights: Any, N: int) -> tuple[np.ndarray, np.ndarray]:
 # The same for large N, in a random basis
 
 
-def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> np.ndarray:
+def random_basis_floors(
+    inputs: Inputs, trained: Any, *, scale: float = 0.0
+) -> np.ndarray:
     """e_g in the end at a small rate if a share `trained` (0 to 1) of the raw inputs learns, in a random basis, N large.
 
     Mean over teacher weights N(0, 1) and student weights N(0, scale^2). `raw_features` has the same for one covariance.
@@ -246,14 +303,21 @@ def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> 
     array([0.0067, 0.0008])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum.")
+        raise InputError(
+            f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum."
+        )
     shares = checks.as_array("trained", trained)
     if np.any((shares < 0) | (shares > 1) | ~np.isfinite(shares)):
-        raise InputError(f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 to 1.")
+        raise InputError(
+            f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 to 1."
+        )
     scale = checks.as_array("scale", scale)
     checks.require_shape("scale", scale, ())
     checks.require_nonnegative("scale", scale)
-    lam, p = np.asarray(inputs.eigenvalues, dtype=float), np.asarray(inputs.fractions, dtype=float)
+    lam, p = (
+        np.asarray(inputs.eigenvalues, dtype=float),
+        np.asarray(inputs.fractions, dtype=float),
+    )
     values = [_missed(lam, p, float(share)) for share in shares.ravel()]
     return (1 + float(scale) ** 2) / 2 * np.array(values).reshape(shares.shape)
 

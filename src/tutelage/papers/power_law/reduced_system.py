@@ -19,7 +19,11 @@ from jax import Array
 
 from tutelage import InputError, Problem, Start, checks
 from tutelage.analysis import drift_matrices
-from tutelage.papers.assumptions import constant_rate, require_first_layer_sgd, require_problem
+from tutelage.papers.assumptions import (
+    constant_rate,
+    require_first_layer_sgd,
+    require_problem,
+)
 from tutelage.papers.power_law.structured.symmetric_plateau import symmetric_plateau
 
 
@@ -39,11 +43,16 @@ class ReducedSystem:
     @property
     def matrix(self) -> np.ndarray:
         """The derivative of (x_1, ..., x_L), (4L, 4L), eta included."""
-        lam, weights = np.asarray(self.problem.inputs.eigenvalues), np.asarray(self.problem.inputs.weights)
+        lam, weights = (
+            np.asarray(self.problem.inputs.eigenvalues),
+            np.asarray(self.problem.inputs.weights),
+        )
         L = lam.size
         blocks = np.einsum("l,lk,ab->lakb", lam, np.eye(L), self.own)
         blocks = blocks + np.einsum("l,k,ab->lakb", lam, weights, self.shared)
-        return constant_rate(self.problem, "reduced_system") * blocks.reshape(4 * L, 4 * L)
+        return constant_rate(self.problem, "reduced_system") * blocks.reshape(
+            4 * L, 4 * L
+        )
 
     @property
     def rates(self) -> np.ndarray:
@@ -80,12 +89,21 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     >>> tu.papers.power_law.reduced_system(problem, "perfect").own_rates.round(4)
     array([-0.6694, -0.3347, -0.0328, -0.0164])
     """
-    require_first_layer_sgd(require_problem(problem, "reduced_system"), "reduced_system")
+    require_first_layer_sgd(
+        require_problem(problem, "reduced_system"), "reduced_system"
+    )
     constant_rate(problem, "reduced_system")
     checks.known("near", near, ("plateau", "perfect"))
     K, M = problem.student.hidden, problem.teacher.hidden
-    v = np.concatenate([np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
-    if K != M or M < 2 or not np.allclose(v, v[0]) or problem.student.activation != problem.teacher.activation:
+    v = np.concatenate(
+        [np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)]
+    )
+    if (
+        K != M
+        or M < 2
+        or not np.allclose(v, v[0])
+        or problem.student.activation != problem.teacher.activation
+    ):
         raise InputError(
             f"the problem has {K} student and {M} teacher units; four overlaps per level need K = M >= 2 units with equal "
             "readouts and one activation."
@@ -93,7 +111,9 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     mean = float(np.sum(problem.inputs.weights))
     if near == "plateau":
         orthonormal = Start(np.zeros((K, M)), np.eye(K), mean * np.eye(M))
-        found = symmetric_plateau(problem.replace(**{"teacher.gram": None}), orthonormal)
+        found = symmetric_plateau(
+            problem.replace(**{"teacher.gram": None}), orthonormal
+        )
         point = np.array([found.R[0], found.R[0], found.Q, found.Q])
     else:
         point = mean * np.array([1.0, 0.0, 1.0, 0.0])

@@ -40,7 +40,9 @@ class TeacherMoments:
     @property
     def growth(self) -> float:
         """log10 of the mean of order L - 1, the highest that the source's closure needs; beyond 1e308 too."""
-        logs = np.log(self.fractions) + (self.eigenvalues.size - 1) * np.log(self.eigenvalues)
+        logs = np.log(self.fractions) + (self.eigenvalues.size - 1) * np.log(
+            self.eigenvalues
+        )
         return float(np.logaddexp.reduce(logs) / np.log(10))
 
     @cached_property
@@ -55,8 +57,13 @@ class TeacherMoments:
             return 0.0
         grow, logs = np.log1p(lam), np.log(lam)
         rows = range(lam.size)
-        inverse = max(grow.sum() - grow[i] - np.log(np.abs(np.delete(lam, i) - lam[i])).sum() for i in rows)
-        return float((inverse + max(np.logaddexp.reduce(j * logs) for j in rows)) / np.log(10))
+        inverse = max(
+            grow.sum() - grow[i] - np.log(np.abs(np.delete(lam, i) - lam[i])).sum()
+            for i in rows
+        )
+        return float(
+            (inverse + max(np.logaddexp.reduce(j * logs) for j in rows)) / np.log(10)
+        )
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Mean and spread against the order, as a Matplotlib figure."""
@@ -66,11 +73,16 @@ class TeacherMoments:
 
     def __str__(self) -> str:
         rows = zip(self.orders, self.mean, self.diagonal_sd, self.other_sd, strict=True)
-        lines = [f"  T^({j}): {m:.6g} ± {d:.3g} on the diagonal, 0 ± {o:.3g} off it" for j, m, d, o in rows]
+        lines = [
+            f"  T^({j}): {m:.6g} ± {d:.3g} on the diagonal, 0 ± {o:.3g} off it"
+            for j, m, d, o in rows
+        ]
         return "\n".join([f"moments of random teachers, N = {self.dim}", *lines])
 
 
-def teacher_moments(inputs: Inputs, dim: int | None = None, orders: Any = (0, 1, 2, 3, 4)) -> TeacherMoments:
+def teacher_moments(
+    inputs: Inputs, dim: int | None = None, orders: Any = (0, 1, 2, 3, 4)
+) -> TeacherMoments:
     """Mean and spread of T^(j) = W* Omega^j W*^T / N over teachers with weights N(0, 1).
 
     Mean delta_nm sum_l p_l lam_l^j, variance (1 + delta_nm) sum_l p_l lam_l^(2j) / N. dim: N (default: one per level).
@@ -80,11 +92,20 @@ def teacher_moments(inputs: Inputs, dim: int | None = None, orders: Any = (0, 1,
     array([ 1.   ,  1.   ,  2.129,  5.641, 15.645])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum.")
+        raise InputError(
+            f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum."
+        )
     dim = (inputs.known_dim or inputs.levels) if dim is None else dim
     p = inputs.level_dims(dim) / dim
     lam = np.asarray(inputs.eigenvalues, dtype=float)
-    orders = np.array([checks.as_count("orders", j, least=0) for j in np.atleast_1d(np.asarray(orders)).tolist()])
+    orders = np.array(
+        [
+            checks.as_count("orders", j, least=0)
+            for j in np.atleast_1d(np.asarray(orders)).tolist()
+        ]
+    )
     powers = lam ** orders[:, None]
     other = np.sqrt(powers**2 @ p / dim)
-    return TeacherMoments(int(dim), orders, powers @ p, np.sqrt(2) * other, other, lam, p)
+    return TeacherMoments(
+        int(dim), orders, powers @ p, np.sqrt(2) * other, other, lam, p
+    )

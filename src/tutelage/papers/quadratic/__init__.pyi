@@ -1,4 +1,9 @@
-from .critical_points import CriticalPoint, CriticalPoints, SpectrumCheck, critical_points
+from .critical_points import (
+    CriticalPoint,
+    CriticalPoints,
+    SpectrumCheck,
+    critical_points,
+)
 from .implicit_bias import BiasPath, ImplicitBias, implicit_bias
 from .quadratic_curves import QuadraticCurves, quadratic_curves
 from .quadratic_network import QuadraticNetwork, quadratic_network

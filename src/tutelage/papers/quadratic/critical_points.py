@@ -30,7 +30,10 @@ from tutelage.papers.assumptions import quadratic_readouts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"  # families of directions, as `landscape` names them
+EQUAL_ERROR, MERELY_FLAT = (
+    "along equal error",
+    "merely flat",
+)  # families of directions, as `landscape` names them
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,24 @@ class SpectrumCheck:
     def passed(self) -> bool:
         """Does everything agree, to 1e-8?"""
         gaps = max(self.eigenvalue_gap, self.error_gap, self.gradient)
-        return gaps < 1e-8 and all(a == b for a, b in (self.down, self.flat, self.along))
+        return gaps < 1e-8 and all(
+            a == b for a, b in (self.down, self.flat, self.along)
+        )
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{what} {a} = {b}" if a == b else f"{what} {a} but {b} found" for what, (a, b) in self._counts())
+        counts = ", ".join(
+            f"{what} {a} = {b}" if a == b else f"{what} {a} but {b} found"
+            for what, (a, b) in self._counts()
+        )
         verdict = "agrees" if self.passed else "DIFFERS"
         return f"{self.name}: {verdict}; eigenvalues to {self.eigenvalue_gap:.1e}, e_g to {self.error_gap:.1e}; {counts}"
 
     def _counts(self) -> list[tuple[str, tuple[int, int]]]:
-        return [("down", self.down), ("flat", self.flat), ("along equal error", self.along)]
+        return [
+            ("down", self.down),
+            ("flat", self.flat),
+            ("along equal error", self.along),
+        ]
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,13 @@ class CriticalPoint:
             return "best fit"
         if s and r:
             return f"mixed: {s} aligned, {r} orthogonal"
-        return f"aligned with {s} of {p_teacher}" if s else f"plateau of rank {r}" if r else "tabula rasa"
+        return (
+            f"aligned with {s} of {p_teacher}"
+            if s
+            else f"plateau of rank {r}"
+            if r
+            else "tabula rasa"
+        )
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -93,7 +111,12 @@ class CriticalPoint:
     @property
     def _tau(self) -> float:
         (_, p_teacher), (_, v_teacher) = self._widths, self._readouts
-        return 2 * v_teacher * (p_teacher - self.aligned) / (2 + self.aligned + self.orthogonal)
+        return (
+            2
+            * v_teacher
+            * (p_teacher - self.aligned)
+            / (2 + self.aligned + self.orthogonal)
+        )
 
     @property
     def beta(self) -> float:
@@ -123,12 +146,21 @@ class CriticalPoint:
         p, p_teacher = self._widths
         s, r = self.aligned, self.orthogonal
         k = s + r
-        return p * k - k * (k + 1) // 2 + s * (p_teacher - s) + r * (self.dim - p_teacher - r)
+        return (
+            p * k
+            - k * (k + 1) // 2
+            + s * (p_teacher - s)
+            + r * (self.dim - p_teacher - r)
+        )
 
     @property
     def spectrum(self) -> tuple[Curvature, ...]:
         """Every eigenvalue of the Hessian with multiplicity and family, lowest first, as `landscape` counts them."""
-        found = [Curvature(h, m, family) for h, m, family in [*self._between(), *self._away()] if m > 0]
+        found = [
+            Curvature(h, m, family)
+            for h, m, family in [*self._between(), *self._away()]
+            if m > 0
+        ]
         return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
     def _between(self) -> Iterator[tuple[float, int, str]]:
@@ -136,13 +168,27 @@ class CriticalPoint:
         s, r, a, b = self.aligned, self.orthogonal, self.alpha, self.beta
         unit = 4 * self._readouts[0] ** 2
         k = s + r
-        yield 0.0, k * (k - 1) // 2, f"{EQUAL_ERROR}: student units rotate among themselves"
-        yield unit * 2 * a, s * (s + 1) // 2 - (s > 0), "aligned directions change shape"
-        yield unit * 2 * b, r * (r + 1) // 2 - (r > 0), "orthogonal directions change shape"
+        yield (
+            0.0,
+            k * (k - 1) // 2,
+            f"{EQUAL_ERROR}: student units rotate among themselves",
+        )
+        yield (
+            unit * 2 * a,
+            s * (s + 1) // 2 - (s > 0),
+            "aligned directions change shape",
+        )
+        yield (
+            unit * 2 * b,
+            r * (r + 1) // 2 - (r > 0),
+            "orthogonal directions change shape",
+        )
         yield unit * (a + b), s * r, "aligned and orthogonal directions mix"
         if s and r:
             cross = np.sqrt(a * b * s * r)
-            low, high = np.linalg.eigvalsh(unit * np.array([[a * (2 + s), cross], [cross, b * (2 + r)]]))
+            low, high = np.linalg.eigvalsh(
+                unit * np.array([[a * (2 + s), cross], [cross, b * (2 + r)]])
+            )
             yield float(low), 1, "aligned norms against orthogonal norms"
             yield float(high), 1, "all norms"
         elif k:
@@ -150,16 +196,34 @@ class CriticalPoint:
 
     def _away(self) -> Iterator[tuple[float, int, str]]:
         """Directions that bring in new inputs, or units that do nothing yet."""
-        (p, p_teacher), (v, v_teacher), s, r, tau = self._widths, self._readouts, self.aligned, self.orthogonal, self._tau
+        (p, p_teacher), (v, v_teacher), s, r, tau = (
+            self._widths,
+            self._readouts,
+            self.aligned,
+            self.orthogonal,
+            self._tau,
+        )
         missing, rest, idle = p_teacher - s, self.dim - p_teacher - r, p - s - r
         yield 0.0, s * missing, f"{EQUAL_ERROR}: other directions of the teachers' span"
-        yield -4 * v * v_teacher, r * missing, "orthogonal directions turn to missing teachers"
+        yield (
+            -4 * v * v_teacher,
+            r * missing,
+            "orthogonal directions turn to missing teachers",
+        )
         yield 4 * v * v_teacher, s * rest, "aligned directions leave the teachers' span"
         yield 0.0, r * rest, f"{EQUAL_ERROR}: other orthogonal directions"
         yield 0.0, idle * (s + r), f"{EQUAL_ERROR}: idle units take their share"
-        yield -2 * v * (tau + 2 * v_teacher), idle * missing, "idle units turn to missing teachers"
+        yield (
+            -2 * v * (tau + 2 * v_teacher),
+            idle * missing,
+            "idle units turn to missing teachers",
+        )
         flat = f"{MERELY_FLAT}: idle units grow anywhere else"
-        yield -2 * v * tau, idle * rest, "idle units grow anywhere else" if missing else flat
+        yield (
+            -2 * v * tau,
+            idle * rest,
+            "idle units grow anywhere else" if missing else flat,
+        )
 
     @property
     def parameters(self) -> int:
@@ -186,12 +250,20 @@ class CriticalPoint:
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         p, p_teacher = self._widths
         s, r = self.aligned, self.orthogonal
-        inputs = np.linalg.qr(rng.standard_normal((self.dim, self.dim if self.dim < 64 else p_teacher + r)))[0].T
+        inputs = np.linalg.qr(
+            rng.standard_normal(
+                (self.dim, self.dim if self.dim < 64 else p_teacher + r)
+            )
+        )[0].T
         units = np.linalg.qr(rng.standard_normal((p, s + r)))[0]
-        teachers = np.linalg.qr(rng.standard_normal((p_teacher, p_teacher)))[0]  # the aligned directions mix teachers
+        teachers = np.linalg.qr(rng.standard_normal((p_teacher, p_teacher)))[
+            0
+        ]  # the aligned directions mix teachers
         used = np.concatenate([inputs[:s], inputs[p_teacher : p_teacher + r]])
         lengths = np.sqrt([self.alpha] * s + [self.beta] * r)
-        return np.sqrt(self.dim) * (units * lengths) @ used, np.sqrt(self.dim) * teachers @ inputs[:p_teacher]
+        return np.sqrt(self.dim) * (units * lengths) @ used, np.sqrt(
+            self.dim
+        ) * teachers @ inputs[:p_teacher]
 
     def landscape(self, seed: int = 0) -> Landscape:
         """The numerical landscape at `weights(seed)`."""
@@ -210,7 +282,10 @@ class CriticalPoint:
     def __str__(self) -> str:
         s, r = self.aligned, self.orthogonal
         lines = [f"{self.name} (s = {s}, r = {r}): e_g = {self.error:.6g}"]
-        lines += [f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}" for c in self.spectrum]
+        lines += [
+            f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}"
+            for c in self.spectrum
+        ]
         lines.append(
             f"of {self.parameters} directions {self.index} lead down and {self.flat} are flat: {self.manifold_dimension} "
             f"along the manifold of these points, {self.merely_flat} merely flat"
@@ -220,9 +295,15 @@ class CriticalPoint:
 
 def compare_spectra(point: CriticalPoint, found: Landscape) -> SpectrumCheck:
     """Of a class of critical points with what was found at one of them."""
-    predicted = np.repeat([c.value for c in point.spectrum], [c.multiplicity for c in point.spectrum])
+    predicted = np.repeat(
+        [c.value for c in point.spectrum], [c.multiplicity for c in point.spectrum]
+    )
     measured = found.eigenvalues()
-    gap = float(np.max(np.abs(predicted - measured))) if predicted.size == measured.size else np.inf
+    gap = (
+        float(np.max(np.abs(predicted - measured)))
+        if predicted.size == measured.size
+        else np.inf
+    )
     return SpectrumCheck(
         name=point.name,
         eigenvalue_gap=gap,
@@ -288,8 +369,13 @@ def critical_points(problem: Problem, dim: int) -> CriticalPoints:
     quadratic_readouts(problem, "critical_points")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
     gram = problem.teacher.gram
-    if gram is not None and np.max(np.abs(np.asarray(gram) - np.eye(p_teacher))) > 1e-12:
-        raise InputError("the teacher's gram is not the identity; critical_points needs orthonormal ones. Leave gram out.")
+    if (
+        gram is not None
+        and np.max(np.abs(np.asarray(gram) - np.eye(p_teacher))) > 1e-12
+    ):
+        raise InputError(
+            "the teacher's gram is not the identity; critical_points needs orthonormal ones. Leave gram out."
+        )
     dim = checks.as_count("dim", dim, least=p_teacher)
     classes = [
         CriticalPoint(problem, dim, s, r)

@@ -18,13 +18,23 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError, checks
-from tutelage.papers.assumptions import constant_rate, quadratic_readouts, require_first_layer_sgd, require_start
-from tutelage.papers.quadratic.solution_manifold import degrees_of_freedom, manifold_dimension
+from tutelage.papers.assumptions import (
+    constant_rate,
+    quadratic_readouts,
+    require_first_layer_sgd,
+    require_start,
+)
+from tutelage.papers.quadratic.solution_manifold import (
+    degrees_of_freedom,
+    manifold_dimension,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-IN_ORDER = 1e-10  # commutators below this, in units of the product of the norms, are rounding
+IN_ORDER = (
+    1e-10  # commutators below this, in units of the product of the norms, are rounding
+)
 FAINT = 1e-12  # smallest singular value of R0, in units of sqrt(tr Q tr T), that still has a direction
 DECADES = 7.0  # how far below its final size an overlap is followed by `follow`
 SMALL = 5e-4  # norm to which it follows the units that vanish
@@ -59,26 +69,50 @@ class ImplicitBias:
         """S(t) and the distance to the predicted end along any trajectory of these widths, its own or another."""
         R = np.asarray(trajectory.R)
         if R.shape[-2:] != self.S.shape:
-            raise InputError(f"the trajectory has R of shape {R.shape}; this prediction is for (..., time, {_by(self.S)}).")
+            raise InputError(
+                f"the trajectory has R of shape {R.shape}; this prediction is for (..., time, {_by(self.S)})."
+            )
         S = polar_factor(R)
         gap = np.sqrt(np.sum((R - self.R) ** 2, axis=(-2, -1)))
         moved = np.max(np.abs(S - S[..., :1, :, :]), axis=(-2, -1))
-        return BiasPath(self, np.asarray(trajectory.times), S, moved, gap, np.asarray(trajectory.error))
+        return BiasPath(
+            self,
+            np.asarray(trajectory.times),
+            S,
+            moved,
+            gap,
+            np.asarray(trajectory.error),
+        )
 
     def follow(self, times: Any = None, *, gradient_flow: bool = False) -> "BiasPath":
         """Solve from the start and look along the way. times: default until R must be within 1e-3 of its end."""
         times = self._times() if times is None else times
-        return self.along(tu.solve(self.problem, self.start, times, gradient_flow=gradient_flow))
+        return self.along(
+            tu.solve(self.problem, self.start, times, gradient_flow=gradient_flow)
+        )
 
     def _times(self) -> np.ndarray:
         """Overlaps grow, and most errors decay, at rate 4 eta v v*. Units beyond p* vanish more slowly: their norms obey
         dq = -4 eta v^2 (2 + 2 (p - p*) / (2 + p*)) q^2, along the directions in which the solution is merely flat."""
-        (v, v_teacher), (p, p_teacher) = quadratic_readouts(self.problem, "implicit_bias"), self.S.shape
+        (v, v_teacher), (p, p_teacher) = (
+            quadratic_readouts(self.problem, "implicit_bias"),
+            self.S.shape,
+        )
         eta = constant_rate(self.problem, "follow", "Give times.")
-        least = float(np.min(np.linalg.svd(self.start.blocks(self.problem)[0][0], compute_uv=False)))
-        growth = (np.log(1 / min(least, 0.5)) + DECADES * np.log(10)) / (4 * eta * v * v_teacher)
-        vanishing = 1 / (4 * eta * v**2 * (2 + 2 * (p - p_teacher) / (2 + p_teacher)) * SMALL)
-        return tu.log_times(0.01 * growth, growth + (vanishing if p > p_teacher else 0.0))
+        least = float(
+            np.min(
+                np.linalg.svd(self.start.blocks(self.problem)[0][0], compute_uv=False)
+            )
+        )
+        growth = (np.log(1 / min(least, 0.5)) + DECADES * np.log(10)) / (
+            4 * eta * v * v_teacher
+        )
+        vanishing = 1 / (
+            4 * eta * v**2 * (2 + 2 * (p - p_teacher) / (2 + p_teacher)) * SMALL
+        )
+        return tu.log_times(
+            0.01 * growth, growth + (vanishing if p > p_teacher else 0.0)
+        )
 
     def plot(self, *others: tu.Trajectory, title: str | None = None) -> "Figure":
         """The figure of `follow()`, with other trajectories beside it."""
@@ -90,19 +124,24 @@ class ImplicitBias:
         lines = [
             f"the closest of the {what} lies at |W(0) - W|^2/N = {self.distance:.6g}; all of them form a manifold of "
             f"dimension {self.manifold_dimension}",
-            f"S, the polar factor of R0, {p} x {p_teacher}: " + ", ".join(f"{x:.4g}" for x in self.S.ravel()[:12]),
+            f"S, the polar factor of R0, {p} x {p_teacher}: "
+            + ", ".join(f"{x:.4g}" for x in self.S.ravel()[:12]),
         ]
         if self.conserved:
             lines.append("S is conserved, at any learning rate: learning ends there")
         else:
             q, t = self.disorder
-            lines.append(f"S moves: Q(0) and R0 R0^T fail to commute by {q:.2g}, T and R0^T R0 by {t:.2g} (relative)")
+            lines.append(
+                f"S moves: Q(0) and R0 R0^T fail to commute by {q:.2g}, T and R0^T R0 by {t:.2g} (relative)"
+            )
         if p < p_teacher:
             lines.append(
                 "what cannot be learned acts as noise: a finite learning rate keeps the network at a distance from it"
             )
         if float(np.asarray(self.problem.noise)) > 0:
-            lines.append("label noise keeps the network at a distance from the solution")
+            lines.append(
+                "label noise keeps the network at a distance from the solution"
+            )
         return "\n".join(lines)
 
 
@@ -129,7 +168,10 @@ class BiasPath:
         """Distance to the predicted end (black), that of other trajectories (gray), and the entries of S(t)."""
         from tutelage.papers.quadratic.plots import plot_bias
 
-        paths = [other if isinstance(other, BiasPath) else self.bias.along(other) for other in others]
+        paths = [
+            other if isinstance(other, BiasPath) else self.bias.along(other)
+            for other in others
+        ]
         return plot_bias(self, paths, title=title)
 
     def __str__(self) -> str:
@@ -178,7 +220,9 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
             f"the initial R has rank {rank}; it must have rank {min(p, p_teacher)}, or several solutions are equally near. "
             "Start with overlaps, such as random_start(problem, dim=1000) has."
         )
-    missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), critical_points.py
+    missing = (
+        v_teacher * max(p_teacher - p, 0) / (2 + p)
+    )  # tau / 2 of the class (p, 0), critical_points.py
     S, scale = polar_factor(R), np.sqrt((v_teacher + missing) / v)
     end = scale**2 * S @ T @ S.T
     return ImplicitBias(
@@ -190,7 +234,9 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
         distance=float(np.trace(Q) + np.trace(end) - 2 * scale * np.sum(S * R)),
         disorder=(_commutator(Q, R @ R.T), _commutator(T, R.T @ R)),
         manifold_dimension=manifold_dimension(max(p, p_teacher), min(p, p_teacher)),
-        degrees_of_freedom=None if start.dim is None else degrees_of_freedom(p, start.dim),
+        degrees_of_freedom=None
+        if start.dim is None
+        else degrees_of_freedom(p, start.dim),
     )
 
 

@@ -18,12 +18,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import InputError, Problem, Start, checks
-from tutelage.papers.assumptions import constant_rate, quadratic_readouts, require_first_layer_sgd
+from tutelage.papers.assumptions import (
+    constant_rate,
+    quadratic_readouts,
+    require_first_layer_sgd,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-IN_ORDER = 1e-9  # what Q and T may have off their diagonals, in units of the largest entry
+IN_ORDER = (
+    1e-9  # what Q and T may have off their diagonals, in units of the largest entry
+)
 DIVERGED = 1e3  # squared lengths this much larger than at the start have diverged
 RTOL, ATOL = 1e-9, 1e-14
 STIFF_SIZE = 40  # up to so many numbers a solver for stiff curves (slow extra units, noise) is affordable
@@ -73,9 +79,16 @@ class QuadraticCurves:
         last = self.error.shape[-1] - 1
         after = np.where(below.any(-1), np.argmax(below, -1), last)
         before = np.maximum(after - 1, 0)
-        high, low = (np.take_along_axis(self.error, i[..., None], -1)[..., 0] for i in (before, after))
-        share = np.where(high > low, (high - level) / np.where(high > low, high - low, 1.0), 0.0)
-        crossing = self.times[before] + np.clip(share, 0.0, 1.0) * (self.times[after] - self.times[before])
+        high, low = (
+            np.take_along_axis(self.error, i[..., None], -1)[..., 0]
+            for i in (before, after)
+        )
+        share = np.where(
+            high > low, (high - level) / np.where(high > low, high - low, 1.0), 0.0
+        )
+        crossing = self.times[before] + np.clip(share, 0.0, 1.0) * (
+            self.times[after] - self.times[before]
+        )
         return np.where(below.any(-1), crossing, np.inf)
 
     def plot(self, *, title: str | None = None) -> "Figure":
@@ -89,12 +102,20 @@ class QuadraticCurves:
         many = f"{end.size} starts: " if end.size > 1 else ""
         lost = int(np.sum(~np.isfinite(end)))
         known = end[np.isfinite(end)]
-        text = f"e_g = {np.median(known):.4g} at alpha = {self.times[-1]:g}" if known.size else "no start has an end"
+        text = (
+            f"e_g = {np.median(known):.4g} at alpha = {self.times[-1]:g}"
+            if known.size
+            else "no start has an end"
+        )
         return f"{many}{text}" + (f"; {lost} diverged" if lost else "")
 
 
 def quadratic_curves(
-    problem: Problem, start: Start | Sequence[Start], times: Any, *, gradient_flow: bool = False
+    problem: Problem,
+    start: Start | Sequence[Start],
+    times: Any,
+    *,
+    gradient_flow: bool = False,
 ) -> QuadraticCurves:
     """`solve` for quadratic networks whose starts are in order; one start or several, which are solved together.
 
@@ -111,9 +132,19 @@ def quadratic_curves(
     v, v_teacher = quadratic_readouts(problem, "quadratic_curves")
     require_first_layer_sgd(problem, "quadratic_curves")
     eta = constant_rate(problem, "quadratic_curves")
-    square = 0.0 if checks.as_flag("gradient_flow", gradient_flow) else eta**2 / float(np.asarray(problem.sgd.batch))
+    square = (
+        0.0
+        if checks.as_flag("gradient_flow", gradient_flow)
+        else eta**2 / float(np.asarray(problem.sgd.batch))
+    )
     times = _times(times)
-    starts = [start] if isinstance(start, Start) else list(start) if isinstance(start, Sequence) else []
+    starts = (
+        [start]
+        if isinstance(start, Start)
+        else list(start)
+        if isinstance(start, Sequence)
+        else []
+    )
     if not starts or not all(isinstance(x, Start) for x in starts):
         raise InputError(
             f"start is {checks.shown(start)}; it must be a Start or a list of them. Make one with Start or random_start."
@@ -126,7 +157,9 @@ def quadratic_curves(
     error = np.stack([law.error(a, b) for a, b in zip(d, z, strict=True)], axis=-1)
     d, z = np.moveaxis(d, 0, -2), np.moveaxis(z, 0, -2)
     pick = (lambda x: x[0]) if isinstance(start, Start) else (lambda x: x)
-    return QuadraticCurves(problem, times, *(pick(x) for x in (d, z, t, error, left, right)))
+    return QuadraticCurves(
+        problem, times, *(pick(x) for x in (d, z, t, error, left, right))
+    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +178,9 @@ class _Law:
         q = z + d**2 / _positive(self.t)
         missing = self.v_teacher * self.t - self.v * q
         s = missing.sum(-1, keepdims=True) + self.v_teacher * self.unseen[:, :1]
-        squares = (missing**2 + 2 * self.v * self.v_teacher * self.t * z).sum(-1, keepdims=True)
+        squares = (missing**2 + 2 * self.v * self.v_teacher * self.t * z).sum(
+            -1, keepdims=True
+        )
         return q, missing, s, squares + self.v_teacher**2 * self.unseen[:, 1:]
 
     def error(self, d: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -157,11 +192,17 @@ class _Law:
         v, u = self.v, self.v_teacher
         X = u * d**2 - v * q**2
         Y = u * d * (d * missing) - v * q * X
-        noise = 4 * v**2 * (q * (s**2 + 2 * squares + self.noise**2) + 4 * s * X + 8 * Y)
-        return 2 * self.eta * v * d * (s + 2 * missing), 4 * self.eta * v * z * (s - 2 * v * q) + self.square * noise
+        noise = (
+            4 * v**2 * (q * (s**2 + 2 * squares + self.noise**2) + 4 * s * X + 8 * Y)
+        )
+        return 2 * self.eta * v * d * (s + 2 * missing), 4 * self.eta * v * z * (
+            s - 2 * v * q
+        ) + self.square * noise
 
 
-def _integrate(law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _integrate(
+    law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """d and z at the times (time, start, p), by scipy; a start that diverges stands still where it does, and becomes NaN."""
     from scipy.integrate import solve_ivp
 
@@ -169,16 +210,28 @@ def _integrate(law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray) -> tu
 
     def rates(_: float, y: np.ndarray) -> np.ndarray:
         d, z = y.reshape(2, *shape)
-        moving = (np.maximum(np.abs(z), d**2).max(-1, keepdims=True) < bound).astype(float)
+        moving = (np.maximum(np.abs(z), d**2).max(-1, keepdims=True) < bound).astype(
+            float
+        )
         return np.concatenate([(x * moving).ravel() for x in law.drift(d, z)])
 
     first = np.concatenate([d.ravel(), z.ravel()])
     if times[-1] == 0.0:
         return np.repeat(d[None], times.size, 0), np.repeat(z[None], times.size, 0)
     method = "LSODA" if first.size <= STIFF_SIZE else "DOP853"
-    found = solve_ivp(rates, (0.0, times[-1]), first, method=method, t_eval=times, rtol=RTOL, atol=ATOL)
+    found = solve_ivp(
+        rates,
+        (0.0, times[-1]),
+        first,
+        method=method,
+        t_eval=times,
+        rtol=RTOL,
+        atol=ATOL,
+    )
     if not found.success:
-        raise InputError(f"these curves could not be followed to alpha = {times[-1]:g}; lower the learning rate.")
+        raise InputError(
+            f"these curves could not be followed to alpha = {times[-1]:g}; lower the learning rate."
+        )
     d, z = found.y.T.reshape(-1, 2, *shape).swapaxes(0, 1)
     lost = np.maximum(np.abs(z), d**2).max(-1, keepdims=True) >= bound
     return np.where(lost, np.nan, d), np.where(lost, np.nan, z)
@@ -202,7 +255,14 @@ def _in_modes(start: Start, problem: Problem) -> tuple[np.ndarray, ...]:
             )
     d, t, lengths = np.zeros(p), np.zeros(p), np.diag(inside_T)
     d[:k], t[:k], rest = sizes, lengths[:k], lengths[k:]
-    return d, np.diag(inside_Q) - d**2 / _positive(t), t, left, right, np.array([rest.sum(), np.sum(rest**2)])
+    return (
+        d,
+        np.diag(inside_Q) - d**2 / _positive(t),
+        t,
+        left,
+        right,
+        np.array([rest.sum(), np.sum(rest**2)]),
+    )
 
 
 def _positive(t: np.ndarray) -> np.ndarray:
@@ -219,5 +279,7 @@ def _times(times: Any) -> np.ndarray:
         or values[0] < 0
         or not np.all(np.isfinite(values))
     ):
-        raise InputError(f"times is {checks.shown(times)}; it must hold two or more increasing times from 0 on.")
+        raise InputError(
+            f"times is {checks.shown(times)}; it must hold two or more increasing times from 0 on."
+        )
     return values

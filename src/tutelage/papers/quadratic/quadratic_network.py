@@ -85,7 +85,9 @@ def plateau_at(students: int, teachers: int, paper_lr: float) -> PlateauAtRate:
     _, b, c = coefficients(p, teachers, x)
     risk = (1 - q) ** 2 + 2 * (q**2 / p + 1 / teachers)
     rates = fastest_rate(p, teachers), standstill_rate(p, teachers), largest
-    return PlateauAtRate(q, _growth(p, teachers, x), 4 * x * q * (b - 2 * c * q), risk, *rates)
+    return PlateauAtRate(
+        q, _growth(p, teachers, x), 4 * x * q * (b - 2 * c * q), risk, *rates
+    )
 
 
 def largest_rate(students: int, teachers: int) -> float:
@@ -111,7 +113,10 @@ def fastest_rate(students: int, teachers: int) -> float:
     top = 2 * largest_rate(students, teachers) / students
     options = {"xatol": 1e-10 * top}
     best: Any = minimize_scalar(
-        lambda x: -_growth(students, teachers, x), bounds=(0.0, top), method="bounded", options=options
+        lambda x: -_growth(students, teachers, x),
+        bounds=(0.0, top),
+        method="bounded",
+        options=options,
     )
     return float(students * best.x / 2)
 
@@ -161,7 +166,11 @@ class FastestEscape:
 
 
 def search_rate(
-    halved: Callable[[float], float], low: float, high: float, on_plateau: float, accuracy: float
+    halved: Callable[[float], float],
+    low: float,
+    high: float,
+    on_plateau: float,
+    accuracy: float,
 ) -> FastestEscape:
     """The rate between low and high at which `halved`, the mean time, is least."""
     from scipy.optimize import minimize_scalar
@@ -172,7 +181,12 @@ def search_rate(
         tried[lr] = halved(lr)
         return tried[lr] if np.isfinite(tried[lr]) else np.finfo(float).max
 
-    minimize_scalar(time, bounds=(low, high), method="bounded", options={"xatol": accuracy * on_plateau})
+    minimize_scalar(
+        time,
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": accuracy * on_plateau},
+    )
     lrs = np.array(sorted(tried))
     times = np.array([tried[lr] for lr in lrs])
     best = int(np.argmin(times))
@@ -194,7 +208,9 @@ class SeedNoise:
         return float(np.sqrt(np.mean(np.square(overlaps)) * dim / self.variance))
 
 
-def seed_noise(students: int, teachers: int, paper_lr: float, norm: float = 1.0) -> SeedNoise:
+def seed_noise(
+    students: int, teachers: int, paper_lr: float, norm: float = 1.0
+) -> SeedNoise:
     """What the noise of SGD adds to overlaps, carried back to time zero, from students of squared length `norm`."""
     from scipy.integrate import solve_ivp
 
@@ -206,27 +222,43 @@ def seed_noise(students: int, teachers: int, paper_lr: float, norm: float = 1.0)
 
     def rates(_: float, state: np.ndarray) -> list[float]:
         q, grown, _V = state
-        return [4 * x * q * (a - b * q + c * q**2), growth(q), diffusion(p, k, eta, q) * np.exp(-2 * grown)]
+        return [
+            4 * x * q * (a - b * q + c * q**2),
+            growth(q),
+            diffusion(p, k, eta, q) * np.exp(-2 * grown),
+        ]
 
     end = NOISE_TIMES / (2 * x * 2 / k)
-    path = solve_ivp(rates, (0.0, end), [norm, 0.0, 0.0], method="LSODA", rtol=1e-9, atol=1e-14)
+    path = solve_ivp(
+        rates, (0.0, end), [norm, 0.0, 0.0], method="LSODA", rtol=1e-9, atol=1e-14
+    )
     q, _, V = path.y[:, -1]
     if not path.success or not np.isfinite(V) or growth(q) <= 0:
-        raise InputError(f"paper_lr is {eta:g}; overlaps do not grow on the plateau at this rate. Lower it.")
+        raise InputError(
+            f"paper_lr is {eta:g}; overlaps do not grow on the plateau at this rate. Lower it."
+        )
     return SeedNoise(float(V), float(growth(q)))
 
 
 def diffusion(p: int, k: int, eta: float, q: float) -> float:
     """N Var of one overlap per unit of alpha, at Q = q and no overlaps."""
-    teachers, mixed, students = (k + 2) * (k + 4) / k**2, (k + 2) * (p + 2) / (p * k), (p + 2) * (p + 4) / p**2
+    teachers, mixed, students = (
+        (k + 2) * (k + 4) / k**2,
+        (k + 2) * (p + 2) / (p * k),
+        (p + 2) * (p + 4) / p**2,
+    )
     return 16 * eta**2 / p**2 * q * (teachers - 2 * q * mixed + q**2 * students)
 
 
-def noisy_overlaps(overlaps: np.ndarray, noise: SeedNoise, dim: int, samples: int, seed: int) -> np.ndarray:
+def noisy_overlaps(
+    overlaps: np.ndarray, noise: SeedNoise, dim: int, samples: int, seed: int
+) -> np.ndarray:
     """Overlaps (samples, p, p*) of noiseless networks that escape as those of N = dim inputs do."""
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     shape = (checks.as_count("samples", samples), *overlaps.shape)
-    return overlaps + np.sqrt(noise.variance / checks.as_count("dim", dim)) * rng.standard_normal(shape)
+    return overlaps + np.sqrt(
+        noise.variance / checks.as_count("dim", dim)
+    ) * rng.standard_normal(shape)
 
 
 # The setting of the paper
@@ -248,12 +280,20 @@ class QuadraticNetwork:
     def problem(self) -> Problem:
         """The problem in our conventions: lr = 2 eta."""
         p, p_teacher = self.students, self.teachers
-        student, teacher = Network(p, "quadratic", readout=1 / p), Network(p_teacher, "quadratic", readout=1 / p_teacher)
+        student, teacher = (
+            Network(p, "quadratic", readout=1 / p),
+            Network(p_teacher, "quadratic", readout=1 / p_teacher),
+        )
         return Problem(student, teacher, sgd=SGD(lr=2 * self.paper_lr))
 
-    def start(self, overlap: float = 0.01, seed: int = 0, *, norm: float = 1.0) -> Start:
+    def start(
+        self, overlap: float = 0.01, seed: int = 0, *, norm: float = 1.0
+    ) -> Start:
         """Eq. 8: orthogonal students of squared length `norm`, orthonormal teachers, Gaussian overlaps of this size."""
-        overlap, norm = (float(checks.as_array(name, x)) for name, x in (("overlap", overlap), ("norm", norm)))
+        overlap, norm = (
+            float(checks.as_array(name, x))
+            for name, x in (("overlap", overlap), ("norm", norm))
+        )
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         rho = overlap * rng.standard_normal((self.students, self.teachers))
         return Start(R=rho, Q=norm * np.eye(self.students), T=np.eye(self.teachers))
@@ -274,7 +314,9 @@ class QuadraticNetwork:
     def norm_at(self, t: Any, first: float = 1.0) -> Any:
         """Squared length of students that start alike and without overlaps, small rates: logistic."""
         rest = self.plateau_norm
-        return rest / (1 + (rest / first - 1) * np.exp(-8 / self.students * np.asarray(t)))
+        return rest / (
+            1 + (rest / first - 1) * np.exp(-8 / self.students * np.asarray(t))
+        )
 
     @property
     def overlap_rate(self) -> float:
@@ -301,15 +343,21 @@ class QuadraticNetwork:
         """Risk on the plateau, small rates."""
         return 1 + 2 / self.teachers - self.plateau_norm
 
-    def loss_reduction(self, t: Any, squares: Any = None, *, overlap: float | None = None) -> Any:
+    def loss_reduction(
+        self, t: Any, squares: Any = None, *, overlap: float | None = None
+    ) -> Any:
         """Eq. 13: relative fall of the risk at t after the onset of the plateau, as long as it is small.
 
         squares: sum of rho^2 at t = 0, of one start. overlap: instead, the mean over starts of this size, p p* overlap^2.
         """
         if (squares is None) == (overlap is None):
-            raise InputError("loss_reduction needs squares (of one start) or overlap (of an average); give one of them.")
+            raise InputError(
+                "loss_reduction needs squares (of one start) or overlap (of an average); give one of them."
+            )
         pairs = self.students * self.teachers
-        squares = pairs * np.square(overlap) if overlap is not None else np.asarray(squares)
+        squares = (
+            pairs * np.square(overlap) if overlap is not None else np.asarray(squares)
+        )
         gone = 4 / pairs * squares
         return gone * np.expm1(16 / pairs * np.asarray(t)) / (self.plateau_risk - gone)
 
@@ -317,9 +365,13 @@ class QuadraticNetwork:
         """The plateau at this learning rate, eta^2 terms included."""
         return plateau_at(self.students, self.teachers, self.paper_lr)
 
-    def curves(self, start: Any, t: Any, *, gradient_flow: bool = False) -> QuadraticCurves:
+    def curves(
+        self, start: Any, t: Any, *, gradient_flow: bool = False
+    ) -> QuadraticCurves:
         """Exact curves from a start in order (or several), at times given as the paper's t."""
-        return quadratic_curves(self.problem, start, self.alpha(t), gradient_flow=gradient_flow)
+        return quadratic_curves(
+            self.problem, start, self.alpha(t), gradient_flow=gradient_flow
+        )
 
     def half_times(self, starts: Any) -> np.ndarray:
         """When the loss of each start (in order, as `start` makes them) is half its first value, in alpha; inf: never."""
@@ -331,14 +383,28 @@ class QuadraticNetwork:
         curves = quadratic_curves(self.problem, list(starts), times)
         return curves.time_below(curves.error[..., 0] / 2)
 
-    def fastest(self, *, overlap: float = 0.01, starts: int = 20, seed: int = 0, accuracy: float = 0.003) -> FastestEscape:
+    def fastest(
+        self,
+        *,
+        overlap: float = 0.01,
+        starts: int = 20,
+        seed: int = 0,
+        accuracy: float = 0.003,
+    ) -> FastestEscape:
         """The learning rate at which the loss is halved with the fewest samples, averaged over starts, by solving."""
-        many = [self.start(overlap, seed + i) for i in range(checks.as_count("starts", starts))]
+        many = [
+            self.start(overlap, seed + i)
+            for i in range(checks.as_count("starts", starts))
+        ]
         best = fastest_rate(self.students, self.teachers)
         top = min(1.3 * best, 0.98 * standstill_rate(self.students, self.teachers))
 
         def halved(lr: float) -> float:
-            return float(np.mean(QuadraticNetwork(self.students, self.teachers, lr).half_times(many)))
+            return float(
+                np.mean(
+                    QuadraticNetwork(self.students, self.teachers, lr).half_times(many)
+                )
+            )
 
         return search_rate(halved, 0.5 * best, top, best, accuracy)
 
@@ -346,18 +412,28 @@ class QuadraticNetwork:
         """How much the noise of SGD adds to the first overlaps: who decides the escape, the start or the noise?"""
         return seed_noise(self.students, self.teachers, self.paper_lr, norm)
 
-    def escape_times(self, start: Start, dim: int, *, samples: int = 300, seed: int = 0) -> np.ndarray:
+    def escape_times(
+        self, start: Start, dim: int, *, samples: int = 300, seed: int = 0
+    ) -> np.ndarray:
         """Times (samples,) at which the loss of networks of N = dim inputs is halved, from one start; their law."""
         norm = float(np.asarray(start.Q)[0, 0])
-        rho = noisy_overlaps(np.asarray(start.R), self.seed_noise(norm), dim, samples, seed)
+        rho = noisy_overlaps(
+            np.asarray(start.R), self.seed_noise(norm), dim, samples, seed
+        )
         return self.half_times([Start(R=x, Q=start.Q, T=start.T) for x in rho])
 
-    def plot(self, *, overlap: float = 0.01, seed: int = 0, title: str | None = None) -> "Figure":
+    def plot(
+        self, *, overlap: float = 0.01, seed: int = 0, title: str | None = None
+    ) -> "Figure":
         """Risk and order parameters from one start, with the closed forms of every phase."""
         from tutelage.papers.quadratic.plots import plot_quadratic_network
 
         end = 1.6 * np.log(1 / overlap) / self.overlap_rate
-        return plot_quadratic_network(self, self.curves(self.start(overlap, seed), np.linspace(0, end, 401)), title=title)
+        return plot_quadratic_network(
+            self,
+            self.curves(self.start(overlap, seed), np.linspace(0, end, 401)),
+            title=title,
+        )
 
     def __str__(self) -> str:
         eta, pairs = self.paper_lr, f"p = {self.students}, p* = {self.teachers}"
@@ -374,7 +450,9 @@ class QuadraticNetwork:
         )
 
 
-def quadratic_network(students: int, teachers: int, paper_lr: float = 0.01) -> QuadraticNetwork:
+def quadratic_network(
+    students: int, teachers: int, paper_lr: float = 0.01
+) -> QuadraticNetwork:
     """The setting of Bocchi et al. 2026: problem, starts, closed forms and exact curves of its quadratic networks.
 
     paper_lr: the learning rate as that paper counts it, of a loss without 1/2; ours (`problem.sgd.lr`) is twice that.
@@ -387,4 +465,8 @@ def quadratic_network(students: int, teachers: int, paper_lr: float = 0.01) -> Q
     lr = checks.as_array("paper_lr", paper_lr)
     checks.require_shape("paper_lr", lr, ())
     checks.require_positive("paper_lr", lr)
-    return QuadraticNetwork(checks.as_count("students", students), checks.as_count("teachers", teachers), float(lr))
+    return QuadraticNetwork(
+        checks.as_count("students", students),
+        checks.as_count("teachers", teachers),
+        float(lr),
+    )

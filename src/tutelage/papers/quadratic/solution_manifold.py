@@ -70,7 +70,9 @@ class SolutionManifold:
         p, n, rng = self.students, self.dim, _rng(seed)
         rank = min(self.teachers, n)
         _require_small(p * (p - 1) // 2, p * n)
-        W = np.linalg.qr(rng.standard_normal((p, rank)))[0] @ rng.standard_normal((rank, n))
+        W = np.linalg.qr(rng.standard_normal((p, rank)))[0] @ rng.standard_normal(
+            (rank, n)
+        )
         turned = np.zeros((p * (p - 1) // 2, p, n))
         for i, (a, b) in enumerate(combinations(range(p), 2)):
             turned[i, a], turned[i, b] = W[b], -W[a]
@@ -80,7 +82,10 @@ class SolutionManifold:
         """Both counts against the number of students, up to twice as many as this, with ranks measured for small ones."""
         from tutelage.papers.quadratic.plots import plot_solution_manifold
 
-        family = [solution_manifold(p, self.teachers, self.dim) for p in range(1, 2 * max(self.students, self.dim) + 1)]
+        family = [
+            solution_manifold(p, self.teachers, self.dim)
+            for p in range(1, 2 * max(self.students, self.dim) + 1)
+        ]
         return plot_solution_manifold(self, family, title=title)
 
     def __str__(self) -> str:
@@ -101,10 +106,19 @@ def solution_manifold(students: int, teachers: int, dim: int) -> SolutionManifol
     >>> count.degrees_of_freedom, count.dimension
     (15, 12)
     """
-    p, p_teacher = checks.as_count("students", students), checks.as_count("teachers", teachers)
+    p, p_teacher = (
+        checks.as_count("students", students),
+        checks.as_count("teachers", teachers),
+    )
     n = checks.as_count("dim", dim)
     rank = min(p_teacher, n)
-    return SolutionManifold(p, p_teacher, n, degrees_of_freedom(p, n), manifold_dimension(p, rank) if p >= rank else None)
+    return SolutionManifold(
+        p,
+        p_teacher,
+        n,
+        degrees_of_freedom(p, n),
+        manifold_dimension(p, rank) if p >= rank else None,
+    )
 
 
 def _rng(seed: int) -> np.random.Generator:

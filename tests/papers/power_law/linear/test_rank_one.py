@@ -28,8 +28,12 @@ def test_every_eigenvalue_has_all_its_digits(seed):
     d, a = spread(rng, size), spread(rng, size)
     found = rank_one_shift(d, a)
     exact = reference(d, a)
-    lowest = np.abs(d.min() - exact[0])  # the lowest may cancel against d: then it is absolute in d and a^2
-    assert np.abs(found.values[0] - exact[0]) <= 1e-15 * max(np.abs(exact[0]), d.min(), lowest)
+    lowest = np.abs(
+        d.min() - exact[0]
+    )  # the lowest may cancel against d: then it is absolute in d and a^2
+    assert np.abs(found.values[0] - exact[0]) <= 1e-15 * max(
+        np.abs(exact[0]), d.min(), lowest
+    )
     np.testing.assert_allclose(found.values[1:], exact[1:], rtol=1e-15)
 
 
@@ -38,7 +42,11 @@ def test_vectors_are_orthonormal_and_rebuild_the_matrix():
     d, a = 2 * lam, np.sqrt(1 / 300) * lam
     found = rank_one_shift(d, a)
     np.testing.assert_allclose(found.vectors @ found.vectors.T, np.eye(300), atol=1e-13)
-    np.testing.assert_allclose((found.vectors.T * found.values) @ found.vectors, np.diag(d) - np.outer(a, a), atol=1e-15)
+    np.testing.assert_allclose(
+        (found.vectors.T * found.values) @ found.vectors,
+        np.diag(d) - np.outer(a, a),
+        atol=1e-15,
+    )
     np.testing.assert_allclose(found.vectors @ a, found.along, atol=1e-15)
 
 
@@ -52,12 +60,24 @@ def test_a_dense_solver_loses_what_this_keeps():
     assert np.max(np.abs(dense / exact - 1)) > 1e-3
 
 
-@pytest.mark.parametrize("d", [[1.0, 1.0, 1.0, 2.0], [1.0, np.nextafter(1.0, 2.0), 1.0], [-1.0, -1.0, 0.0], [0.0, 0.0]])
+@pytest.mark.parametrize(
+    "d",
+    [
+        [1.0, 1.0, 1.0, 2.0],
+        [1.0, np.nextafter(1.0, 2.0), 1.0],
+        [-1.0, -1.0, 0.0],
+        [0.0, 0.0],
+    ],
+)
 def test_equal_entries(d):
     d, a = np.array(d), 0.5 + 0.1 * np.arange(len(d))
     found = rank_one_shift(d, a)
-    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(np.diag(d) - np.outer(a, a)), atol=1e-14)
-    np.testing.assert_allclose(found.vectors @ found.vectors.T, np.eye(len(d)), atol=1e-14)
+    np.testing.assert_allclose(
+        found.values, np.linalg.eigvalsh(np.diag(d) - np.outer(a, a)), atol=1e-14
+    )
+    np.testing.assert_allclose(
+        found.vectors @ found.vectors.T, np.eye(len(d)), atol=1e-14
+    )
 
 
 def test_few_passes_are_enough(monkeypatch):
@@ -66,5 +86,7 @@ def test_few_passes_are_enough(monkeypatch):
     for size in (1e-6, 0.1, 1.0, 10.0):
         a = size * lam
         np.testing.assert_allclose(
-            rank_one_shift(lam, a).values, np.linalg.eigvalsh(np.diag(lam) - np.outer(a, a)), atol=1e-13 * max(1, size**2)
+            rank_one_shift(lam, a).values,
+            np.linalg.eigvalsh(np.diag(lam) - np.outer(a, a)),
+            atol=1e-13 * max(1, size**2),
         )

@@ -30,17 +30,26 @@ def test_outputs_of_a_scaled_committee_do_not_grow_with_its_size():
         assert np.sum(np.square(problem.teacher.readout)) == pytest.approx(1.0)
 
 
-def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(case, plateau):
+def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(
+    case, plateau
+):
     problem = case[0]
     state, t = initial_overlaps(problem, plateau.start)
     system = OrderParameters(problem, t, gradient_flow=True)
     assert np.max(np.abs(LocalDynamics(system, state).drift(flatten(state)))) < 1e-12
-    rates = np.sort(np.linalg.eigvals(np.asarray(jacobian(system, 0.0, state))).real)[::-1]
+    rates = np.sort(np.linalg.eigvals(np.asarray(jacobian(system, 0.0, state))).real)[
+        ::-1
+    ]
     growing = plateau.rates[plateau.rates > 1e-6]
-    np.testing.assert_allclose(rates[: 2 * growing.size], np.repeat(growing, 2), rtol=1e-6)  # each K - 1 times
+    np.testing.assert_allclose(
+        rates[: 2 * growing.size], np.repeat(growing, 2), rtol=1e-6
+    )  # each K - 1 times
     assert rates[2 * growing.size] < 1e-6
     field = tu.generalization_error(
-        problem, np.tile(plateau.R, (3, 1)), np.full((3, 3), plateau.Q), system.covariances(state)[2]
+        problem,
+        np.tile(plateau.R, (3, 1)),
+        np.full((3, 3), plateau.Q),
+        system.covariances(state)[2],
     )
     assert plateau.error == pytest.approx(float(field), rel=1e-9)
 
@@ -48,16 +57,22 @@ def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(case, 
 def test_the_isotropic_plateau_of_saad_and_solla():
     K = 3
     problem = tu.papers.power_law.committee(K, lr=0.2)
-    plateau = tu.papers.power_law.symmetric_plateau(problem, tu.Start(np.zeros((K, K)), np.eye(K)))
+    plateau = tu.papers.power_law.symmetric_plateau(
+        problem, tu.Start(np.zeros((K, K)), np.eye(K))
+    )
     np.testing.assert_allclose(plateau.Q, 1 / (2 * K - 1), rtol=1e-10)
-    rate = 2 * K * 0.2 / (np.pi * np.sqrt(2 * K - 1) * (2 * K + 1) ** 1.5) / K  # readouts of 1/sqrt(K) divide time by K
+    rate = (
+        2 * K * 0.2 / (np.pi * np.sqrt(2 * K - 1) * (2 * K + 1) ** 1.5) / K
+    )  # readouts of 1/sqrt(K) divide time by K
     np.testing.assert_allclose(plateau.rates[: K - 1], rate, rtol=1e-8)
 
 
 def test_what_has_no_such_plateau_is_refused(case):
     problem, start = case
     with pytest.raises(InputError, match="equal readouts"):
-        tu.papers.power_law.symmetric_plateau(problem.replace(**{"student.readout": [1.0, 1.0, 2.0]}), start)
+        tu.papers.power_law.symmetric_plateau(
+            problem.replace(**{"student.readout": [1.0, 1.0, 2.0]}), start
+        )
     with pytest.raises(InputError, match="decay"):
         tu.papers.power_law.symmetric_plateau(problem.replace(weight_decay=0.1), start)
 

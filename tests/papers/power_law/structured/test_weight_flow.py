@@ -20,9 +20,13 @@ def case():
 def test_overlaps_are_those_of_solve(case):
     problem, weights = case
     times = tu.linear_times(400, 81)
-    solved = tu.solve(problem, tu.start_from_weights(problem, *weights), times, gradient_flow=True)
+    solved = tu.solve(
+        problem, tu.start_from_weights(problem, *weights), times, gradient_flow=True
+    )
     for solver, rtol, gap in (("stabilized", 1e-8, 1e-4), ("explicit", 1e-9, 1e-6)):
-        flow = tu.papers.power_law.weight_flow(problem, weights, times, solver=solver, rtol=rtol, atol=1e-12)
+        flow = tu.papers.power_law.weight_flow(
+            problem, weights, times, solver=solver, rtol=rtol, atol=1e-12
+        )
         np.testing.assert_allclose(flow.trajectory.error, solved.error, rtol=gap)
         np.testing.assert_allclose(flow.trajectory.R, solved.R, atol=gap)
     W, lam = flow.weights[-1], flow.eigenvalues
@@ -35,11 +39,19 @@ def test_linear_flow_is_the_late_decay(case):
     problem, (_, W_teacher) = case
     rng, times = np.random.default_rng(3), tu.linear_times(400, 81)
     W = W_teacher[[1, 2, 0]] + 0.1 * rng.standard_normal((3, 24))
-    decay = tu.papers.power_law.asymptotic_decay(problem, tu.start_from_weights(problem, W, W_teacher))
-    flow = tu.papers.power_law.weight_flow(problem, (W, W_teacher), times, linear=True, rtol=1e-8, atol=1e-12)
+    decay = tu.papers.power_law.asymptotic_decay(
+        problem, tu.start_from_weights(problem, W, W_teacher)
+    )
+    flow = tu.papers.power_law.weight_flow(
+        problem, (W, W_teacher), times, linear=True, rtol=1e-8, atol=1e-12
+    )
     np.testing.assert_allclose(flow.trajectory.error, decay.error(times), rtol=1e-3)
-    whole = tu.papers.power_law.weight_flow(problem, (W, W_teacher), times, rtol=1e-8, atol=1e-12)
-    assert np.abs(flow.trajectory.error / whole.trajectory.error - 1).max() > 0.01  # the force is not linear
+    whole = tu.papers.power_law.weight_flow(
+        problem, (W, W_teacher), times, rtol=1e-8, atol=1e-12
+    )
+    assert (
+        np.abs(flow.trajectory.error / whole.trajectory.error - 1).max() > 0.01
+    )  # the force is not linear
 
 
 def test_specialization_rates_are_those_of_the_whole_jacobian(case):
@@ -47,7 +59,9 @@ def test_specialization_rates_are_those_of_the_whole_jacobian(case):
     problem, (_, W_teacher) = case
     rng, N, K = np.random.default_rng(2), 24, 3
     common = 0.3 * W_teacher.sum(axis=0) + 0.1 * rng.standard_normal(N)
-    flow = tu.papers.power_law.weight_flow(problem, (np.tile(common, (K, 1)), W_teacher), [0.0, 1e-3])
+    flow = tu.papers.power_law.weight_flow(
+        problem, (np.tile(common, (K, 1)), W_teacher), [0.0, 1e-3]
+    )
     step = 1e-5
 
     def force(deviation):
@@ -56,7 +70,9 @@ def test_specialization_rates_are_those_of_the_whole_jacobian(case):
         W[1] -= deviation
         return _naive_force(problem, W, W_teacher)[0]
 
-    matrix = np.stack([(force(step * e) - force(-step * e)) / (2 * step) for e in np.eye(N)], axis=1)
+    matrix = np.stack(
+        [(force(step * e) - force(-step * e)) / (2 * step) for e in np.eye(N)], axis=1
+    )
     expected = np.sort(np.linalg.eigvals(matrix).real)[::-1]
     np.testing.assert_allclose(flow.specialization_rates(0), expected, atol=1e-7)
     assert expected[0] > 1e-3
@@ -68,18 +84,24 @@ def _naive_force(problem, W, W_teacher):
     vectors, N, K = np.concatenate([W, W_teacher]), W.shape[1], len(W)
     C = (vectors * lam) @ vectors.T / N
     d = 1 + np.diag(C)
-    w = np.concatenate([-np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
+    w = np.concatenate(
+        [-np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)]
+    )
     out = np.zeros_like(W)
     for k in range(K):
         for a in range(len(C)):
             root = np.sqrt(d[k] * d[a] - C[k, a] ** 2)
-            out[k] += -w[k] * w[a] * (2 / np.pi) / root * (vectors[a] - C[k, a] / d[k] * W[k])
+            out[k] += (
+                -w[k] * w[a] * (2 / np.pi) / root * (vectors[a] - C[k, a] / d[k] * W[k])
+            )
     return float(problem.sgd.lr) * lam * out
 
 
 def test_the_asymmetry_vanishes_for_alike_students(case):
     problem, (W, W_teacher) = case
-    flow = tu.papers.power_law.weight_flow(problem, (np.tile(W[:1], (3, 1)), W_teacher), [0.0, 5.0])
+    flow = tu.papers.power_law.weight_flow(
+        problem, (np.tile(W[:1], (3, 1)), W_teacher), [0.0, 5.0]
+    )
     assert np.all(flow.asymmetry < 1e-14)
 
 
@@ -100,13 +122,17 @@ def _decay(rate, rtol):
     t = np.linspace(0.5, 2.0, 7)[:, None]
     lam = np.array([1.0, rate])
     exact = lam / (1 + lam**2) * (lam * np.cos(t) + np.sin(t) - lam * np.exp(-lam * t))
-    return np.abs(np.asarray(solution.ys) - exact).max(), int(solution.stats["num_steps"])
+    return np.abs(np.asarray(solution.ys) - exact).max(), int(
+        solution.stats["num_steps"]
+    )
 
 
 def test_the_stabilized_solver_is_accurate_and_takes_long_steps():
     gap, steps = _decay(1e4, 1e-5)
     assert gap < 3e-4
-    assert steps < 500  # an explicit step would be shorter than 3 / 10^4, so 10^4 of them
+    assert (
+        steps < 500
+    )  # an explicit step would be shorter than 3 / 10^4, so 10^4 of them
     finer, more = _decay(1e4, 1e-7)
     assert finer < gap / 5
     assert more < 10 * steps
@@ -121,4 +147,6 @@ def test_bad_input_gets_a_sentence(case):
     with pytest.raises(InputError, match="max_steps"):
         tu.papers.power_law.weight_flow(problem, weights, 100.0, max_steps=3)
     with pytest.raises(InputError, match="readout learns"):
-        tu.papers.power_law.weight_flow(problem.replace(**{"student.train_readout": True}), weights, 1.0)
+        tu.papers.power_law.weight_flow(
+            problem.replace(**{"student.train_readout": True}), weights, 1.0
+        )

@@ -44,22 +44,39 @@ def compute_escape(
         _one_pair(K, lr, dims, run_dims, some, drawn, points, seed + 100 * K)
         for K, some, drawn in zip(units, runs, samples, strict=True)
     ]
-    return xr.concat(cases, dim=xr.DataArray(units, dims="units", name="units"), join="outer").assign(lr=lr)
+    return xr.concat(
+        cases, dim=xr.DataArray(units, dims="units", name="units"), join="outer"
+    ).assign(lr=lr)
 
 
 def _one_pair(
-    K: int, lr: float, dims: list[int], run_dims: list[int], runs: list[int], samples: int, points: int, seed: int
+    K: int,
+    lr: float,
+    dims: list[int],
+    run_dims: list[int],
+    runs: list[int],
+    samples: int,
+    points: int,
+    seed: int,
 ) -> "Dataset":
     import xarray as xr
 
     problem = tu.Problem(tu.Network(K, "erf"), tu.Network(K, "erf"), sgd=tu.SGD(lr=lr))
-    laws = {n: tu.analysis.escape_distribution(problem, dim=n, samples=samples, seed=seed) for n in dims}
+    laws = {
+        n: tu.analysis.escape_distribution(problem, dim=n, samples=samples, seed=seed)
+        for n in dims
+    }
     far, ends = laws[max(dims)], []
-    run_times, same = np.full((len(run_dims), max(runs)), np.nan), np.empty((3, len(run_dims)))
+    run_times, same = (
+        np.full((len(run_dims), max(runs)), np.nan),
+        np.empty((3, len(run_dims))),
+    )
     chosen = []
     for i, (n, count) in enumerate(zip(run_dims, runs, strict=True)):
         end = float(laws[n].quantiles([CENSORED])[0])
-        times, teachers = laws[n].measured(_networks(problem, n, end, points, count, seed + 10 * (i + 1)))
+        times, teachers = laws[n].measured(
+            _networks(problem, n, end, points, count, seed + 10 * (i + 1))
+        )
         run_times[i, :count] = np.minimum(times, end)
         near, away = (np.minimum(law.times, end) for law in (laws[n], far))
         same[:, i] = [
@@ -95,10 +112,21 @@ def _one_pair(
     )
 
 
-def _networks(problem: "tu.Problem", dim: int, end: float, points: int, count: int, seed: int) -> "tu.Trajectory":
+def _networks(
+    problem: "tu.Problem", dim: int, end: float, points: int, count: int, seed: int
+) -> "tu.Trajectory":
     """Runs, each from random weights of its own."""
-    starts = [tu.random_start(problem, dim=dim, seed=10_000 * seed + i) for i in range(count)]
-    return tu.simulate(problem, starts, dim=dim, times=tu.linear_times(end, points), runs=count, seed=seed)
+    starts = [
+        tu.random_start(problem, dim=dim, seed=10_000 * seed + i) for i in range(count)
+    ]
+    return tu.simulate(
+        problem,
+        starts,
+        dim=dim,
+        times=tu.linear_times(end, points),
+        runs=count,
+        seed=seed,
+    )
 
 
 def _same_law(one: np.ndarray, other: np.ndarray) -> float:
@@ -109,7 +137,9 @@ def _same_law(one: np.ndarray, other: np.ndarray) -> float:
     return float(test.pvalue)
 
 
-def _shares(law: "tu.analysis.EscapeDistribution", teachers: np.ndarray) -> tuple[list[str], list[float], list[int]]:
+def _shares(
+    law: "tu.analysis.EscapeDistribution", teachers: np.ndarray
+) -> tuple[list[str], list[float], list[int]]:
     """Probability and count of each permutation of the teachers, and of all else."""
     from itertools import permutations
 
@@ -117,7 +147,11 @@ def _shares(law: "tu.analysis.EscapeDistribution", teachers: np.ndarray) -> tupl
     share = [law.probability(p) for p in choices]
     count = [int(np.sum(np.all(teachers == p, axis=1))) for p in choices]
     names = ["".join(str(m + 1) for m in p) for p in choices]
-    return [*names, "other"], [*share, 1 - sum(share)], [*count, len(teachers) - sum(count)]
+    return (
+        [*names, "other"],
+        [*share, 1 - sum(share)],
+        [*count, len(teachers) - sum(count)],
+    )
 
 
 def odds(part: "Dataset") -> float:
@@ -142,17 +176,43 @@ def claims_escape(data: "Dataset") -> list[Claim]:
         few, many = int(dims.min()), int(dims.max())
         for n in part["run_dim"].values:
             runs = int(np.isfinite(part["run_times"].sel(run_dim=n)).sum())
-            at, text = part.sel(run_dim=n), f"K = M = {K}, N = {n}: KS test of the escape times of {runs} runs"
-            claims.append(at_least(f"{text} against their law, p-value", float(at["same"]), ALARM))
-            claims.append(below(f"{text} against that of N = {many}, which must fail", float(at["same_far"]), ALARM))
-            claims.append(below(f"{text}, all {SLOWER:g} times as long, which must fail", float(at["same_slow"]), ALARM))
+            at, text = (
+                part.sel(run_dim=n),
+                f"K = M = {K}, N = {n}: KS test of the escape times of {runs} runs",
+            )
+            claims.append(
+                at_least(f"{text} against their law, p-value", float(at["same"]), ALARM)
+            )
+            claims.append(
+                below(
+                    f"{text} against that of N = {many}, which must fail",
+                    float(at["same_far"]),
+                    ALARM,
+                )
+            )
+            claims.append(
+                below(
+                    f"{text}, all {SLOWER:g} times as long, which must fail",
+                    float(at["same_slow"]),
+                    ALARM,
+                )
+            )
         width = part["width"].sel(dim=[few, many]).values
         drawn = int(np.isfinite(part["law_times"].sel(dim=few)).sum())
-        chance = max(0.1, 4.0 / np.sqrt(drawn))  # four standard errors of the ratio of two widths
+        chance = max(
+            0.1, 4.0 / np.sqrt(drawn)
+        )  # four standard errors of the ratio of two widths
         claims += [
-            at_least(f"K = M = {K}: permutations of the runs against their odds, p-value", odds(part), ALARM),
+            at_least(
+                f"K = M = {K}: permutations of the runs against their odds, p-value",
+                odds(part),
+                ALARM,
+            ),
             close(
-                f"K = M = {K}: width of the law at N = {many} over that at N = {few}", width[1] / width[0], 1.0, rel=chance
+                f"K = M = {K}: width of the law at N = {many} over that at N = {few}",
+                width[1] / width[0],
+                1.0,
+                rel=chance,
             ),
         ]
     return claims
@@ -165,7 +225,12 @@ def draw_escape(data: "Dataset") -> "Figure":
         "Start and noise both shrink as N^(-1/2), so the width does not."
     )
     figure, axes = panel_grid(
-        data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8, width=10.0
+        data["units"].size,
+        3,
+        "When networks leave their plateau, and to which teachers",
+        small,
+        height=2.8,
+        width=10.0,
     )
     for row, K in zip(axes, data["units"].values, strict=True):
         part = data.sel(units=K)
@@ -176,7 +241,9 @@ def draw_escape(data: "Dataset") -> "Figure":
         label_panel(row[1], "mean and standard deviation")
         label_panel(row[2], f"teachers chosen, N = {int(part['run_dim'].values[0])}")
     for panel in axes[-1]:  # the same lines in every row
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=2.0)
+        panel.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=2.0
+        )
     return figure
 
 
@@ -186,33 +253,76 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         times = part["law_times"].sel(dim=n).values
         times = np.sort(times[~np.isnan(times)])
         share = np.arange(1, times.size + 1) / times.size
-        panel.plot(times, share, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n:,}")
+        panel.plot(
+            times,
+            share,
+            color=COLORS[i],
+            linestyle=DASHES[i % len(DASHES)],
+            label=f"N = {n:,}",
+        )
     for n in part["run_dim"].values:
         end = float(part["end"].sel(run_dim=n))
         times = part["run_times"].sel(run_dim=n).values
         times = np.sort(times[np.isfinite(times)])
         share = (np.arange(times.size) + 0.5) / times.size
         i, gone = dims.index(n), times < end
-        marks = {"marker": MARKERS[i], "markerfacecolor": "white", "markersize": 3.2, "linestyle": "none"}
-        panel.plot(times[gone], share[gone], color=COLORS[i], markevery=max(1, times.size // 24), **marks)
-    latest = float(part["law_times"].where(np.isfinite(part["law_times"])).quantile(0.998))
-    panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, latest))
+        marks = {
+            "marker": MARKERS[i],
+            "markerfacecolor": "white",
+            "markersize": 3.2,
+            "linestyle": "none",
+        }
+        panel.plot(
+            times[gone],
+            share[gone],
+            color=COLORS[i],
+            markevery=max(1, times.size // 24),
+            **marks,
+        )
+    latest = float(
+        part["law_times"].where(np.isfinite(part["law_times"])).quantile(0.998)
+    )
+    panel.set(
+        xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, latest)
+    )
 
 
 def _draw_widths(panel: Any, part: "Dataset") -> None:
     """ln N / (2 rate) is a guide: it becomes exact only when the slow symmetric modes have come to rest, at very large N."""
     dims, rate = part["dim"].values, float(part["rate"])
     for look, name in enumerate(("mean", "width")):
-        panel.plot(dims, part[name], color=COLORS[look], marker=".", label={"mean": "mean", "width": "sd"}[name])
+        panel.plot(
+            dims,
+            part[name],
+            color=COLORS[look],
+            marker=".",
+            label={"mean": "mean", "width": "sd"}[name],
+        )
     first = float(part["mean"].values[0])
     panel.plot(
-        dims, first + np.log(dims / dims[0]) / (2 * rate), color=FAINT, linestyle=DASHES[2], label=r"+ $\ln N$ / (2 rate)"
+        dims,
+        first + np.log(dims / dims[0]) / (2 * rate),
+        color=FAINT,
+        linestyle=DASHES[2],
+        label=r"+ $\ln N$ / (2 rate)",
     )
     for n in part["run_dim"].values:
         times = part["run_times"].sel(run_dim=n)
         for look, value in enumerate((times.mean(), times.std(ddof=1))):
-            panel.plot(n, float(value), color=COLORS[look], marker=MARKERS[look], markerfacecolor="white", linestyle="none")
-    panel.set(xlabel="dimension $N$", ylabel=r"escape time $\alpha$", xscale="log", ylim=(0, None))
+            panel.plot(
+                n,
+                float(value),
+                color=COLORS[look],
+                marker=MARKERS[look],
+                markerfacecolor="white",
+                linestyle="none",
+            )
+    panel.set(
+        xlabel="dimension $N$",
+        ylabel=r"escape time $\alpha$",
+        xscale="log",
+        ylim=(0, None),
+    )
     panel.margins(x=0.05)
 
 
@@ -222,11 +332,27 @@ def _draw_permutations(panel: Any, part: "Dataset") -> None:
     at = np.arange(share.size)
     spread = 2 * np.sqrt(share * (1 - share) / count.sum())
     panel.bar(at, share, width=0.6, color=COLORS[0], alpha=0.35, label="law")
-    bars = {"color": INK, "linestyle": "none", "elinewidth": 0.8, "capsize": 2, "clip_on": False}
+    bars = {
+        "color": INK,
+        "linestyle": "none",
+        "elinewidth": 0.8,
+        "capsize": 2,
+        "clip_on": False,
+    }
     panel.errorbar(at, share, spread, label=r"$\pm$ 2 sd of runs", **bars)
-    marks = {"marker": MARKERS[1], "markerfacecolor": "white", "linestyle": "none", "clip_on": False, "zorder": 3}
+    marks = {
+        "marker": MARKERS[1],
+        "markerfacecolor": "white",
+        "linestyle": "none",
+        "clip_on": False,
+        "zorder": 3,
+    }
     panel.plot(at, count / count.sum(), color=COLORS[1], label="runs", **marks)
-    panel.set(ylabel="share of networks", xlabel="teacher of unit 1, 2, ...", xlim=(-0.6, share.size - 0.4))
+    panel.set(
+        ylabel="share of networks",
+        xlabel="teacher of unit 1, 2, ...",
+        xlim=(-0.6, share.size - 0.4),
+    )
     panel.set_xticks(at, part["permutation"].values[known])
 
 
@@ -239,9 +365,19 @@ FIGURES = (
         figure="escape times",
         title="escape times and permutations from random weights",
         full=PRINTED
-        | {"dims": [1000, 10_000, 100_000, 1_000_000], "run_dims": [1000, 10_000], "runs": [[200, 32], [200, 32]]}
+        | {
+            "dims": [1000, 10_000, 100_000, 1_000_000],
+            "run_dims": [1000, 10_000],
+            "runs": [[200, 32], [200, 32]],
+        }
         | {"samples": [2000, 2000]},
-        quick=PRINTED | {"dims": [400, 1_000_000], "run_dims": [400], "runs": [[48], [24]], "samples": [500, 300]},
+        quick=PRINTED
+        | {
+            "dims": [400, 1_000_000],
+            "run_dims": [400],
+            "runs": [[48], [24]],
+            "samples": [500, 300],
+        },
         compute=compute_escape,
         draw=draw_escape,
         claims=claims_escape,

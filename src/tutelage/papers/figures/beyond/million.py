@@ -40,11 +40,28 @@ def compute_large(
     began = time.perf_counter()
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
     seconds = time.perf_counter() - began
-    data = band(tu.solve(problem, start, times), networks, wrong_theory(problem, start, times))
-    small = tu.simulate(problem, start, dim=small_dim, times=times, runs=small_runs, seed=seed + 1)
-    spread = {"error": small.error.std(axis=0, ddof=1), "R": small.R.std(axis=0, ddof=1), "Q": small.Q.std(axis=0, ddof=1)}
-    known = {f"{name}_known_se": (data[name].dims, sd * np.sqrt(small_dim / dim / runs)) for name, sd in spread.items()}
-    numbers = {"dim": dim, "runs": runs, "run_seconds": seconds, "small_dim": small_dim, "small_runs": small_runs}
+    data = band(
+        tu.solve(problem, start, times), networks, wrong_theory(problem, start, times)
+    )
+    small = tu.simulate(
+        problem, start, dim=small_dim, times=times, runs=small_runs, seed=seed + 1
+    )
+    spread = {
+        "error": small.error.std(axis=0, ddof=1),
+        "R": small.R.std(axis=0, ddof=1),
+        "Q": small.Q.std(axis=0, ddof=1),
+    }
+    known = {
+        f"{name}_known_se": (data[name].dims, sd * np.sqrt(small_dim / dim / runs))
+        for name, sd in spread.items()
+    }
+    numbers = {
+        "dim": dim,
+        "runs": runs,
+        "run_seconds": seconds,
+        "small_dim": small_dim,
+        "small_runs": small_runs,
+    }
     return data.assign(known | numbers)
 
 
@@ -56,8 +73,17 @@ def claims_large(data: "Dataset") -> list[Claim]:
     how = f"standard errors: spread of {int(data['small_runs'])} runs of N = {int(data['small_dim'])}, scaled as N^(-1/2)"
     return [
         *inside_claims(data, name),
-        at_least(f"{name}: share of times within 4 known standard errors", _share(data, ""), 0.95, evidence=how),
-        below(f"{name}: within 4 known standard errors with 0.9 G, which must fail", _share(data, "_wrong"), 0.95),
+        at_least(
+            f"{name}: share of times within 4 known standard errors",
+            _share(data, ""),
+            0.95,
+            evidence=how,
+        ),
+        below(
+            f"{name}: within 4 known standard errors with 0.9 G, which must fail",
+            _share(data, "_wrong"),
+            0.95,
+        ),
     ]
 
 
@@ -65,8 +91,13 @@ def _share(data: "Dataset", which: str) -> float:
     """Of times at which the mean of the runs is within four known standard errors, for the worst entry."""
     shares = []
     for name in ("error", "R", "Q"):
-        mean, theory, error = (data[column].values for column in (f"{name}_mean", f"{name}{which}", f"{name}_known_se"))
-        shares.append(np.mean(np.abs(mean - theory) <= 4 * error + RESOLUTION, axis=0).min())
+        mean, theory, error = (
+            data[column].values
+            for column in (f"{name}_mean", f"{name}{which}", f"{name}_known_se")
+        )
+        shares.append(
+            np.mean(np.abs(mean - theory) <= 4 * error + RESOLUTION, axis=0).min()
+        )
     return float(min(shares))
 
 
@@ -86,11 +117,23 @@ def draw_large(data: "Dataset") -> "Figure":
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     scale = 1e3
     zero = 0 * data["error"]
-    draw_band(middle, times, zero, scale * (data["error_mean"] - data["error"]), scale * data["error_se"])
+    draw_band(
+        middle,
+        times,
+        zero,
+        scale * (data["error_mean"] - data["error"]),
+        scale * data["error_se"],
+    )
     middle.set(xlabel=TIME, ylabel=r"runs $-$ theory, $10^3\,\Delta\epsilon_g$")
-    for look, (name, k, l) in enumerate((("R", 0, 0), ("R", 1, 1), ("R", 1, 2), ("Q", 0, 0), ("Q", 0, 1))):
-        columns = [data[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se")]
-        draw_band(right, times, *columns, look=look, label=f"${name}_{{{k + 1}{l + 1}}}$")
+    for look, (name, k, l) in enumerate(
+        (("R", 0, 0), ("R", 1, 1), ("R", 1, 2), ("Q", 0, 0), ("Q", 0, 1))
+    ):
+        columns = [
+            data[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se")
+        ]
+        draw_band(
+            right, times, *columns, look=look, label=f"${name}_{{{k + 1}{l + 1}}}$"
+        )
     right.set(xlabel=TIME, ylabel="overlaps")
     outside_legend(right)
     return figure
@@ -100,7 +143,14 @@ GENERIC = {
     "R": [[0.45, 0.05, -0.05], [0.0, 0.4, 0.1], [-0.1, 0.05, 0.35]],
     "Q": [[0.5, 0.05, 0.0], [0.05, 0.4, 0.1], [0.0, 0.1, 0.45]],
 }
-LARGE: dict[str, Any] = GENERIC | {"lr": 0.5, "end": 20.0, "points": 41, "runs": 4, "small_dim": 1000, "seed": 1}
+LARGE: dict[str, Any] = GENERIC | {
+    "lr": 0.5,
+    "end": 20.0,
+    "points": 41,
+    "runs": 4,
+    "small_dim": 1000,
+    "seed": 1,
+}
 
 FIGURES = (
     Replica(

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.papers.claims import Claim, at_least, at_most, below, between, close, refuted
+from tutelage.papers.claims import (
+    Claim,
+    at_least,
+    at_most,
+    below,
+    between,
+    close,
+    refuted,
+)
 from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
 from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, panel_grid
@@ -28,7 +36,12 @@ RULES: dict[str, dict[str, str]] = {
     "AdaTron": {"rule": "adatron"},
     "Hebb": {"rule": "hebbian"},
 }
-HIGHEST = {"perceptron": 3.0, "logistic": 60.0, "AdaTron": 4.0, "Hebb": 3.0}  # learning rates
+HIGHEST = {
+    "perceptron": 3.0,
+    "logistic": 60.0,
+    "AdaTron": 4.0,
+    "Hebb": 3.0,
+}  # learning rates
 ANNEALED = 0.15  # of the time, at the end
 
 
@@ -42,24 +55,43 @@ def _baseline(data: Any, name: str) -> Any:
 
 
 def compute_1(
-    similarity: float, end: float, highest: float, segments: int, dims: list[int], runs: int, seed: int
+    similarity: float,
+    end: float,
+    highest: float,
+    segments: int,
+    dims: list[int],
+    runs: int,
+    seed: int,
 ) -> "Dataset":
     """The best protocol of tasks and learning rate, the best 50/50 and the sequence of both tasks, and runs of the first."""
     import xarray as xr
 
     unit, start = tu.Network(1, "erf"), tu.Start(**START)
     teachers = tu.Tasks([unit, unit], similarity=similarity)
-    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), teachers, sgd=tu.SGD(1.0))
-    others = {"50/50": {"tasks": 0.5}, "one after the other": {"tasks": tu.Switch(end / 2), "lr": 1.0}}
+    problem = tu.Problem(
+        tu.Network(2, "erf", train_readout=True), teachers, sgd=tu.SGD(1.0)
+    )
+    others = {
+        "50/50": {"tasks": 0.5},
+        "one after the other": {"tasks": tu.Switch(end / 2), "lr": 1.0},
+    }
     controls = {"lr": (0.0, highest), "tasks": (0.0, 1.0)}
-    found = tu.schedules.optimize(problem, start, end, controls, segments=segments, baselines=others)
-    each = [_compared(found.problem, start, dim, tu.linear_times(end, 13), runs, seed) for dim in dims]
+    found = tu.schedules.optimize(
+        problem, start, end, controls, segments=segments, baselines=others
+    )
+    each = [
+        _compared(found.problem, start, dim, tu.linear_times(end, 13), runs, seed)
+        for dim in dims
+    ]
     return xr.concat(each, dim=xr.DataArray(dims, dims="dim", name="dim")).assign(
         lr=("segment", np.asarray(found.schedules["lr"].values)),
         share=("segment", np.asarray(found.schedules["tasks"].shares.values)),
         fine_time=found.trajectory.times,
         protocol=("fine_time", np.asarray(found.trajectory.error).mean(axis=1)),
-        baseline_error=(("baseline", "fine_time"), [_baseline(found, name) for name in found.baselines]),
+        baseline_error=(
+            ("baseline", "fine_time"),
+            [_baseline(found, name) for name in found.baselines],
+        ),
         baseline=list(found.baselines),
         value=found.value,
         values=("baseline", [one.value for one in found.baselines.values()]),
@@ -69,13 +101,18 @@ def compute_1(
     )
 
 
-def _compared(problem: "tu.Problem", start: "tu.Start", dim: int, times: Any, runs: int, seed: int) -> "Dataset":
+def _compared(
+    problem: "tu.Problem", start: "tu.Start", dim: int, times: Any, runs: int, seed: int
+) -> "Dataset":
     """Theory and runs; the shares of gaps within 4 standard errors, the 1/N gap included, also for a wrong theory."""
     from tutelage.papers.bands import band, wrong_theory
 
     theory, wrong = tu.solve(problem, start, times), wrong_theory(problem, start, times)
     seen = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
-    shares = [tu.compare(one, seen, fluctuations=False).verdict.within_bias for one in (theory, wrong)]
+    shares = [
+        tu.compare(one, seen, fluctuations=False).verdict.within_bias
+        for one in (theory, wrong)
+    ]
     return band(theory, seen, wrong).assign(agrees=shares[0], wrong_agrees=shares[1])
 
 
@@ -90,16 +127,42 @@ def claims_1(data: "Dataset") -> list[Claim]:
     for dim in data["dim"].values:
         words = f"N = {dim}: share of gaps within 4 standard errors of the runs, 1/N gap included"
         runs.append(at_least(words, float(data["agrees"].sel(dim=dim)), 0.99))
-        runs.append(below(f"{words}, with 0.9 G, which must fail", float(data["wrong_agrees"].sel(dim=dim)), 0.99))
+        runs.append(
+            below(
+                f"{words}, with 0.9 G, which must fail",
+                float(data["wrong_agrees"].sel(dim=dim)),
+                0.99,
+            )
+        )
     return [
-        at_least("error of the best 50/50 protocol over that of the best protocol", half / value, 10.0 if full else 5.0),
+        at_least(
+            "error of the best 50/50 protocol over that of the best protocol",
+            half / value,
+            10.0 if full else 5.0,
+        ),
         close("error of 50/50 at its best constant rate", half, 0.00615, rel=0.01),
         close(
-            "error of one task after the other", float(data["values"].sel(baseline="one after the other")), 0.0805, rel=0.01
+            "error of one task after the other",
+            float(data["values"].sel(baseline="one after the other")),
+            0.0805,
+            rel=0.01,
         ),
-        at_most("relative gap between two starts", float(np.ptp(data["starts"].values) / value), 0.05 if full else 0.2),
-        between("share of the first task, mean over the middle half", float(middle.mean()), 0.4, 0.6),
-        at_most("largest rise of the rate in the last 15%", float(np.max(np.diff(last))), 0.0),
+        at_most(
+            "relative gap between two starts",
+            float(np.ptp(data["starts"].values) / value),
+            0.05 if full else 0.2,
+        ),
+        between(
+            "share of the first task, mean over the middle half",
+            float(middle.mean()),
+            0.4,
+            0.6,
+        ),
+        at_most(
+            "largest rise of the rate in the last 15%",
+            float(np.max(np.diff(last))),
+            0.0,
+        ),
         *runs,
     ]
 
@@ -110,19 +173,46 @@ def draw_1(data: "Dataset") -> "Figure":
         f"Two erf units learn two tasks. Right: mean error of both tasks; marks: {int(data['runs'])} runs with this protocol, "
         "bands: ± 2 standard errors."
     )
-    figure, axes = panel_grid(1, 3, "The best protocol for two tasks", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, "The best protocol for two tasks", small, height=3.0, width=10.5
+    )
     edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
-    for panel, name, label in zip(axes[0], ("lr", "share"), (r"learning rate $\eta$", "share of task 1"), strict=False):
-        panel.stairs(data[name].values, edges, color=COLORS[0], linewidth=1.8, baseline=None)
+    for panel, name, label in zip(
+        axes[0],
+        ("lr", "share"),
+        (r"learning rate $\eta$", "share of task 1"),
+        strict=False,
+    ):
+        panel.stairs(
+            data[name].values, edges, color=COLORS[0], linewidth=1.8, baseline=None
+        )
         panel.set(xlabel=TIME, ylabel=label)
         panel.set_ylim(bottom=-0.03)
     axes[0][0].set_yticks(range(4))  # short words: the label stays within the figure
     right = axes[0][2]
-    right.plot(data["fine_time"], data["protocol"], color=COLORS[0], linewidth=1.8, label="best protocol")
+    right.plot(
+        data["fine_time"],
+        data["protocol"],
+        color=COLORS[0],
+        linewidth=1.8,
+        label="best protocol",
+    )
     for i, name in enumerate(data["baseline"].values):
-        look: dict[str, Any] = {"color": COLORS[i + 1], "linestyle": DASHES[1 + i % 3], "linewidth": 1.4}
-        right.plot(data["fine_time"], data["baseline_error"].sel(baseline=name), label=str(name), **look)
-    times, columns = data["time"].values, [data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")]
+        look: dict[str, Any] = {
+            "color": COLORS[i + 1],
+            "linestyle": DASHES[1 + i % 3],
+            "linewidth": 1.4,
+        }
+        right.plot(
+            data["fine_time"],
+            data["baseline_error"].sel(baseline=name),
+            label=str(name),
+            **look,
+        )
+    times, columns = (
+        data["time"].values,
+        [data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")],
+    )
     draw_band(right, times, np.full(times.size, np.nan), *columns, look=0)
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     for panel, text in zip(axes[0], ("rate", "tasks", "error"), strict=True):
@@ -135,24 +225,51 @@ def draw_1(data: "Dataset") -> "Figure":
 
 
 def best_power_decay(
-    problem: "tu.Problem", start: "tu.Start", end: float, highest: float, evaluations: int
+    problem: "tu.Problem",
+    start: "tu.Start",
+    end: float,
+    highest: float,
+    evaluations: int,
 ) -> tuple[float, Any]:
     """The smallest final error among schedules initial / (1 + alpha / timescale)^exponent, and the schedule."""
     from scipy.optimize import minimize
 
     def final(x: Any) -> float:
-        decay = tu.schedules.PowerDecay(min(np.exp(x[0]), highest), abs(x[1]), np.exp(x[2]))
-        return float(np.log(tu.solve(problem.replace(lr=decay), start, [0.0, end], gradient="forward").error[-1]))
+        decay = tu.schedules.PowerDecay(
+            min(np.exp(x[0]), highest), abs(x[1]), np.exp(x[2])
+        )
+        return float(
+            np.log(
+                tu.solve(
+                    problem.replace(lr=decay), start, [0.0, end], gradient="forward"
+                ).error[-1]
+            )
+        )
 
     found = minimize(
-        final, [np.log(highest / 2), 1.0, np.log(5.0)], method="Nelder-Mead", options={"maxfev": evaluations, "xatol": 1e-2}
+        final,
+        [np.log(highest / 2), 1.0, np.log(5.0)],
+        method="Nelder-Mead",
+        options={"maxfev": evaluations, "xatol": 1e-2},
     )
-    initial, exponent, timescale = min(np.exp(found.x[0]), highest), abs(found.x[1]), np.exp(found.x[2])
-    return float(np.exp(found.fun)), tu.schedules.PowerDecay(initial, exponent, timescale)
+    initial, exponent, timescale = (
+        min(np.exp(found.x[0]), highest),
+        abs(found.x[1]),
+        np.exp(found.x[2]),
+    )
+    return float(np.exp(found.fun)), tu.schedules.PowerDecay(
+        initial, exponent, timescale
+    )
 
 
 def compute_2(
-    R: float, Q: float, end: float, segments: int, iterations: int, evaluations: int, rules: list[str]
+    R: float,
+    Q: float,
+    end: float,
+    segments: int,
+    iterations: int,
+    evaluations: int,
+    rules: list[str],
 ) -> "Dataset":
     """For each rule the best schedule of its learning rate, the best constant rate and the best power decay."""
     import xarray as xr
@@ -163,8 +280,15 @@ def compute_2(
         options: dict[str, Any] = {"labels": "sign", **RULES[name]}
         problem = tu.Problem(unit, unit, sgd=tu.SGD(1.0), **options)
         decayed, _ = best_power_decay(problem, start, end, HIGHEST[name], evaluations)
-        how: dict[str, Any] = {"segments": edges, "shape": "smooth", "starts": 1, "iterations": iterations}
-        found = tu.schedules.optimize(problem, start, end, {"lr": (0.0, HIGHEST[name])}, **how)
+        how: dict[str, Any] = {
+            "segments": edges,
+            "shape": "smooth",
+            "starts": 1,
+            "iterations": iterations,
+        }
+        found = tu.schedules.optimize(
+            problem, start, end, {"lr": (0.0, HIGHEST[name])}, **how
+        )
         cases.append(
             xr.Dataset(
                 {
@@ -188,18 +312,49 @@ def claims_2(data: "Dataset") -> list[Claim]:
     laws = {"perceptron": (4 / np.pi, "4/pi"), "AdaTron": (4 / 3, "4/3")}
     for name in data["rule"].values:
         one = data.sel(rule=name)
-        value, constant, decay = (float(one[which]) for which in ("value", "constant_value", "decay_value"))
-        claims.append(at_most(f"{name}: final error over that of the best constant rate", value / constant, 1.0001))
+        value, constant, decay = (
+            float(one[which]) for which in ("value", "constant_value", "decay_value")
+        )
+        claims.append(
+            at_most(
+                f"{name}: final error over that of the best constant rate",
+                value / constant,
+                1.0001,
+            )
+        )
         if name in laws:
             law, words = laws[name]
-            claims.append(close(f"{name}: final error times alpha, against the law {words}", value * end, law, rel=0.06))
+            claims.append(
+                close(
+                    f"{name}: final error times alpha, against the law {words}",
+                    value * end,
+                    law,
+                    rel=0.06,
+                )
+            )
         if name == "perceptron":
             claims.append(close("perceptron: final error", value, 0.01234, rel=0.02))
-            claims.append(at_most("perceptron: error of the best constant rate", constant, 0.02147))
-            claims.append(between("perceptron: final error over that of the best power decay", value / decay, 0.95, 1.02))
+            claims.append(
+                at_most(
+                    "perceptron: error of the best constant rate", constant, 0.02147
+                )
+            )
+            claims.append(
+                between(
+                    "perceptron: final error over that of the best power decay",
+                    value / decay,
+                    0.95,
+                    1.02,
+                )
+            )
         if name == "logistic":
             claims.append(close("logistic: final error", value, 0.0095, rel=0.03))
-            gain = between("logistic: final error over that of the best power decay", value / decay, 0.88, 0.97)
+            gain = between(
+                "logistic: final error over that of the best power decay",
+                value / decay,
+                0.88,
+                0.97,
+            )
             why = (
                 f"Under the same bound on the rate a power decay with a free time scale ends at {decay:.5f}, as low as the free "
                 f"schedule ({value:.5f})."
@@ -207,21 +362,40 @@ def claims_2(data: "Dataset") -> list[Claim]:
             claims.append(refuted(gain, why))
         if name == "Hebb":
             law = 1 / np.sqrt(2 * np.pi * end)
-            claims.append(close("Hebb: final error over 1/sqrt(2 pi alpha)", value / law, 1.0, rel=0.05))
+            claims.append(
+                close(
+                    "Hebb: final error over 1/sqrt(2 pi alpha)",
+                    value / law,
+                    1.0,
+                    rel=0.05,
+                )
+            )
     return claims
 
 
 def draw_2(data: "Dataset") -> "Figure":
     """The schedules, and the errors under them and under the best constant rates (dashed)."""
     small = f"One unit learns the sign of its teacher; final time {float(data['end']):g}. Dashed: the best constant rate."
-    figure, axes = panel_grid(1, 2, "The best learning rate of four rules", small, height=3.2)
+    figure, axes = panel_grid(
+        1, 2, "The best learning rate of four rules", small, height=3.2
+    )
     for i, name in enumerate(data["rule"].values):
         one, look = data.sel(rule=name), {"color": COLORS[i], "linewidth": 1.8}
-        axes[0][0].plot(one["knot"], np.maximum(one["lr"], 1e-3), label=str(name), **look)
+        axes[0][0].plot(
+            one["knot"], np.maximum(one["lr"], 1e-3), label=str(name), **look
+        )
         axes[0][1].plot(one["time"][1:], one["error"][1:], **look)
-        axes[0][1].plot(one["time"][1:], one["constant"][1:], color=COLORS[i], linewidth=1.0, linestyle=DASHES[1])
+        axes[0][1].plot(
+            one["time"][1:],
+            one["constant"][1:],
+            color=COLORS[i],
+            linewidth=1.0,
+            linestyle=DASHES[1],
+        )
     axes[0][0].set(xlabel=TIME, ylabel=r"learning rate $\eta$", yscale="log")
-    axes[0][1].set(xlabel=TIME, ylabel="probability of a wrong sign", xscale="log", yscale="log")
+    axes[0][1].set(
+        xlabel=TIME, ylabel="probability of a wrong sign", xscale="log", yscale="log"
+    )
     axes[0][0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     for panel, text in zip(axes[0], ("schedules", "errors"), strict=True):
         label_panel(panel, text)
@@ -231,7 +405,15 @@ def draw_2(data: "Dataset") -> "Figure":
 # Dropout, and a curriculum of label noise
 
 
-def compute_3(end: float, noise: float, segments: int, budget: float, dim: int, runs: int, seed: int) -> "Dataset":
+def compute_3(
+    end: float,
+    noise: float,
+    segments: int,
+    budget: float,
+    dim: int,
+    runs: int,
+    seed: int,
+) -> "Dataset":
     """The best dropout, and the best order of noisy labels when their total noise is given; each with runs."""
     import xarray as xr
 
@@ -240,14 +422,25 @@ def compute_3(end: float, noise: float, segments: int, budget: float, dim: int, 
     start = tu.Start(np.linspace(0.1, 0.2, 4)[:, None], 0.3 * np.eye(4))
     dropped = problem.replace(rule=tu.rules.Dropout(0.8))
     least, most = 0.0, 2 * budget
-    keep = tu.schedules.optimize(dropped, start, end, {"keep": (0.2, 1.0)}, segments=segments)
+    keep = tu.schedules.optimize(
+        dropped, start, end, {"keep": (0.2, 1.0)}, segments=segments
+    )
     order = tu.schedules.optimize(
-        problem, start, end, {"noise": (least, most)}, segments=segments, budgets={"noise": (budget * end, None)}
+        problem,
+        start,
+        end,
+        {"noise": (least, most)},
+        segments=segments,
+        budgets={"noise": (budget * end, None)},
     )
     cases = []
     for found in (keep, order):
         name = next(iter(found.schedules))
-        seen = np.asarray(tu.simulate(found.problem, start, dim=dim, times=[0.0, end], runs=runs, seed=seed).error)[:, -1]
+        seen = np.asarray(
+            tu.simulate(
+                found.problem, start, dim=dim, times=[0.0, end], runs=runs, seed=seed
+            ).error
+        )[:, -1]
         cases.append(
             xr.Dataset(
                 {
@@ -264,7 +457,9 @@ def compute_3(end: float, noise: float, segments: int, budget: float, dim: int, 
                 coords={"time": found.trajectory.times},
             )
         )
-    joined: Any = xr.concat(cases, dim=xr.DataArray(["dropout", "label noise"], dims="case", name="case"))
+    joined: Any = xr.concat(
+        cases, dim=xr.DataArray(["dropout", "label noise"], dims="case", name="case")
+    )
     return joined.assign(end=end, budget=budget, dim=dim, runs=runs)
 
 
@@ -279,9 +474,22 @@ def claims_3(data: "Dataset") -> list[Claim]:
             float(keep["value"] / keep["constant_value"]),
             0.9,
         ),
-        at_least("label noise: final error of constant noise over that of the best order", gain, 2.0),
-        close("label noise: mean over time, against the budget", float(order["mean"]), budget, absolute=1e-4),
-        at_least("label noise: first segment over last", float(noise[0] / max(noise[-1], 1e-9)), 3.0),
+        at_least(
+            "label noise: final error of constant noise over that of the best order",
+            gain,
+            2.0,
+        ),
+        close(
+            "label noise: mean over time, against the budget",
+            float(order["mean"]),
+            budget,
+            absolute=1e-4,
+        ),
+        at_least(
+            "label noise: first segment over last",
+            float(noise[0] / max(noise[-1], 1e-9)),
+            3.0,
+        ),
     ]
     for name in data["case"].values:
         one = data.sel(case=name)
@@ -296,19 +504,40 @@ def draw_3(data: "Dataset") -> "Figure":
     """Both controls and the errors under them."""
     marks = f"{int(data['runs'])} runs, N = {int(data['dim'])}"
     small = f"Four erf units with a trained readout learn from one. Dashed: best constant; marks: {marks}."
-    figure, axes = panel_grid(2, 2, "Dropout and noisy labels under control", small, height=2.6, sharex="col")
+    figure, axes = panel_grid(
+        2, 2, "Dropout and noisy labels under control", small, height=2.6, sharex="col"
+    )
     edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
     labels = {"dropout": "units kept", "label noise": r"label noise $\sigma$"}
     for row, name in zip(axes, data["case"].values, strict=True):
         one = data.sel(case=name)
-        row[0].stairs(one["control"].values, edges, color=COLORS[0], linewidth=1.8, baseline=None, label="best protocol")
-        row[0].axhline(float(one["constant_control"]), color=COLORS[1], linestyle=DASHES[1], label="best constant")
+        row[0].stairs(
+            one["control"].values,
+            edges,
+            color=COLORS[0],
+            linewidth=1.8,
+            baseline=None,
+            label="best protocol",
+        )
+        row[0].axhline(
+            float(one["constant_control"]),
+            color=COLORS[1],
+            linestyle=DASHES[1],
+            label="best constant",
+        )
         row[0].set(ylabel=labels[str(name)])
         row[0].set_ylim(bottom=0.0)
         row[1].plot(one["time"], one["error"], color=COLORS[0], linewidth=1.8)
         row[1].plot(one["time"], one["constant"], color=COLORS[1], linestyle=DASHES[1])
         bar = 2 * float(one["run_error"])
-        row[1].errorbar([float(data["end"])], [float(one["run_mean"])], [bar], fmt="o", color=FAINT, markersize=4)
+        row[1].errorbar(
+            [float(data["end"])],
+            [float(one["run_mean"])],
+            [bar],
+            fmt="o",
+            color=FAINT,
+            markersize=4,
+        )
         row[1].set(ylabel=ERROR, yscale="log")
         label_panel(row[0], str(name))
     for panel in axes[-1]:
@@ -338,8 +567,10 @@ FIGURES = (
         source="control",
         figure="learning rates",
         title="the best learning rate of four rules of classification",
-        full=RATES | {"segments": 16, "iterations": 100, "evaluations": 120, "rules": list(RULES)},
-        quick=RATES | {"segments": 6, "iterations": 30, "evaluations": 40, "rules": ["perceptron"]},
+        full=RATES
+        | {"segments": 16, "iterations": 100, "evaluations": 120, "rules": list(RULES)},
+        quick=RATES
+        | {"segments": 6, "iterations": 30, "evaluations": 40, "rules": ["perceptron"]},
         compute=compute_2,
         draw=draw_2,
         claims=claims_2,

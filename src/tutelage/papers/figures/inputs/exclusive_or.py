@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 NORM = 2.0  # of the mean of each class
-CORNERS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])  # means in units of b_1, b_2
-DIGITS = {5.0: 0.424265357, 10.0: 0.343177533, 20.0: 0.306108464}  # E[(y - output)^2] / 2 of four quadratic units
+CORNERS = np.array(
+    [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
+)  # means in units of b_1, b_2
+DIGITS = {
+    5.0: 0.424265357,
+    10.0: 0.343177533,
+    20.0: 0.306108464,
+}  # E[(y - output)^2] / 2 of four quadratic units
 ERRORS = {1: 0.500, 2: 0.379, 4: 0.167, 8: 0.167}  # of K ReLU units at alpha = 40
 BEST = 0.1449  # error of the best classifier, which compares |x . b_1| with |x . b_2|
 QUADRATIC: dict[str, Any] = {
@@ -41,14 +47,24 @@ def quadratic_error(times: list[float]) -> np.ndarray:
 def units(count: int, activation: str, lr: float) -> "tuple[tu.Problem, tu.Start]":
     """Units with readouts 1 and -1 in turn, which begin near the four means; the second four nearer to zero."""
     student = tu.Network(count, activation, readout=np.resize([1.0, -1.0], count))
-    problem = tu.Problem(student, inputs=tu.Mixture.xor(NORM), loss="logistic", sgd=tu.SGD(lr))
+    problem = tu.Problem(
+        student, inputs=tu.Mixture.xor(NORM), loss="logistic", sgd=tu.SGD(lr)
+    )
     along = np.array([CORNERS[k % 4] * (0.1 if k < 4 else 0.05) for k in range(count)])
     R = along * NORM**2
     return problem, tu.Start(R=R, Q=R @ along.T + 0.1 * np.eye(count))
 
 
 def compute_1(
-    lr: float, end: float, points: int, samples: int, widths: list[int], dim: int, runs: int, runs_end: float, seed: int
+    lr: float,
+    end: float,
+    points: int,
+    samples: int,
+    widths: list[int],
+    dim: int,
+    runs: int,
+    runs_end: float,
+    seed: int,
 ) -> "Dataset":
     """Curves of ReLU units for every width, runs of the widest but one, erf units, and the digits of quadratic units."""
     import xarray as xr
@@ -73,7 +89,10 @@ def compute_1(
             "erf_error": ("time", np.asarray(erf.error)),
             "erf_loss": ("time", np.asarray(erf.loss)),
             "runs_mean": ("time", np.concatenate([seen.error.mean(axis=0), pad])),
-            "runs_se": ("time", np.concatenate([seen.error.std(axis=0, ddof=1) / np.sqrt(runs), pad])),
+            "runs_se": (
+                "time",
+                np.concatenate([seen.error.std(axis=0, ddof=1) / np.sqrt(runs), pad]),
+            ),
             "quadratic": ("late", quadratic_error(list(DIGITS))),
         },
         coords={"width": widths, "time": times, "late": list(DIGITS)},
@@ -84,26 +103,58 @@ def compute_1(
 def claims_1(data: "Dataset") -> list[Claim]:
     """Digits of quadratic units; errors against width; what erf units cannot do; runs."""
     claims = [
-        close(f"four quadratic units: error at {t:g}", float(data["quadratic"].sel(late=t)), x, absolute=2e-9)
+        close(
+            f"four quadratic units: error at {t:g}",
+            float(data["quadratic"].sel(late=t)),
+            x,
+            absolute=2e-9,
+        )
         for t, x in DIGITS.items()
     ]
     last = data["error"].isel(time=-1)
     for K in map(int, data["width"].values):
         claims.append(
-            close(f"{K} ReLU unit{'s' * (K > 1)}: error at 40", float(last.sel(width=K)), ERRORS[K], absolute=0.01)
+            close(
+                f"{K} ReLU unit{'s' * (K > 1)}: error at 40",
+                float(last.sel(width=K)),
+                ERRORS[K],
+                absolute=0.01,
+            )
         )
     claims += [
-        at_least("four ReLU units: error at 40 above the best possible", float(last.sel(width=4)), BEST),
-        close("four erf units without biases: error", float(np.max(np.abs(data["erf_error"] - 0.5))), 0.0, absolute=2e-3),
-        at_least("four erf units: smallest loss", float(data["erf_loss"].min()), np.log(2.0) - 1e-3),
+        at_least(
+            "four ReLU units: error at 40 above the best possible",
+            float(last.sel(width=4)),
+            BEST,
+        ),
+        close(
+            "four erf units without biases: error",
+            float(np.max(np.abs(data["erf_error"] - 0.5))),
+            0.0,
+            absolute=2e-3,
+        ),
+        at_least(
+            "four erf units: smallest loss",
+            float(data["erf_loss"].min()),
+            np.log(2.0) - 1e-3,
+        ),
     ]
     if 8 in data["width"].values:
         gain = float(last.sel(width=4) - last.sel(width=8))
         claims.append(at_most("error that eight units gain over four", gain, 0.005))
     theory, mean, se = (data[name].values for name in ("error", "runs_mean", "runs_se"))
     counted = np.isfinite(mean) & (se > 0)
-    z = np.abs(mean - theory[list(data["width"].values).index(4)])[counted] / se[counted]
-    claims.append(at_least(f"runs of N = {data.attrs['dim']}: share of times within 4 s.e.", float(np.mean(z < 4)), 0.95))
+    z = (
+        np.abs(mean - theory[list(data["width"].values).index(4)])[counted]
+        / se[counted]
+    )
+    claims.append(
+        at_least(
+            f"runs of N = {data.attrs['dim']}: share of times within 4 s.e.",
+            float(np.mean(z < 4)),
+            0.95,
+        )
+    )
     return claims
 
 
@@ -113,19 +164,38 @@ def draw_1(data: "Dataset") -> "Figure":
         f"Means ±b₁ (label 1) and ±b₂ (label −1) of norm 2; logistic loss, learning rate {data.attrs['lr']:g}. Marks: "
         f"{data.attrs['runs']} runs, N = {data.attrs['dim']}."
     )
-    figure, axes = panel_grid(1, 2, "Exclusive or: four units are enough", small, height=3.2, width=9.5)
+    figure, axes = panel_grid(
+        1, 2, "Exclusive or: four units are enough", small, height=3.2, width=9.5
+    )
     left, right = axes[0]
     times = data["time"].values
     for i, K in enumerate(map(int, data["width"].values)):
-        look = {"color": COLORS[i], "linestyle": DASHES[i % len(DASHES)], "label": f"{K} ReLU unit{'s' * (K > 1)}"}
+        look = {
+            "color": COLORS[i],
+            "linestyle": DASHES[i % len(DASHES)],
+            "label": f"{K} ReLU unit{'s' * (K > 1)}",
+        }
         left.plot(times, data["error"].sel(width=K), **look)
         right.plot(times, data["loss"].sel(width=K), **look)
     which = list(data["width"].values).index(4)
     seen = data.sel(time=np.isfinite(data["runs_mean"]))
-    draw_band(left, seen["time"].values, np.full(seen["time"].size, np.nan), seen["runs_mean"], seen["runs_se"], look=which)
+    draw_band(
+        left,
+        seen["time"].values,
+        np.full(seen["time"].size, np.nan),
+        seen["runs_mean"],
+        seen["runs_se"],
+        look=which,
+    )
     right.plot(times, data["erf_loss"], color=FAINT, label="4 erf units")
     left.axhline(BEST, color=FAINT, linewidth=1.0, label="best possible")
-    right.axhline(np.log(2.0), color=FAINT, linewidth=1.0, linestyle=DASHES[1], label="ln 2: guessing")
+    right.axhline(
+        np.log(2.0),
+        color=FAINT,
+        linewidth=1.0,
+        linestyle=DASHES[1],
+        label="ln 2: guessing",
+    )
     left.set(xlabel=TIME, ylabel="probability of a wrong class")
     right.set(xlabel=TIME, ylabel="logistic loss")
     for panel, text in zip(axes[0], ("error", "training loss"), strict=True):
@@ -142,8 +212,22 @@ FIGURES = (
         source="inputs",
         figure="exclusive or",
         title="Exclusive or of two directions: four units are enough",
-        full=PRINTED | {"samples": 2**14, "widths": [1, 2, 4, 8], "dim": 1000, "runs": 40, "runs_end": 20.0},
-        quick=PRINTED | {"samples": 2**11, "widths": [1, 2, 4], "dim": 400, "runs": 12, "runs_end": 4.0},
+        full=PRINTED
+        | {
+            "samples": 2**14,
+            "widths": [1, 2, 4, 8],
+            "dim": 1000,
+            "runs": 40,
+            "runs_end": 20.0,
+        },
+        quick=PRINTED
+        | {
+            "samples": 2**11,
+            "widths": [1, 2, 4],
+            "dim": 400,
+            "runs": 12,
+            "runs_end": 4.0,
+        },
         compute=compute_1,
         draw=draw_1,
         claims=claims_1,

@@ -33,20 +33,39 @@ def features_of(name: str, fields: np.ndarray) -> np.ndarray:
 
     if name == "sign":
         return np.sign(fields)
-    return erf(fields / np.sqrt(2)) if name == "erf" else np.maximum(fields, 0.0) - 1 / np.sqrt(2 * np.pi)
+    return (
+        erf(fields / np.sqrt(2))
+        if name == "erf"
+        else np.maximum(fields, 0.0) - 1 / np.sqrt(2 * np.pi)
+    )
 
 
 def tested_sgd(
-    name: str, F: Any, W: Any, beta: Any, lr: float, steps: np.ndarray, runs: int, tests: int, seed: int
+    name: str,
+    F: Any,
+    W: Any,
+    beta: Any,
+    lr: float,
+    steps: np.ndarray,
+    runs: int,
+    tests: int,
+    seed: int,
 ) -> np.ndarray:
     """e_g on fresh x (runs, time) of plain SGD on x, all networks from the weights W; each has its own samples."""
     from scipy.special import erf
 
-    (N, D), rng, W, errors = F.shape, np.random.default_rng(seed), np.repeat(W[None], runs, axis=0), []
+    (N, D), rng, W, errors = (
+        F.shape,
+        np.random.default_rng(seed),
+        np.repeat(W[None], runs, axis=0),
+        [],
+    )
 
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
         c = rng.standard_normal((count, D))
-        return features_of(name, c @ F.T / np.sqrt(D)), erf(c @ beta.T / np.sqrt(2 * D)).sum(axis=1)
+        return features_of(name, c @ F.T / np.sqrt(D)), erf(
+            c @ beta.T / np.sqrt(2 * D)
+        ).sum(axis=1)
 
     def tested(w: np.ndarray) -> float:
         x, y = draw(tests)
@@ -57,7 +76,11 @@ def tested_sgd(
             errors.append([tested(w) for w in W])
         x, y = draw(runs)
         fields = np.einsum("rkn,rn->rk", W, x) / np.sqrt(N)
-        delta = (y - erf(fields / np.sqrt(2)).sum(axis=1))[:, None] * np.sqrt(2 / np.pi) * np.exp(-(fields**2) / 2)
+        delta = (
+            (y - erf(fields / np.sqrt(2)).sum(axis=1))[:, None]
+            * np.sqrt(2 / np.pi)
+            * np.exp(-(fields**2) / 2)
+        )
         W += lr / np.sqrt(N) * delta[:, :, None] * x[:, None]
     return np.array(errors).T
 
@@ -80,25 +103,49 @@ def compute_2(
     import xarray as xr
 
     rng, D = np.random.default_rng(seed), round(share * dim)
-    F, beta, W = rng.standard_normal((dim, D)), rng.standard_normal((2, D)), scale * rng.standard_normal((2, dim))
+    F, beta, W = (
+        rng.standard_normal((dim, D)),
+        rng.standard_normal((2, D)),
+        scale * rng.standard_normal((2, dim)),
+    )
     steps = np.unique(np.linspace(0, end * dim, points).round().astype(int))
-    curves: dict[str, list[Any]] = {"error": [], "blind": [], "measured": [], "unseen": [], "flow": []}
+    curves: dict[str, list[Any]] = {
+        "error": [],
+        "blind": [],
+        "measured": [],
+        "unseen": [],
+        "flow": [],
+    }
     for i, name in enumerate(SIGMAS):
         inputs = tu.HiddenManifold(F, name, levels=dim)
-        teacher = tu.Network(2, "erf", gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta))
+        teacher = tu.Network(
+            2, "erf", gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)
+        )
         problem = tu.Problem(tu.Network(2, "erf"), teacher, inputs, tu.SGD(lr))
         start = tu.start_from_weights(problem, W, beta)
         theory = tu.solve(problem, start, steps / dim)
         blind = problem.replace(**{"teacher.unseen": np.zeros((2, 2))})
         curves["error"].append(theory.error)
         curves["blind"].append(tu.solve(blind, start, steps / dim).error)
-        curves["measured"].append(tested_sgd(name, inputs.features, W, beta, lr, steps, runs, tests, seed + 1 + i))
+        curves["measured"].append(
+            tested_sgd(
+                name, inputs.features, W, beta, lr, steps, runs, tests, seed + 1 + i
+            )
+        )
         floors, unseen = [], []
         for ratio in ratios:
             wide = tu.HiddenManifold(features, name, round(ratio * WIDE), dim=WIDE)
-            limit = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), wide, tu.SGD(lr))
+            limit = tu.Problem(
+                tu.Network(2, "erf"), tu.Network(2, "erf"), wide, tu.SGD(lr)
+            )
             times = np.concatenate([[0.0], np.geomspace(1.0, flow_end, 20)])
-            floors.append(float(tu.solve(limit, tu.asymmetric_start(limit), times, gradient_flow=True).error[-1]))
+            floors.append(
+                float(
+                    tu.solve(
+                        limit, tu.asymmetric_start(limit), times, gradient_flow=True
+                    ).error[-1]
+                )
+            )
             unseen.append(float(wide.unseen_share))
         curves["flow"].append(floors)
         curves["unseen"].append(unseen)
@@ -108,7 +155,12 @@ def compute_2(
             "error": (both, np.array(curves["error"])),
             "blind": (both, np.array(curves["blind"])),
             "measured": (both, np.array([x.mean(axis=0) for x in curves["measured"]])),
-            "measured_se": (both, np.array([x.std(axis=0, ddof=1) / np.sqrt(runs) for x in curves["measured"]])),
+            "measured_se": (
+                both,
+                np.array(
+                    [x.std(axis=0, ddof=1) / np.sqrt(runs) for x in curves["measured"]]
+                ),
+            ),
             "flow": (("sigma", "ratio"), np.array(curves["flow"])),
             "unseen": (("sigma", "ratio"), np.array(curves["unseen"])),
             "features": features,
@@ -123,18 +175,38 @@ def claims_2(data: "Dataset") -> list[Claim]:
     claims = []
     for name in SIGMAS:
         one = data.sel(sigma=name)
-        z, z_blind = ((one["measured"] - one[theory]) / one["measured_se"] for theory in ("error", "blind"))
+        z, z_blind = (
+            (one["measured"] - one[theory]) / one["measured_se"]
+            for theory in ("error", "blind")
+        )
         claims += [
-            at_most(f"{name}: |z| of the test error on fresh x at the end", abs(float(z[-1])), 3.0),
-            at_most(f"{name}: largest |z| along the curve", float(np.abs(z).max()), 4.0),
-            above(f"{name}: |z| of the theory without the unseen part, which must fail", abs(float(z_blind[-1])), 3.0),
+            at_most(
+                f"{name}: |z| of the test error on fresh x at the end",
+                abs(float(z[-1])),
+                3.0,
+            ),
+            at_most(
+                f"{name}: largest |z| along the curve", float(np.abs(z).max()), 4.0
+            ),
+            above(
+                f"{name}: |z| of the theory without the unseen part, which must fail",
+                abs(float(z_blind[-1])),
+                3.0,
+            ),
         ]
         gap = np.abs(one["flow"] / floor(one["unseen"]) - 1)
         claims.append(
-            below(f"{name}: largest relative gap between the floor and that of the unseen part", float(gap.max()), 0.01)
+            below(
+                f"{name}: largest relative gap between the floor and that of the unseen part",
+                float(gap.max()),
+                0.01,
+            )
         )
     rises = float(data["unseen"].diff("ratio").min())
-    return [*claims, above("least rise of the unseen share between two D/N", rises, 0.0)]
+    return [
+        *claims,
+        above("least rise of the unseen share between two D/N", rises, 0.0),
+    ]
 
 
 def draw_2(data: "Dataset") -> "Figure":
@@ -143,13 +215,29 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Two erf units, rate {float(data['lr']):g}. Left: N = {int(data['dim'])}, D = {int(data['dim_latent'])}; thin: theory without the "
         f"unseen part; marks: {int(data['runs'])} networks, fresh x, ± 2 s.e. Right: {data['features'].item()} F; marks: gradient flow."
     )
-    figure, axes = panel_grid(1, 2, "Inputs on a hidden manifold", small, height=3.2, width=10.5)
+    figure, axes = panel_grid(
+        1, 2, "Inputs on a hidden manifold", small, height=3.2, width=10.5
+    )
     left, right = axes[0]
     for i, name in enumerate(SIGMAS):
         one, look = data.sel(sigma=name), {"color": COLORS[i], "linestyle": DASHES[i]}
         left.plot(one["time"], one["error"], label=name, **look)
-        left.plot(one["time"], one["blind"], color=COLORS[i], linestyle=DASHES[i], linewidth=0.8, alpha=0.4)
-        left.errorbar(one["time"], one["measured"], 2 * one["measured_se"], fmt="o", markersize=3, color=COLORS[i])
+        left.plot(
+            one["time"],
+            one["blind"],
+            color=COLORS[i],
+            linestyle=DASHES[i],
+            linewidth=0.8,
+            alpha=0.4,
+        )
+        left.errorbar(
+            one["time"],
+            one["measured"],
+            2 * one["measured_se"],
+            fmt="o",
+            markersize=3,
+            color=COLORS[i],
+        )
         right.plot(data["ratio"], floor(one["unseen"]), label=name, **look)
         right.plot(data["ratio"], one["flow"], "o", color=COLORS[i], markersize=4)
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")

@@ -35,16 +35,31 @@ def compute_3(
     """Runs, the theory, the theory with 0.9 G and the one without G (X_flow); e_g by hand with and without a term."""
     from tutelage.papers.bands import band, wrong_theory
 
-    problem = tu.Problem(tu.Network(UNITS, "relu"), tu.Network(UNITS, "relu"), sgd=tu.SGD(lr=lr), noise=noise)
+    problem = tu.Problem(
+        tu.Network(UNITS, "relu"),
+        tu.Network(UNITS, "relu"),
+        sgd=tu.SGD(lr=lr),
+        noise=noise,
+    )
     start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
-    theory, flow = tu.solve(problem, start, times), wrong_theory(problem, start, times, VANISHING)
-    data, without = band(theory, networks, wrong_theory(problem, start, times)), band(flow, networks, flow)
-    by_hand = [_error_by_hand(r, q, np.eye(UNITS), whole) for whole in (True, False) for r, q in _overlaps(theory)]
+    theory, flow = (
+        tu.solve(problem, start, times),
+        wrong_theory(problem, start, times, VANISHING),
+    )
+    data, without = (
+        band(theory, networks, wrong_theory(problem, start, times)),
+        band(flow, networks, flow),
+    )
+    by_hand = [
+        _error_by_hand(r, q, np.eye(UNITS), whole)
+        for whole in (True, False)
+        for r, q in _overlaps(theory)
+    ]
     whole, partial = np.reshape(by_hand, (2, -1))
-    flows: dict[str, Any] = {f"{name}_flow": without[name] for name in ("error", "R", "Q")} | {
-        "inside_flow": without["inside"]
-    }
+    flows: dict[str, Any] = {
+        f"{name}_flow": without[name] for name in ("error", "R", "Q")
+    } | {"inside_flow": without["inside"]}
     return data.assign(flows).assign(
         error_by_hand=("time", whole),
         error_partial=("time", partial),
@@ -68,7 +83,9 @@ def _error_by_hand(R: np.ndarray, Q: np.ndarray, T: np.ndarray, whole: bool) -> 
     C, w = np.block([[Q, R], [R.T, T]]), np.repeat([1.0, -1.0], UNITS)
     size = np.sqrt(np.outer(np.diag(C), np.diag(C)))
     c = np.clip(C / size, -1.0, 1.0)
-    average = size * (np.sqrt(1 - c**2) + c * np.arcsin(c)) / (2 * np.pi) + (C / 4 if whole else 0.0)
+    average = size * (np.sqrt(1 - c**2) + c * np.arcsin(c)) / (2 * np.pi) + (
+        C / 4 if whole else 0.0
+    )
     return float(w @ average @ w / 2)
 
 
@@ -80,10 +97,20 @@ def claims_3(data: "Dataset") -> list[Claim]:
     partial = np.abs(data["error_partial"] - data["error_mean"]) < 4 * data["error_se"]
     return [
         *inside_claims(data, "ReLU"),
-        below("ReLU: the same without the term of order eta^2, which must fail", float(data["inside_flow"]), 0.95),
-        at_most("largest gap of e_g to E[relu relu] written out by hand", float(by_hand), 1e-10),
         below(
-            "share of times inside the band without C_ab / 4 in E[relu relu], which must fail", float(partial.mean()), 0.95
+            "ReLU: the same without the term of order eta^2, which must fail",
+            float(data["inside_flow"]),
+            0.95,
+        ),
+        at_most(
+            "largest gap of e_g to E[relu relu] written out by hand",
+            float(by_hand),
+            1e-10,
+        ),
+        below(
+            "share of times inside the band without C_ab / 4 in E[relu relu], which must fail",
+            float(partial.mean()),
+            0.95,
         ),
     ]
 
@@ -98,13 +125,48 @@ def draw_3(data: "Dataset") -> "Figure":
     figure, axes = panel_grid(1, 3, title, small, height=3.3)
     times = data["time"].values
     left = axes[0, 0]
-    draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="theory, runs")
-    left.plot(times, data["error_flow"], color=FAINT, linestyle=DASHES[1], linewidth=1.2, label=r"without $\eta^2$")
-    left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="0.9 G")
-    left.plot(times, data["error_partial"], color=COLORS[1], linestyle=DASHES[3], linewidth=1.2, label=r"without $C_{ab}/4$")
+    draw_band(
+        left,
+        times,
+        data["error"],
+        data["error_mean"],
+        data["error_se"],
+        label="theory, runs",
+    )
+    left.plot(
+        times,
+        data["error_flow"],
+        color=FAINT,
+        linestyle=DASHES[1],
+        linewidth=1.2,
+        label=r"without $\eta^2$",
+    )
+    left.plot(
+        times,
+        data["error_wrong"],
+        color=FAINT,
+        linestyle=DASHES[2],
+        linewidth=1.2,
+        label="0.9 G",
+    )
+    left.plot(
+        times,
+        data["error_partial"],
+        color=COLORS[1],
+        linestyle=DASHES[3],
+        linewidth=1.2,
+        label=r"without $C_{ab}/4$",
+    )
     left.set(ylabel=ERROR, yscale="log")
-    for panel, name, text in ((axes[0, 1], "R", "with the teachers"), (axes[0, 2], "Q", "among the students")):
-        pairs = [(0, 0), (0, 1), (1, 0), (1, 1)] if name == "R" else [(0, 0), (0, 1), (1, 1)]
+    for panel, name, text in (
+        (axes[0, 1], "R", "with the teachers"),
+        (axes[0, 2], "Q", "among the students"),
+    ):
+        pairs = (
+            [(0, 0), (0, 1), (1, 0), (1, 1)]
+            if name == "R"
+            else [(0, 0), (0, 1), (1, 1)]
+        )
         _draw_overlaps(panel, data, name, pairs)
         panel.set_ylabel(f"overlaps ${name}$")
         label_panel(panel, text)
@@ -115,11 +177,24 @@ def draw_3(data: "Dataset") -> "Figure":
     return figure
 
 
-def _draw_overlaps(panel: Any, data: "Dataset", name: str, pairs: list[tuple[int, int]]) -> None:
+def _draw_overlaps(
+    panel: Any, data: "Dataset", name: str, pairs: list[tuple[int, int]]
+) -> None:
     times = data["time"].values
     for look, (k, l) in enumerate(pairs):
-        theory, mean, se, flow = (data[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se", "_flow"))
-        draw_band(panel, times, theory, mean, se, look=look, label=f"${name}_{{{k + 1}{l + 1}}}$")
+        theory, mean, se, flow = (
+            data[f"{name}{ending}"].values[:, k, l]
+            for ending in ("", "_mean", "_se", "_flow")
+        )
+        draw_band(
+            panel,
+            times,
+            theory,
+            mean,
+            se,
+            look=look,
+            label=f"${name}_{{{k + 1}{l + 1}}}$",
+        )
         panel.plot(times, flow, color=FAINT, linestyle=DASHES[1], linewidth=0.9)
 
 

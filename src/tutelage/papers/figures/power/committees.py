@@ -21,7 +21,9 @@ ESCAPED = 1e-2  # distance of the units beyond which they have left the plateau
 def split_power_law(beta: float, levels: int, total: int) -> "tu.Spectrum":
     """The power law on `levels` levels, written as `total` levels, some of which share their eigenvalue."""
     lam = np.arange(1, levels + 1) ** -(1.0 + beta)
-    parts = np.full(levels, total // levels) + (np.arange(levels) >= levels - total % levels)
+    parts = np.full(levels, total // levels) + (
+        np.arange(levels) >= levels - total % levels
+    )
     return tu.Spectrum(np.repeat(lam, parts), np.repeat(1 / (levels * parts), parts))
 
 
@@ -32,10 +34,18 @@ def padded_committee(units: int, total: int, inputs: Any, lr: float) -> "tu.Prob
     return tu.Problem(network, network, inputs=inputs, sgd=tu.SGD(lr))
 
 
-def resting_index(error: np.ndarray, times: np.ndarray, size: np.ndarray, earliest: float, largest: float) -> int:
+def resting_index(
+    error: np.ndarray,
+    times: np.ndarray,
+    size: np.ndarray,
+    earliest: float,
+    largest: float,
+) -> int:
     """Where the error moves least, after `earliest` and while the units are less than `largest` apart: on the plateau."""
     moving = np.abs(np.gradient(error, times))
-    return int(np.argmin(np.where((size < largest) & (times > earliest), moving, np.inf)))
+    return int(
+        np.argmin(np.where((size < largest) & (times > earliest), moving, np.inf))
+    )
 
 
 def growth_rate(times: np.ndarray, grows: np.ndarray, chosen: np.ndarray) -> float:
@@ -50,12 +60,22 @@ def unit_spread(R: np.ndarray) -> np.ndarray:
 
 
 def solved_committee(
-    units: int, inputs: Any, dim: int, scale: float, lr: float, times: np.ndarray, seed: int
+    units: int,
+    inputs: Any,
+    dim: int,
+    scale: float,
+    lr: float,
+    times: np.ndarray,
+    seed: int,
 ) -> "tuple[tu.Problem, tu.Start, tu.Trajectory]":
     """A random start of a scaled committee and its gradient flow, overlaps per level kept."""
     problem = tu.papers.power_law.committee(units, inputs=inputs, lr=lr)
     start = tu.random_start(problem, dim=dim, scale=scale, seed=seed)
-    return problem, start, tu.solve(problem, start, times, gradient_flow=True, keep="blocks")
+    return (
+        problem,
+        start,
+        tu.solve(problem, start, times, gradient_flow=True, keep="blocks"),
+    )
 
 
 def largest_gap(measured: Any, expected: Any) -> float:
@@ -66,7 +86,9 @@ def largest_gap(measured: Any, expected: Any) -> float:
 def own_rates(T: np.ndarray) -> np.ndarray:
     """Eigenvalues of -A where each student is its teacher: v v^T o (2/pi) / sqrt((1 + T_aa)(1 + T_bb) - T_ab^2)."""
     d = 1 + np.diag(T)
-    return np.linalg.eigvalsh((2 / np.pi) / np.sqrt(np.multiply.outer(d, d) - T**2)) / len(T)
+    return np.linalg.eigvalsh(
+        (2 / np.pi) / np.sqrt(np.multiply.outer(d, d) - T**2)
+    ) / len(T)
 
 
 # The last stage
@@ -74,7 +96,9 @@ def own_rates(T: np.ndarray) -> np.ndarray:
 
 def groups(K: int, fast: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Rates of the slow and the fast group near orthonormal teachers, and how many directions have them."""
-    rates = np.array([2 - np.sqrt(3), 2 + (K - 1) * np.sqrt(3) if fast is None else fast]) / (np.sqrt(3) * np.pi * K)
+    rates = np.array(
+        [2 - np.sqrt(3), 2 + (K - 1) * np.sqrt(3) if fast is None else fast]
+    ) / (np.sqrt(3) * np.pi * K)
     return rates, np.array([K - 1.0, 1.0])
 
 
@@ -84,7 +108,9 @@ def middle(K: int, beta: float, L: int) -> float:
     return float(1 / np.sqrt(lam[0] * lam[-1]) / (2 * groups(K)[0][0]))
 
 
-def level_sum(lam: np.ndarray, rates: np.ndarray, counts: np.ndarray, times: np.ndarray) -> np.ndarray:
+def level_sum(
+    lam: np.ndarray, rates: np.ndarray, counts: np.ndarray, times: np.ndarray
+) -> np.ndarray:
     """sum over groups and levels of n a lam exp(-2 a lam t) / L."""
     decay = np.exp(-2 * np.einsum("t,a,l->tal", times, rates, lam))
     return np.einsum("a,l,tal->t", counts * rates, lam, decay) / lam.size
@@ -101,7 +127,10 @@ def network_slopes(
     """Networks of as many inputs as levels that begin at `near` times their random teachers: slopes of their gradient flow
     at times `within`, in units of the middle, and of the sum with the rates of their T."""
     inputs, times, found = tu.PowerLaw(beta, N), middle(K, beta, N) * within, []
-    problem, lam = tu.papers.power_law.committee(K, inputs=inputs, lr=1.0), np.asarray(inputs.eigenvalues)
+    problem, lam = (
+        tu.papers.power_law.committee(K, inputs=inputs, lr=1.0),
+        np.asarray(inputs.eigenvalues),
+    )
     for i in range(starts):
         teachers = np.random.default_rng(seed + i).standard_normal((K, N))
         moments = np.concatenate([[0.0], times])
@@ -109,8 +138,15 @@ def network_slopes(
             problem, (near * teachers, teachers), moments, rtol=1e-5, atol=1e-8
         ).trajectory.error[1:]
         rates = own_rates((teachers * lam) @ teachers.T / N)
-        few = np.linspace(0, times.size - 1, min(times.size, 13)).astype(int)  # the sum is smooth
-        found.append((slope(times, error), slope(times[few], level_sum(lam, rates, np.ones(K), times[few]))))
+        few = np.linspace(0, times.size - 1, min(times.size, 13)).astype(
+            int
+        )  # the sum is smooth
+        found.append(
+            (
+                slope(times, error),
+                slope(times[few], level_sum(lam, rates, np.ones(K), times[few])),
+            )
+        )
     return [x[0] for x in found], [x[1] for x in found]
 
 

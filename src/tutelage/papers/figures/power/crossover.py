@@ -12,9 +12,22 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below
 from tutelage.papers.drawing import tick_each
-from tutelage.papers.figures.power.committees import own_rates, solved_committee, split_power_law
+from tutelage.papers.figures.power.committees import (
+    own_rates,
+    solved_committee,
+    split_power_law,
+)
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    cell_edges,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,9 +57,14 @@ def compute_22(
 
     decades = [[_decades(beta, L) for L in levels] for beta in betas]
     late = np.geomspace(1.0, 10.0, 25)
-    flows = [_slopes(units, L, flow_beta, lr, scale, starts, late, seed) for L in flow_levels]
+    flows = [
+        _slopes(units, L, flow_beta, lr, scale, starts, late, seed) for L in flow_levels
+    ]
     times = np.concatenate([[0.0], np.geomspace(1.0, rate_end, 120)])
-    ratio = [_with_and_without(rate_levels, flow_beta, eta, dim, times, seed) for eta in rates]
+    ratio = [
+        _with_and_without(rate_levels, flow_beta, eta, dim, times, seed)
+        for eta in rates
+    ]
     return xr.Dataset(
         {
             "decades": (("beta", "levels"), np.array(decades)),
@@ -57,7 +75,13 @@ def compute_22(
             "slope_with": ("rate", [r[1] for r in ratio]),
             "slope_without": ("rate", [r[2] for r in ratio]),
         },
-        coords={"beta": betas, "levels": levels, "flow_levels": flow_levels, "rate": rates, "time": times},
+        coords={
+            "beta": betas,
+            "levels": levels,
+            "flow_levels": flow_levels,
+            "rate": rates,
+            "time": times,
+        },
     )
 
 
@@ -79,22 +103,43 @@ def _decades(beta: float, L: int) -> float:
 
 
 def _slopes(
-    units: int, L: int, beta: float, lr: float, scale: float, starts: int, late: np.ndarray, seed: int
+    units: int,
+    L: int,
+    beta: float,
+    lr: float,
+    scale: float,
+    starts: int,
+    late: np.ndarray,
+    seed: int,
 ) -> tuple[list[float], list[float]]:
     """Slopes of networks with as many inputs as levels, and of their sums, over the decade amid all levels."""
     lam = _spectrum(beta, L)
-    slow = 2 * lr * (2 / (np.pi * units)) * (1 / np.sqrt(3) - 0.5)  # the slow group of orthonormal teachers
+    slow = (
+        2 * lr * (2 / (np.pi * units)) * (1 / np.sqrt(3) - 0.5)
+    )  # the slow group of orthonormal teachers
     window = late / np.sqrt(10 * lam[0] * lam[-1]) / slow
-    problem, flows, sums = tu.papers.power_law.committee(units, inputs=tu.PowerLaw(beta, L), lr=lr), [], []
+    problem, flows, sums = (
+        tu.papers.power_law.committee(units, inputs=tu.PowerLaw(beta, L), lr=lr),
+        [],
+        [],
+    )
     for i in range(starts):
         rng = np.random.default_rng(seed + i)
-        weights = scale * rng.standard_normal((units, L)), rng.standard_normal((units, L))
+        weights = (
+            scale * rng.standard_normal((units, L)),
+            rng.standard_normal((units, L)),
+        )
         error = tu.papers.power_law.weight_flow(
             problem, weights, np.concatenate([[0.0], window]), rtol=1e-5
         ).trajectory.error[1:]
         rates = own_rates((weights[1] * lam) @ weights[1].T / L)
         flows.append(_slope(window, np.asarray(error)))
-        sums.append(_slope(window, np.sum([a * _sum(lam, 2 * lr * a * window) for a in rates], axis=0)))
+        sums.append(
+            _slope(
+                window,
+                np.sum([a * _sum(lam, 2 * lr * a * window) for a in rates], axis=0),
+            )
+        )
     return flows, sums
 
 
@@ -102,14 +147,20 @@ def _slope(t: np.ndarray, y: np.ndarray) -> float:
     return float(np.polyfit(np.log(t), np.log(y), 1)[0])
 
 
-def _with_and_without(L: int, beta: float, lr: float, dim: int, times: np.ndarray, seed: int) -> tuple[Any, float, float]:
+def _with_and_without(
+    L: int, beta: float, lr: float, dim: int, times: np.ndarray, seed: int
+) -> tuple[Any, float, float]:
     """e_g with all terms over e_g of gradient flow, against eta alpha; and the late slopes of both."""
     spectrum = split_power_law(beta, L, L)
     problem, start, flow = solved_committee(2, spectrum, dim, 0.5, lr, times / lr, seed)
     whole = tu.solve(problem, start, times / lr, keep="blocks")
     late = times > times[-1] / 10
     with_, without = (np.asarray(x.error) for x in (whole, flow))
-    return with_ / without, _slope(times[late], with_[late]), _slope(times[late], without[late])
+    return (
+        with_ / without,
+        _slope(times[late], with_[late]),
+        _slope(times[late], without[late]),
+    )
 
 
 def claims_22(data: "Dataset") -> list[Claim]:
@@ -138,8 +189,16 @@ def claims_22(data: "Dataset") -> list[Claim]:
             float(abs(slope[-1] - exponent) / abs(slope[0] - exponent)),
             1.0,
         ),
-        at_most("change of the late slope by terms of order eta^2, smallest rate", float(change[0]), 0.1),
-        above("e_g with terms of order eta^2 over without, late, largest rate", float(data["ratio"].values[-1, -1]), 1.0),
+        at_most(
+            "change of the late slope by terms of order eta^2, smallest rate",
+            float(change[0]),
+            0.1,
+        ),
+        above(
+            "e_g with terms of order eta^2 over without, late, largest rate",
+            float(data["ratio"].values[-1, -1]),
+            1.0,
+        ),
     ]
 
 
@@ -147,11 +206,19 @@ def draw_22(data: "Dataset") -> "Figure":
     """The map, the slopes, the ratio."""
     small = "K = M erf units; left: slope of the sum over levels within a tenth of the exponent"
     figure, axes = panel_grid(
-        1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5
+        1,
+        3,
+        "Where the power law is: by exponent and number of levels",
+        small,
+        height=3.3,
+        width=11.5,
     )
     shown, slopes, ratio = axes[0]
     levels = data["levels"].values
-    edges = cell_edges(levels, logarithmic=True), cell_edges(data["beta"].values, logarithmic=False)
+    edges = (
+        cell_edges(levels, logarithmic=True),
+        cell_edges(data["beta"].values, logarithmic=False),
+    )
     mesh = shown.pcolormesh(*edges, data["decades"], cmap="cividis")
     shown.set(xscale="log", xlabel="levels $L$", ylabel=r"$\beta$")
     shown.grid(visible=False)
@@ -159,22 +226,53 @@ def draw_22(data: "Dataset") -> "Figure":
     figure.colorbar(mesh, ax=shown, label="decades of power law")
     L = data["flow_levels"].values
     slopes.semilogx(
-        L, data["slope"], "o", color=COLORS[0], markersize=3, label=["networks"] + [None] * (data.sizes["start"] - 1)
+        L,
+        data["slope"],
+        "o",
+        color=COLORS[0],
+        markersize=3,
+        label=["networks"] + [None] * (data.sizes["start"] - 1),
     )
-    slopes.semilogx(L, data["slope_sum"].mean("start"), color=INK, linestyle=DASHES[1], label="sum over levels")
-    slopes.axhline(float(data["exponent"]), color=FAINT, linestyle=DASHES[2], label=r"$-\beta/(1+\beta)$")
+    slopes.semilogx(
+        L,
+        data["slope_sum"].mean("start"),
+        color=INK,
+        linestyle=DASHES[1],
+        label="sum over levels",
+    )
+    slopes.axhline(
+        float(data["exponent"]),
+        color=FAINT,
+        linestyle=DASHES[2],
+        label=r"$-\beta/(1+\beta)$",
+    )
     slopes.set(xlabel="levels $L=N$", ylabel="slope amid the window")
     tick_each(slopes, L)
     slopes.legend(loc="lower right", fontsize=7)
     for i, eta in enumerate(data["rate"].values):
-        ratio.semilogx(data["time"][1:], data["ratio"][i, 1:], color=COLORS[i % 7], label=rf"$\eta={eta:g}$")
-    ratio.set(xlabel=r"$\eta\,\alpha$", ylabel=r"$\epsilon_g$ with / without order $\eta^2$")
+        ratio.semilogx(
+            data["time"][1:],
+            data["ratio"][i, 1:],
+            color=COLORS[i % 7],
+            label=rf"$\eta={eta:g}$",
+        )
+    ratio.set(
+        xlabel=r"$\eta\,\alpha$", ylabel=r"$\epsilon_g$ with / without order $\eta^2$"
+    )
     label_panel(ratio, "what gradient flow leaves out")
     outside_legend(ratio)
     return figure
 
 
-BEYOND = {"flow_beta": 1.0, "units": 2, "lr": 0.01, "scale": 0.01, "rate_levels": 9, "dim": 9000, "seed": 0}
+BEYOND = {
+    "flow_beta": 1.0,
+    "units": 2,
+    "lr": 0.01,
+    "scale": 0.01,
+    "rate_levels": 9,
+    "dim": 9000,
+    "seed": 0,
+}
 
 FIGURES = (
     Replica(
@@ -183,11 +281,24 @@ FIGURES = (
         figure="beyond the paper",
         title="where the power law is, by exponent and number of levels; terms of order eta^2",
         full=BEYOND
-        | {"betas": np.linspace(0.1, 2.0, 20).tolist(), "levels": [2**k for k in range(2, 15)]}
-        | {"flow_levels": [64, 256, 1024, 4096], "starts": 8, "rates": [0.1, 0.5, 1.0], "rate_end": 500.0},
+        | {
+            "betas": np.linspace(0.1, 2.0, 20).tolist(),
+            "levels": [2**k for k in range(2, 15)],
+        }
+        | {
+            "flow_levels": [64, 256, 1024, 4096],
+            "starts": 8,
+            "rates": [0.1, 0.5, 1.0],
+            "rate_end": 500.0,
+        },
         quick=BEYOND
         | {"betas": [0.25, 0.5, 1.0, 1.5], "levels": [8, 64, 512, 4096]}
-        | {"flow_levels": [64, 512], "starts": 6, "rates": [0.1, 1.0], "rate_end": 300.0},
+        | {
+            "flow_levels": [64, 512],
+            "starts": 6,
+            "rates": [0.1, 1.0],
+            "rate_end": 300.0,
+        },
         compute=compute_22,
         draw=draw_22,
         claims=claims_22,

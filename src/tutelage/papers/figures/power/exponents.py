@@ -16,9 +16,26 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close, refuted
 from tutelage.papers.drawing import draw_power
-from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
+from tutelage.papers.figures.power.committees import (
+    groups,
+    level_sum,
+    middle,
+    network_slopes,
+    slope,
+    split_power_law,
+)
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    ERROR,
+    FAINT,
+    INK,
+    MARKERS,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,21 +66,55 @@ def compute_23(
     import xarray as xr
 
     total = max(levels)
-    cases = [[[_alike(K, L, total, b, near) for L in levels] for K in units] for b in betas]
+    cases = [
+        [[_alike(K, L, total, b, near) for L in levels] for K in units] for b in betas
+    ]
     small = [[_alike(K, L, total, beta, own) for L in levels] for K in units]
-    flows = [network_slopes(K, L, beta, near, starts, seed, WITHIN) for K, L in networks]
+    flows = [
+        network_slopes(K, L, beta, near, starts, seed, WITHIN) for K, L in networks
+    ]
     late = [_late(K, L, total, beta, near) for K, L in linear]
-    axes, pick = ("beta", "units", "levels"), lambda i: np.array([[[x[i] for x in row] for row in b] for b in cases])
+    axes, pick = (
+        ("beta", "units", "levels"),
+        lambda i: np.array([[[x[i] for x in row] for row in b] for b in cases]),
+    )
     return xr.Dataset(
         {
             "slope": (axes, pick(0)),
             "bend": (axes, pick(1)),
-            "sum": (axes, [[[_sum_slope(K, b, L) for L in levels] for K in units] for b in betas]),
-            "printed": (axes, [[[_sum_slope(K, b, L, 2 + np.sqrt(3)) for L in levels] for K in units] for b in betas]),
-            "law": (axes, [[[_law(K, b, L) for L in levels] for K in units] for b in betas]),
-            "small_slope": (("units", "levels"), [[x[0] for x in row] for row in small]),
-            "small_error": (("units", "levels", "time"), [[x[2] for x in row] for row in small]),
-            "far": (("beta", "many"), [[1 + b / (1 + b) / _sum_slope(units[0], b, n) for n in MANY] for b in betas]),
+            "sum": (
+                axes,
+                [[[_sum_slope(K, b, L) for L in levels] for K in units] for b in betas],
+            ),
+            "printed": (
+                axes,
+                [
+                    [
+                        [_sum_slope(K, b, L, 2 + np.sqrt(3)) for L in levels]
+                        for K in units
+                    ]
+                    for b in betas
+                ],
+            ),
+            "law": (
+                axes,
+                [[[_law(K, b, L) for L in levels] for K in units] for b in betas],
+            ),
+            "small_slope": (
+                ("units", "levels"),
+                [[x[0] for x in row] for row in small],
+            ),
+            "small_error": (
+                ("units", "levels", "time"),
+                [[x[2] for x in row] for row in small],
+            ),
+            "far": (
+                ("beta", "many"),
+                [
+                    [1 + b / (1 + b) / _sum_slope(units[0], b, n) for n in MANY]
+                    for b in betas
+                ],
+            ),
             "network": (("case", "start"), [x[0] for x in flows]),
             "network_sum": (("case", "start"), [x[1] for x in flows]),
             "late": ("late_case", [x[0] for x in late]),
@@ -78,7 +129,10 @@ def compute_23(
 
 def _sum_slope(K: int, beta: float, L: int, fast: float | None = None) -> float:
     """Of the sum over levels, over the decade amid them."""
-    lam, times = np.asarray(tu.PowerLaw(beta, L).eigenvalues), middle(K, beta, L) * WITHIN
+    lam, times = (
+        np.asarray(tu.PowerLaw(beta, L).eigenvalues),
+        middle(K, beta, L) * WITHIN,
+    )
     return slope(times, level_sum(lam, *groups(K, fast), times))
 
 
@@ -90,11 +144,17 @@ def _law(K: int, beta: float, L: int) -> float:
     return exponent / (1 - enlarged * L ** (-beta / 2) / gamma(1 - exponent))
 
 
-def _alike(K: int, L: int, total: int, beta: float, own: float) -> tuple[float, float, np.ndarray]:
+def _alike(
+    K: int, L: int, total: int, beta: float, own: float
+) -> tuple[float, float, np.ndarray]:
     """From R = own, Q = own^2: slope amid the window, its late part over its early one, and the whole curve."""
     times = middle(K, beta, L) * CURVE
-    problem = tu.papers.power_law.committee(K, inputs=split_power_law(beta, L, total), lr=1.0)
-    flow = tu.papers.power_law.symmetric_flow(problem, _start(K, own), np.concatenate([[0.0], times]), rtol=1e-5, atol=1e-8)
+    problem = tu.papers.power_law.committee(
+        K, inputs=split_power_law(beta, L, total), lr=1.0
+    )
+    flow = tu.papers.power_law.symmetric_flow(
+        problem, _start(K, own), np.concatenate([[0.0], times]), rtol=1e-5, atol=1e-8
+    )
     error = np.asarray(flow.trajectory.error[1:])
     t, e = times[DECADE], error[DECADE]
     return slope(t, e), slope(t[-4:], e[-4:]) / slope(t[:4], e[:4]), error
@@ -106,7 +166,10 @@ def _start(K: int, own: float) -> "tu.Start":
 
 def _late(K: int, L: int, total: int, beta: float, near: float) -> tuple[float, float]:
     """Slopes amid the window: linear in the weights (modes), and the exact flow."""
-    problem, times = tu.papers.power_law.committee(K, inputs=tu.PowerLaw(beta, L), lr=1.0), middle(K, beta, L) * WITHIN
+    problem, times = (
+        tu.papers.power_law.committee(K, inputs=tu.PowerLaw(beta, L), lr=1.0),
+        middle(K, beta, L) * WITHIN,
+    )
     decay = tu.papers.power_law.asymptotic_decay(problem, _start(K, near))
     return slope(times, decay.error(times)), _alike(K, L, total, beta, near)[0]
 
@@ -125,26 +188,57 @@ def claims_23(data: "Dataset") -> list[Claim]:
     far = data["far"].values
     law = np.abs(data["law"].values / found - 1)[beta >= 1, 0, -1]
     rate = np.log(far[:, 1] / far[:, 0]) / np.log(MANY[1] / MANY[0])
-    missed = np.abs(data["printed"].values / found - 1)[:, -1].mean() / gaps[:, -1].mean()
+    missed = (
+        np.abs(data["printed"].values / found - 1)[:, -1].mean() / gaps[:, -1].mean()
+    )
     K = int(data["units"][0])
     most = f"K = {int(data['units'][-1])}, L = {L[-1]}"
     return [
-        at_most(f"flow near the teachers against the sum over levels, slopes, L = {L[-1]}: largest gap", last.max(), 0.1),
-        below("the same gap, mean over beta and K: largest L over smallest", last.mean() / gaps[..., 0].mean(), 1.0),
-        at_most(f"the same after plateau and escape, beta = {float(data['shown_beta']):g}", float(afar.max()), 0.1),
-        at_most("networks with N = L near random teachers against their sum, mean ratio: largest gap", _far(ratio), 0.1),
+        at_most(
+            f"flow near the teachers against the sum over levels, slopes, L = {L[-1]}: largest gap",
+            last.max(),
+            0.1,
+        ),
+        below(
+            "the same gap, mean over beta and K: largest L over smallest",
+            last.mean() / gaps[..., 0].mean(),
+            1.0,
+        ),
+        at_most(
+            f"the same after plateau and escape, beta = {float(data['shown_beta']):g}",
+            float(afar.max()),
+            0.1,
+        ),
+        at_most(
+            "networks with N = L near random teachers against their sum, mean ratio: largest gap",
+            _far(ratio),
+            0.1,
+        ),
         close(
             "asymptotic_decay against the exact flow, slopes, mean ratio",
             float(np.mean(data["late"].values / data["late_flow"].values)),
             1.0,
             rel=0.03,
         ),
-        at_most(f"closed form of the slope, beta >= 1, K = {K}, L = {L[-1]}: largest gap", law.max(), 0.05),
+        at_most(
+            f"closed form of the slope, beta >= 1, K = {K}, L = {L[-1]}: largest gap",
+            law.max(),
+            0.05,
+        ),
         *[
-            close(f"beta = {b:g}: power of L in 1 - exponent/slope, sum over 2^14 to 2^17 levels", x, -b / 2, rel=0.1)
+            close(
+                f"beta = {b:g}: power of L in 1 - exponent/slope, sum over 2^14 to 2^17 levels",
+                x,
+                -b / 2,
+                rel=0.1,
+            )
             for b, x in zip(beta, rate, strict=True)
         ],
-        below("distance to the exponent, largest L over smallest, largest over beta and K", _approach(found, exponent), 1.0),
+        below(
+            "distance to the exponent, largest L over smallest, largest over beta and K",
+            _approach(found, exponent),
+            1.0,
+        ),
         refuted(
             at_most(
                 f"slopes against -beta/(1+beta) at L = {L[-1]}: largest relative distance",
@@ -154,9 +248,21 @@ def claims_23(data: "Dataset") -> list[Claim]:
             ),
             evidence="the sum over levels has the same slopes: L^(-beta/2) is not small yet",
         ),
-        above(f"another law, the exponent -beta: distance of the slopes for beta >= 1, {most}", _wrong(found, beta), 0.1),
-        below("another law, exponential: late slope over early in the decade (5.6 if exponential)", _bend(data), 2.8),
-        above("sum with the fast group as printed, 2 + sqrt(3): its gap over that of the right one, largest K", missed, 3.0),
+        above(
+            f"another law, the exponent -beta: distance of the slopes for beta >= 1, {most}",
+            _wrong(found, beta),
+            0.1,
+        ),
+        below(
+            "another law, exponential: late slope over early in the decade (5.6 if exponential)",
+            _bend(data),
+            2.8,
+        ),
+        above(
+            "sum with the fast group as printed, 2 + sqrt(3): its gap over that of the right one, largest K",
+            missed,
+            3.0,
+        ),
     ]
 
 
@@ -180,30 +286,56 @@ def _bend(data: "Dataset") -> float:
 def draw_23(data: "Dataset") -> "Figure":
     """Curves of the largest committee; slopes against L; how far they are from the exponent."""
     K, beta = int(data["units"][-1]), float(data["shown_beta"])
-    small = (
-        r"K = M erf units, gradient flow; slopes over the decade amid all levels. Lines: sum over levels; marks: exact flow."
+    small = r"K = M erf units, gradient flow; slopes over the decade amid all levels. Lines: sum over levels; marks: exact flow."
+    figure, axes = panel_grid(
+        1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0
     )
-    figure, axes = panel_grid(1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0)
     curves, slopes, distance = axes[0]
     L, one = data["levels"].values, data.sel(beta=beta)
     for i, n in enumerate(L):
         error, t = data["small_error"].values[-1, i], CURVE * middle(K, beta, int(n))
         curves.loglog(t, error, color=COLORS[i % 7], label=f"$L={n}$")
-    draw_power(curves, t[t > 0.1 * t[-1]], 0.6 * error[t > 0.1 * t[-1]][0], -beta / (1 + beta), "expected")
+    draw_power(
+        curves,
+        t[t > 0.1 * t[-1]],
+        0.6 * error[t > 0.1 * t[-1]][0],
+        -beta / (1 + beta),
+        "expected",
+    )
     curves.set(xlabel=r"$\eta\,\alpha$", ylabel=ERROR)
     curves.legend(loc="lower left", fontsize=7)
     label_panel(curves, rf"$K=M={K}$, $\beta={beta:g}$, from small students")
     for i, units in enumerate(data["units"].values):
-        row, look = one.sel(units=units), {"color": COLORS[i % 7], "linestyle": "none", "markersize": 4}
+        row, look = (
+            one.sel(units=units),
+            {"color": COLORS[i % 7], "linestyle": "none", "markersize": 4},
+        )
         slopes.semilogx(L, row["sum"], color=COLORS[i % 7], label=f"$K=M={units}$")
         slopes.semilogx(L, row["slope"], marker=MARKERS[0], **look)
-        slopes.semilogx(L, row["small_slope"], marker=MARKERS[1], markerfacecolor="white", **look)
+        slopes.semilogx(
+            L, row["small_slope"], marker=MARKERS[1], markerfacecolor="white", **look
+        )
     for case in range(data.sizes["case"]):
         row = data.isel(case=case)
-        slopes.plot(row["case_levels"], row["network"].mean(), "x", color=_color(data, int(row["case_units"])), markersize=5)
-    slopes.axhline(-beta / (1 + beta), color=FAINT, linestyle=DASHES[2], label=r"$-\beta/(1+\beta)$")
+        slopes.plot(
+            row["case_levels"],
+            row["network"].mean(),
+            "x",
+            color=_color(data, int(row["case_units"])),
+            markersize=5,
+        )
+    slopes.axhline(
+        -beta / (1 + beta),
+        color=FAINT,
+        linestyle=DASHES[2],
+        label=r"$-\beta/(1+\beta)$",
+    )
     _marks(slopes)
-    slopes.set(xlabel="levels $L$", ylabel="slope amid the window", ylim=(1.6 * float(one["sum"].min()), -0.4 * beta))
+    slopes.set(
+        xlabel="levels $L$",
+        ylabel="slope amid the window",
+        ylim=(1.6 * float(one["sum"].min()), -0.4 * beta),
+    )
     label_panel(slopes, rf"$\beta={beta:g}$")
     outside_legend(slopes)
     _draw_distance(distance, data)
@@ -218,20 +350,50 @@ def _color(data: "Dataset", units: int) -> str:
 def _marks(panel: Any) -> None:
     """What the marks are, in the legend, once."""
     words = ("near the teachers", "after the plateau", "networks, $N=L$")
-    for marker, face, word in zip((MARKERS[0], MARKERS[1], "x"), (INK, "white", INK), words, strict=True):
-        panel.plot([], [], color=INK, marker=marker, markerfacecolor=face, linestyle="none", markersize=4, label=word)
+    for marker, face, word in zip(
+        (MARKERS[0], MARKERS[1], "x"), (INK, "white", INK), words, strict=True
+    ):
+        panel.plot(
+            [],
+            [],
+            color=INK,
+            marker=marker,
+            markerfacecolor=face,
+            linestyle="none",
+            markersize=4,
+            label=word,
+        )
 
 
 def _draw_distance(panel: Any, data: "Dataset") -> None:
     L = data["levels"].values
     for i, b in enumerate(data["beta"].values):
         row, exponent = data.sel(beta=b).isel(units=0), -b / (1 + b)
-        panel.loglog(L, np.abs(row["sum"] / exponent - 1), color=COLORS[i % 7], label=rf"$\beta={b:g}$")
-        look = {"color": COLORS[i % 7], "linestyle": "none", "marker": MARKERS[0], "markersize": 4}
+        panel.loglog(
+            L,
+            np.abs(row["sum"] / exponent - 1),
+            color=COLORS[i % 7],
+            label=rf"$\beta={b:g}$",
+        )
+        look = {
+            "color": COLORS[i % 7],
+            "linestyle": "none",
+            "marker": MARKERS[0],
+            "markersize": 4,
+        }
         panel.loglog(L, np.abs(row["slope"] / exponent - 1), **look)
-        panel.loglog(L, np.abs(row["law"] / exponent - 1), color=COLORS[i % 7], linestyle=DASHES[1], linewidth=1.0)
+        panel.loglog(
+            L,
+            np.abs(row["law"] / exponent - 1),
+            color=COLORS[i % 7],
+            linestyle=DASHES[1],
+            linewidth=1.0,
+        )
     panel.set(xlabel="levels $L$", ylabel="slope / exponent $-$ 1")
-    label_panel(panel, rf"$K=M={int(data['units'][0])}$; dashed: closed form, $\sim L^{{-\beta/2}}$")
+    label_panel(
+        panel,
+        rf"$K=M={int(data['units'][0])}$; dashed: closed form, $\sim L^{{-\beta/2}}$",
+    )
     outside_legend(panel)
 
 
@@ -244,8 +406,22 @@ FIGURES = (
         figure="beyond the paper",
         title="late exponents of committees of up to 40 units on up to 4096 levels, from the equations",
         full=TWENTY_THREE
-        | {"units": [2, 4, 10, 40], "levels": [64, 256, 1024, 4096], "betas": [0.5, 1.0, 1.5]}
-        | {"networks": [[2, 512], [2, 4096], [4, 512], [10, 512], [40, 512], [40, 4096]], "starts": 2}
+        | {
+            "units": [2, 4, 10, 40],
+            "levels": [64, 256, 1024, 4096],
+            "betas": [0.5, 1.0, 1.5],
+        }
+        | {
+            "networks": [
+                [2, 512],
+                [2, 4096],
+                [4, 512],
+                [10, 512],
+                [40, 512],
+                [40, 4096],
+            ],
+            "starts": 2,
+        }
         | {"linear": [[2, 64], [2, 512], [4, 128]]},
         quick=TWENTY_THREE
         | {"units": [2, 40], "levels": [64, 1024], "betas": [0.5, 1.0, 1.5]}

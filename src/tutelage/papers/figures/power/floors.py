@@ -33,20 +33,40 @@ def compute_16(
 
     counts = np.unique(np.geomspace(window[0], window[1], points).astype(int))
     rotations = _rotations(levels, covariances, seed)
-    raw = np.stack([[_floors(Q, beta, scale, counts) for beta in betas] for Q in rotations])  # (covariance, beta, count)
+    raw = np.stack(
+        [[_floors(Q, beta, scale, counts) for beta in betas] for Q in rotations]
+    )  # (covariance, beta, count)
     aligned = np.array([_aligned(beta, levels, scale, counts) for beta in betas])
     law = [
-        tu.papers.power_law.random_basis_floors(tu.PowerLaw(beta, levels), counts / levels, scale=scale) for beta in betas
+        tu.papers.power_law.random_basis_floors(
+            tu.PowerLaw(beta, levels), counts / levels, scale=scale
+        )
+        for beta in betas
     ]
     wide = [
-        [tu.papers.power_law.random_basis_floors(tu.PowerLaw(beta, L), counts / L, scale=scale) for beta in betas]
+        [
+            tu.papers.power_law.random_basis_floors(
+                tu.PowerLaw(beta, L), counts / L, scale=scale
+            )
+            for beta in betas
+        ]
         for L in many
     ]
     linear = tu.Network(1, "linear")
-    problem = tu.Problem(linear, linear, inputs=tu.PowerLaw(betas[-1], levels), sgd=tu.SGD(0.05))
-    library = tu.papers.power_law.raw_features(problem, int(counts[0]), seed=seed, scale=scale).floors(counts)
+    problem = tu.Problem(
+        linear, linear, inputs=tu.PowerLaw(betas[-1], levels), sgd=tu.SGD(0.05)
+    )
+    library = tu.papers.power_law.raw_features(
+        problem, int(counts[0]), seed=seed, scale=scale
+    ).floors(counts)
     sums = [
-        [tu.papers.power_law.PowerLawSum(beta, levels, 1.0, scale, int(n)).floor_integral for n in counts] for beta in betas
+        [
+            tu.papers.power_law.PowerLawSum(
+                beta, levels, 1.0, scale, int(n)
+            ).floor_integral
+            for n in counts
+        ]
+        for beta in betas
     ]
     mean = raw.mean(axis=0)
     return xr.Dataset(
@@ -62,7 +82,10 @@ def compute_16(
             "aligned_beta": ("beta", [_fitted(counts, levels, x) for x in aligned]),
             "wide_beta": (
                 ("many", "beta"),
-                [[_fitted(counts, L, x) for x in row] for L, row in zip(many, wide, strict=True)],
+                [
+                    [_fitted(counts, L, x) for x in row]
+                    for L, row in zip(many, wide, strict=True)
+                ],
             ),
         },
         coords={"beta": betas, "count": counts, "many": many},
@@ -72,11 +95,15 @@ def compute_16(
 def _rotations(levels: int, covariances: int, seed: int) -> Iterator[np.ndarray]:
     """Random orthogonal matrices, uniformly: as `raw_features` draws them from these seeds."""
     for i in range(covariances):
-        Q, R = np.linalg.qr(np.random.default_rng(seed + i).standard_normal((levels, levels)))
+        Q, R = np.linalg.qr(
+            np.random.default_rng(seed + i).standard_normal((levels, levels))
+        )
         yield Q * np.sign(np.diag(R))
 
 
-def _floors(rotation: np.ndarray, beta: float, scale: float, counts: np.ndarray) -> np.ndarray:
+def _floors(
+    rotation: np.ndarray, beta: float, scale: float, counts: np.ndarray
+) -> np.ndarray:
     """Equation 88 for every count: squares of the Cholesky factor, summed from the last corner."""
     lam = np.asarray(tu.PowerLaw(beta, len(rotation)).eigenvalues)
     squares = np.linalg.cholesky((rotation.T * lam) @ rotation) ** 2
@@ -85,7 +112,12 @@ def _floors(rotation: np.ndarray, beta: float, scale: float, counts: np.ndarray)
 
 
 def _aligned(beta: float, levels: int, scale: float, counts: np.ndarray) -> np.ndarray:
-    return np.array([tu.papers.power_law.PowerLawSum(beta, levels, 1.0, scale, int(n)).floor for n in counts])
+    return np.array(
+        [
+            tu.papers.power_law.PowerLawSum(beta, levels, 1.0, scale, int(n)).floor
+            for n in counts
+        ]
+    )
 
 
 def _fitted(counts: np.ndarray, levels: int, floors: np.ndarray) -> float:
@@ -95,29 +127,58 @@ def _fitted(counts: np.ndarray, levels: int, floors: np.ndarray) -> float:
     def model(n: np.ndarray, height: float, beta: float) -> np.ndarray:
         return height + np.log((n**-beta - float(levels) ** -beta) / beta)
 
-    start = -np.polyfit(np.log(counts[: counts.size // 2]), np.log(floors[: counts.size // 2]), 1)[0]
-    return float(curve_fit(model, counts.astype(float), np.log(floors), p0=[0.0, start])[0][1])
+    start = -np.polyfit(
+        np.log(counts[: counts.size // 2]), np.log(floors[: counts.size // 2]), 1
+    )[0]
+    return float(
+        curve_fit(model, counts.astype(float), np.log(floors), p0=[0.0, start])[0][1]
+    )
 
 
 def claims_16(data: "Dataset") -> list[Claim]:
     """Fitted exponents, in and out of the eigenbasis; who lies below whom."""
     claims = [
-        at_most("gap to raw_features, one covariance", float(data["library_gap"]), 1e-8),
-        above("smallest ratio of a random basis to the eigenbasis", float(data["ratio"].min()), 1.0),
+        at_most(
+            "gap to raw_features, one covariance", float(data["library_gap"]), 1e-8
+        ),
+        above(
+            "smallest ratio of a random basis to the eigenbasis",
+            float(data["ratio"].min()),
+            1.0,
+        ),
     ]
     most = float(data["many"].max())
     for beta in data["beta"].values:
         case = data.sel(beta=beta)
         raw, wide = float(case["raw_beta"]), case["wide_beta"].values
-        claims.append(close(f"eigenbasis: fitted beta, {beta:g}", float(case["aligned_beta"]), beta, rel=WITHIN))
-        fit = close(
-            f"random basis: fitted beta, {beta:g}", raw, beta, rel=WITHIN, says="the same power law N_l^-β in both scenarios"
+        claims.append(
+            close(
+                f"eigenbasis: fitted beta, {beta:g}",
+                float(case["aligned_beta"]),
+                beta,
+                rel=WITHIN,
+            )
         )
-        trend = ", ".join(f"{x:.3f} at L = {L:g}" for x, L in zip(wide, data["many"].values, strict=True))
+        fit = close(
+            f"random basis: fitted beta, {beta:g}",
+            raw,
+            beta,
+            rel=WITHIN,
+            says="the same power law N_l^-β in both scenarios",
+        )
+        trend = ", ".join(
+            f"{x:.3f} at L = {L:g}"
+            for x, L in zip(wide, data["many"].values, strict=True)
+        )
         evidence = f"law of large numbers for the same N_l: {trend}; corrections are of order (N_l/L)^beta"
         claims.append(refuted(fit, evidence) if beta < 0.8 else fit)
         claims.append(
-            close(f"random basis, law of large numbers at L = {most:g}: fitted beta, {beta:g}", wide[-1], beta, rel=WITHIN)
+            close(
+                f"random basis, law of large numbers at L = {most:g}: fitted beta, {beta:g}",
+                wide[-1],
+                beta,
+                rel=WITHIN,
+            )
         )
     return claims
 
@@ -125,21 +186,45 @@ def claims_16(data: "Dataset") -> list[Claim]:
 def draw_16(data: "Dataset") -> "Figure":
     """Floors, and the fitted exponent against the number of levels."""
     small = r"Lines: eigenbasis (eq. 74); marks: random covariances (eq. 88); dashed: their law of large numbers."
-    figure, axes = panel_grid(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
+    figure, axes = panel_grid(
+        1, 3, "Floors fall with the number of inputs that learn", small, height=3.1
+    )
     for look, beta in enumerate(data["beta"].values):
         case, panel = data.sel(beta=beta), axes[0, look // 2]
         color = COLORS[look]
-        panel.plot(case["count"], case["integral"], color=color, label=rf"$\beta = {beta:g}$")
-        panel.plot(case["count"], case["law"], color=color, linestyle=DASHES[1], linewidth=1.0)
-        marks = {"linestyle": "none", "marker": MARKERS[look], "markersize": 3.4, "markerfacecolor": "white"}
+        panel.plot(
+            case["count"], case["integral"], color=color, label=rf"$\beta = {beta:g}$"
+        )
+        panel.plot(
+            case["count"], case["law"], color=color, linestyle=DASHES[1], linewidth=1.0
+        )
+        marks = {
+            "linestyle": "none",
+            "marker": MARKERS[look],
+            "markersize": 3.4,
+            "markerfacecolor": "white",
+        }
         panel.plot(case["count"], case["raw"], color=color, **marks)
-        axes[0, 2].plot(case["many"], case["wide_beta"] / beta, color=color, marker=MARKERS[look], markersize=3.4)
+        axes[0, 2].plot(
+            case["many"],
+            case["wide_beta"] / beta,
+            color=color,
+            marker=MARKERS[look],
+            markersize=3.4,
+        )
     for panel in axes[0, :2]:
-        panel.set(xlabel=r"inputs that learn, $N_l$", ylabel=r"floor of $\epsilon_g$", xscale="log", yscale="log")
+        panel.set(
+            xlabel=r"inputs that learn, $N_l$",
+            ylabel=r"floor of $\epsilon_g$",
+            xscale="log",
+            yscale="log",
+        )
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
         tick_each(panel, [20, 50, 100, 200, 500], room=0.02)
     axes[0, 2].axhline(1.0, color=FAINT, linewidth=0.8)
-    axes[0, 2].set(xlabel=r"levels $L$", ylabel=r"fitted $\beta$ / $\beta$", xscale="log")
+    axes[0, 2].set(
+        xlabel=r"levels $L$", ylabel=r"fitted $\beta$ / $\beta$", xscale="log"
+    )
     label_panel(axes[0, 2], "random basis, the same $N_l$")
     return figure
 

@@ -7,14 +7,29 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    ERROR,
+    FAINT,
+    TIME,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
 
-def compute_sum(levels: int, scale: float, betas: list[float], rates: list[float | None], points: int) -> "Dataset":
+def compute_sum(
+    levels: int,
+    scale: float,
+    betas: list[float],
+    rates: list[float | None],
+    points: int,
+) -> "Dataset":
     """One case for each (beta, rate): sum, integral, corrections and bounds at times on both sides of the first one.
 
     A rate of None is 1/(2 lam_1). x = 2 rate lam_1 alpha: the power law is meant to begin at x = 1.
@@ -24,7 +39,11 @@ def compute_sum(levels: int, scale: float, betas: list[float], rates: list[float
     x = np.concatenate([[0.0], np.geomspace(1e-2, 30.0, points - 1)])
     cases: list[Dataset] = []
     for beta, given in zip(betas, rates, strict=True):
-        rate = 1 / (2 * tu.papers.power_law.PowerLawSum(beta, levels, 1.0).largest) if given is None else given
+        rate = (
+            1 / (2 * tu.papers.power_law.PowerLawSum(beta, levels, 1.0).largest)
+            if given is None
+            else given
+        )
         law = tu.papers.power_law.PowerLawSum(beta, levels, rate, scale)
         times = x * law.window[0]
         ends = law.corrections(times)
@@ -37,9 +56,19 @@ def compute_sum(levels: int, scale: float, betas: list[float], rates: list[float
             "half_first": law.half_first_term(times),
             "single_gamma": law.single_gamma(np.maximum(times, times[1])),
         }
-        numbers = {"beta": beta, "rate": rate, "zeta_gap": law.zeta_gap, "height": float(2 * law.half_first_term(0.0))}
+        numbers = {
+            "beta": beta,
+            "rate": rate,
+            "zeta_gap": law.zeta_gap,
+            "height": float(2 * law.half_first_term(0.0)),
+        }
         numbers["gap_at_one"] = float(law.sum(law.window[0])) - _by_quadrature(law)
-        cases.append(xr.Dataset({name: ("x", curve) for name, curve in curves.items()} | numbers, coords={"x": x}))
+        cases.append(
+            xr.Dataset(
+                {name: ("x", curve) for name, curve in curves.items()} | numbers,
+                coords={"x": x},
+            )
+        )
     return xr.concat(cases, dim="case")
 
 
@@ -67,7 +96,11 @@ def claims_7(data: "Dataset") -> list[Claim]:
             "a unit mean eigenvalue fixes lam_1 = 52.55 at L = 128, beta = 0.5; the caption's own right panel agrees",
         ),
         close(
-            "first time of the right panel", float(right["alpha"].interp(x=1.0)), 950.0, rel=0.01, says="α = 1/(2ηλ₊) ≈ 950"
+            "first time of the right panel",
+            float(right["alpha"].interp(x=1.0)),
+            950.0,
+            rel=0.01,
+            says="α = 1/(2ηλ₊) ≈ 950",
         ),
         *_sum_claims(left, "as functions of 2 eta lam_1 alpha"),
     ]
@@ -75,7 +108,13 @@ def claims_7(data: "Dataset") -> list[Claim]:
 
 def claims_8(data: "Dataset") -> list[Claim]:
     """Corrections and bounds for two exponents."""
-    return [claim for i in range(2) for claim in _sum_claims(data.isel(case=i), f"beta = {float(data['beta'][i]):g}")]
+    return [
+        claim
+        for i in range(2)
+        for claim in _sum_claims(
+            data.isel(case=i), f"beta = {float(data['beta'][i]):g}"
+        )
+    ]
 
 
 def _sum_claims(case: "Dataset", name: str) -> list[Claim]:
@@ -87,13 +126,21 @@ def _sum_claims(case: "Dataset", name: str) -> list[Claim]:
     broken = np.mean(gap[later] > case["half_first"].values[later])
     literal = x[later & (gap > 2 * case["half_first"].values)].min()
     return [
-        at_most(f"share of the gap left by the 0th order at early times, {name}", np.max(left[early] / gap[early]), 0.3),
+        at_most(
+            f"share of the gap left by the 0th order at early times, {name}",
+            np.max(left[early] / gap[early]),
+            0.3,
+        ),
         at_most(
             f"largest gap left by the 0th order over the largest next term of eq. 48, {name}",
             left.max() / next_term.max(),
             1.0,
         ),
-        at_most(f"largest gap of sum and integral over the zeta bound, {name}", np.max(gap) / float(case["zeta_gap"]), 1.0),
+        at_most(
+            f"largest gap of sum and integral over the zeta bound, {name}",
+            np.max(gap) / float(case["zeta_gap"]),
+            1.0,
+        ),
         close(
             f"gap of sum and integral at time zero over the zeta bound, {name}",
             gap[0] / float(case["zeta_gap"]),
@@ -113,7 +160,9 @@ def _sum_claims(case: "Dataset", name: str) -> list[Claim]:
     ]
 
 
-def compute_9(levels: int, scale: float, betas: list[float], rate: float, points: int) -> "Dataset":
+def compute_9(
+    levels: int, scale: float, betas: list[float], rate: float, points: int
+) -> "Dataset":
     """Sum, integral, and the integral without its second gamma function."""
     return compute_sum(levels, scale, betas, [rate] * len(betas), points)
 
@@ -127,14 +176,30 @@ def claims_9(data: "Dataset") -> list[Claim]:
         to_sum = np.abs(single / case["sum"].values - 1)
         to_integral = single / case["integral"].values - 1
         later = (x >= 1) & (x <= 20)  # further on the difference is rounding
-        falls = to_integral[later] / (to_integral[later][0] * np.exp(x[later][0] - x[later]))
+        falls = to_integral[later] / (
+            to_integral[later][0] * np.exp(x[later][0] - x[later])
+        )
         claims += [
-            at_most(f"error of eq. 52 against the sum after the first time, beta = {beta:g}", to_sum[x >= 1].max(), 0.1),
             at_most(
-                f"error of eq. 52 against eq. 50 after three first times, beta = {beta:g}", to_integral[x >= 3].max(), 0.02
+                f"error of eq. 52 against the sum after the first time, beta = {beta:g}",
+                to_sum[x >= 1].max(),
+                0.1,
             ),
-            at_most(f"that error over exp(-x), from the first time to twenty times it, beta = {beta:g}", falls.max(), 1.0),
-            above(f"eq. 52 over eq. 50 at a hundredth of the first time, beta = {beta:g}", 1 + to_integral[0], 1.5),
+            at_most(
+                f"error of eq. 52 against eq. 50 after three first times, beta = {beta:g}",
+                to_integral[x >= 3].max(),
+                0.02,
+            ),
+            at_most(
+                f"that error over exp(-x), from the first time to twenty times it, beta = {beta:g}",
+                falls.max(),
+                1.0,
+            ),
+            above(
+                f"eq. 52 over eq. 50 at a hundredth of the first time, beta = {beta:g}",
+                1 + to_integral[0],
+                1.5,
+            ),
         ]
     return claims
 
@@ -142,10 +207,20 @@ def claims_9(data: "Dataset") -> list[Claim]:
 def draw_corrections(data: "Dataset") -> "Figure":
     """The curves, and below them what is left of the gap after each correction."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = panel_grid(2, 2, "A sum over levels, its integral, and what Euler and Maclaurin add", small, height=2.5)
+    figure, axes = panel_grid(
+        2,
+        2,
+        "A sum over levels, its integral, and what Euler and Maclaurin add",
+        small,
+        height=2.5,
+    )
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
-        times, total, middle = case["alpha"].values, case["sum"].values, case["integral"].values
+        times, total, middle = (
+            case["alpha"].values,
+            case["sum"].values,
+            case["integral"].values,
+        )
         ends, zeta_gap = case["ends"].values, float(case["zeta_gap"])
         lines = (
             ("sum (eq. 47)", total),
@@ -155,15 +230,30 @@ def draw_corrections(data: "Dataset") -> "Figure":
             ("+ 0th order", middle + ends),
         )
         for look, (label, curve) in enumerate(lines):
-            style = {"color": COLORS[look], "linestyle": DASHES[(0, 1, 0, 3, 2)[look]], "label": label}
+            style = {
+                "color": COLORS[look],
+                "linestyle": DASHES[(0, 1, 0, 3, 2)[look]],
+                "label": label,
+            }
             axes[0, i].plot(times, curve, **style)
             if look:
                 axes[1, i].plot(times, np.abs(total - curve) / total, **style)
         axes[0, i].set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
-        axes[1, i].set(xlabel=TIME, ylabel="|sum − form| / sum", xscale="log", yscale="log", ylim=(1e-6, 10))
-        label_panel(axes[0, i], rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):.2g}$")
+        axes[1, i].set(
+            xlabel=TIME,
+            ylabel="|sum − form| / sum",
+            xscale="log",
+            yscale="log",
+            ylim=(1e-6, 10),
+        )
+        label_panel(
+            axes[0, i],
+            rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):.2g}$",
+        )
         for panel in axes[:, i]:
-            panel.axvline(times[0] / float(case["x"][0]), color=FAINT, linestyle=DASHES[2])
+            panel.axvline(
+                times[0] / float(case["x"][0]), color=FAINT, linestyle=DASHES[2]
+            )
     outside_legend(axes[0, 1])
     return figure
 
@@ -171,15 +261,38 @@ def draw_corrections(data: "Dataset") -> "Figure":
 def draw_9(data: "Dataset") -> "Figure":
     """Sum, integral, one gamma function."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = panel_grid(1, 2, "One incomplete gamma function is enough once learning has begun", small, height=2.8)
+    figure, axes = panel_grid(
+        1,
+        2,
+        "One incomplete gamma function is enough once learning has begun",
+        small,
+        height=2.8,
+    )
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
-        curves = (("sum (eq. 47)", "sum"), ("two gammas (eq. 50)", "integral"), ("one gamma (eq. 52)", "single_gamma"))
+        curves = (
+            ("sum (eq. 47)", "sum"),
+            ("two gammas (eq. 50)", "integral"),
+            ("one gamma (eq. 52)", "single_gamma"),
+        )
         for look, (label, name) in enumerate(curves):
-            axes[0, i].plot(case["alpha"], case[name], color=COLORS[look], linestyle=DASHES[look], label=label)
-        axes[0, i].axvline(float(case["alpha"][0] / case["x"][0]), color=FAINT, linestyle=DASHES[2])
-        axes[0, i].set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log", ylim=(None, 2.0))
-        label_panel(axes[0, i], rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):g}$")
+            axes[0, i].plot(
+                case["alpha"],
+                case[name],
+                color=COLORS[look],
+                linestyle=DASHES[look],
+                label=label,
+            )
+        axes[0, i].axvline(
+            float(case["alpha"][0] / case["x"][0]), color=FAINT, linestyle=DASHES[2]
+        )
+        axes[0, i].set(
+            xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log", ylim=(None, 2.0)
+        )
+        label_panel(
+            axes[0, i],
+            rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):g}$",
+        )
     outside_legend(axes[0, 1])
     return figure
 

@@ -25,9 +25,19 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 BLOCK = 2**18  # numbers drawn at a time
-SETTLED_FROM, CHANCE_Z = 0.5, 4.0  # share of the settling time that is left out; a gap in standard errors that is chance
+SETTLED_FROM, CHANCE_Z = (
+    0.5,
+    4.0,
+)  # share of the settling time that is left out; a gap in standard errors that is chance
 SETTLED_TIMES = 80  # times at which settled networks are looked at
-COMMON = {"levels": 256, "beta": 1.0, "rate": 0.05, "scale": 0.01, "trained": [50, 100, 150, 200], "seed": 1}
+COMMON = {
+    "levels": 256,
+    "beta": 1.0,
+    "rate": 0.05,
+    "scale": 0.01,
+    "trained": [50, 100, 150, 200],
+    "seed": 1,
+}
 PASSES = 60  # of Newton's method
 
 
@@ -49,7 +59,13 @@ def linear_sgd(
     """
     D = np.array(mismatch, dtype=float)
     cases, runs, N = D.shape
-    rates = lr / N * (np.ones((cases, N)) if trained is None else np.asarray(trained, dtype=float))[:, None, :]
+    rates = (
+        lr
+        / N
+        * (
+            np.ones((cases, N)) if trained is None else np.asarray(trained, dtype=float)
+        )[:, None, :]
+    )
     out = np.empty((cases, runs, len(steps)))
     taken = 0
     for i, stop in enumerate(steps):
@@ -63,7 +79,9 @@ def linear_sgd(
     return out
 
 
-def gaussian(rng: np.random.Generator, eigenvalues: np.ndarray, runs: int) -> Callable[[int], np.ndarray]:
+def gaussian(
+    rng: np.random.Generator, eigenvalues: np.ndarray, runs: int
+) -> Callable[[int], np.ndarray]:
     """Independent normal inputs with these variances."""
     root = np.sqrt(eigenvalues)
     return lambda count: rng.standard_normal((count, runs, root.size)) * root
@@ -94,9 +112,13 @@ def steps_at(times: np.ndarray, dim: int) -> np.ndarray:
     return np.ceil(times * dim - 1e-9).astype(int)
 
 
-def random_weights(rng: np.random.Generator, starts: int, dim: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def random_weights(
+    rng: np.random.Generator, starts: int, dim: int, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Student and teacher weights."""
-    return scale * rng.standard_normal((starts, dim)), rng.standard_normal((starts, dim))
+    return scale * rng.standard_normal((starts, dim)), rng.standard_normal(
+        (starts, dim)
+    )
 
 
 def floor_z(settled: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -109,13 +131,21 @@ def run_claims(case: "Dataset", name: str) -> list[Claim]:
     """Runs agree with the exact mean of their starts, and their floor with the finite rate, not with the small one."""
     inside = float(np.mean(np.abs(case["z"]) < CHANCE_Z))
     return [
-        at_least(f"share of times with |z| < 4, runs against the exact mean of their starts, {name}", inside, 0.95),
+        at_least(
+            f"share of times with |z| < 4, runs against the exact mean of their starts, {name}",
+            inside,
+            0.95,
+        ),
         at_most(
             f"floor: |z| against the finite-rate prediction for the drawn starts, {name}",
             abs(float(case["floor_z"])),
             CHANCE_Z,
         ),
-        above(f"floor: z against the small-rate floor (must fail), {name}", float(case["bare_z"]), CHANCE_Z),
+        above(
+            f"floor: z against the small-rate floor (must fail), {name}",
+            float(case["bare_z"]),
+            CHANCE_Z,
+        ),
     ]
 
 
@@ -130,7 +160,9 @@ def power_law(levels: int, beta: float) -> list[Decimal]:
     return [x / mean for x in raw]
 
 
-def secular_modes(levels: int, beta: float, rate: float, digits: int, roots: np.ndarray) -> np.ndarray:
+def secular_modes(
+    levels: int, beta: float, rate: float, digits: int, roots: np.ndarray
+) -> np.ndarray:
     """(2, levels): roots s of 1 = (eta/L) sum lam^2/(2 lam - s), and 2 - eta times the residues of the error there."""
     with localcontext(Context(prec=digits, traps=[])):
         lam, eta = power_law(levels, beta), Decimal(repr(rate))
@@ -148,14 +180,19 @@ def secular_modes(levels: int, beta: float, rate: float, digits: int, roots: np.
         return _as_array(found)
 
 
-def moment_modes(levels: int, beta: float, rate: float, digits: int, roots: np.ndarray) -> np.ndarray:
+def moment_modes(
+    levels: int, beta: float, rate: float, digits: int, roots: np.ndarray
+) -> np.ndarray:
     """(2, levels): poles -s and residues of e_2 . (z - 2 A_1 - eta U)^-1 T, times 2 - eta."""
     with localcontext(Context(prec=digits, traps=[])):
         lam, eta = power_law(levels, beta), Decimal(repr(rate))
         T = [_total(x**j for x in lam) / levels for j in range(levels + 1)]
         c = [Decimal(1)]  # of prod (X - lam), ascending
         for x in lam:
-            c = [low - x * high for low, high in zip([Decimal(0), *c], [*c, Decimal(0)], strict=True)]
+            c = [
+                low - x * high
+                for low, high in zip([Decimal(0), *c], [*c, Decimal(0)], strict=True)
+            ]
 
         def closing(s: Decimal) -> tuple[Decimal, Decimal]:
             value, slope = _second_entry(-s, T[1:], c)
@@ -168,7 +205,9 @@ def moment_modes(levels: int, beta: float, rate: float, digits: int, roots: np.n
         return _as_array(found)
 
 
-def _second_entry(z: Decimal, u: list[Decimal], c: list[Decimal]) -> tuple[Decimal, Decimal]:
+def _second_entry(
+    z: Decimal, u: list[Decimal], c: list[Decimal]
+) -> tuple[Decimal, Decimal]:
     """Entry 2 of (z - 2 A_1)^-1 u and its derivative in z, by substitution through the companion matrix.
 
     Row i: z x_i + 2 x_(i+1) = u_i, so x = fixed + free x_1; the last row, z x_L - 2 sum_j c_j x_j = u_L, gives x_1.
@@ -190,10 +229,16 @@ def _second_entry(z: Decimal, u: list[Decimal], c: list[Decimal]) -> tuple[Decim
     head_slope = (-slope_fixed - head * slope_free) / last(free)
     if len(u) == 1:
         return head, head_slope
-    return fixed[1] + free[1] * head, fixed_slope[1] + free_slope[1] * head + free[1] * head_slope
+    return fixed[1] + free[1] * head, fixed_slope[1] + free_slope[1] * head + free[
+        1
+    ] * head_slope
 
 
-def _polished(function: Callable[[Decimal], tuple[Decimal, Decimal]], roots: np.ndarray, digits: int) -> Iterator[Decimal]:
+def _polished(
+    function: Callable[[Decimal], tuple[Decimal, Decimal]],
+    roots: np.ndarray,
+    digits: int,
+) -> Iterator[Decimal]:
     """Newton's steps from float64 roots until they stop; a root that runs away shows itself in the comparison."""
     for root in roots:
         s = Decimal(float(root))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def committee(lr: float, noise: float) -> "tu.Problem":
     """Three erf units learn from three others."""
-    return tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr), noise=noise)
+    return tu.Problem(
+        tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+    )
 
 
 def compute_1(
@@ -44,45 +46,79 @@ def compute_1(
     start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
     cases = [(lr, noise) for lr in lrs for noise in noises]
     bands = [
-        against_runs(committee(lr, noise), start, dim=dim, times=times, runs=runs, seed=seed + i)
+        against_runs(
+            committee(lr, noise), start, dim=dim, times=times, runs=runs, seed=seed + i
+        )
         for i, (lr, noise) in enumerate(cases)
     ]
     labels = [rf"$\eta = {lr:g}$, $\sigma = {noise:g}$" for lr, noise in cases]
     data = xr.concat(bands, dim=xr.DataArray(labels, dims="case", name="case"))
     first = bands[0]["error"].sel(time=slice(*window))
-    return data.merge(_sizes(committee(*cases[0]), start, first, dims, runs_per_dim, seed))
+    return data.merge(
+        _sizes(committee(*cases[0]), start, first, dims, runs_per_dim, seed)
+    )
 
 
 def _sizes(
-    problem: "tu.Problem", start: "tu.Start", theory: Any, dims: list[int], runs_per_dim: int, seed: int
+    problem: "tu.Problem",
+    start: "tu.Start",
+    theory: Any,
+    dims: list[int],
+    runs_per_dim: int,
+    seed: int,
 ) -> "Dataset":
     """e_g over its theory, averaged over the times of the theory: its mean gap to one, and its spread over runs."""
     import xarray as xr
 
     ratios = []
     for dim in dims:
-        runs = tu.simulate(problem, start, dim=dim, times=theory["time"].values, runs=runs_per_dim * dim, seed=seed + dim)
+        runs = tu.simulate(
+            problem,
+            start,
+            dim=dim,
+            times=theory["time"].values,
+            runs=runs_per_dim * dim,
+            seed=seed + dim,
+        )
         ratios.append((runs.error / theory.values).mean(axis=1))
     columns = {
         "bias": [x.mean() - 1 for x in ratios],
         "bias_se": [x.std(ddof=1) / np.sqrt(x.size) for x in ratios],
         "spread": [x.std(ddof=1) for x in ratios],
     }
-    return xr.Dataset({name: ("dim", values) for name, values in columns.items()}, coords={"dim": dims})
+    return xr.Dataset(
+        {name: ("dim", values) for name, values in columns.items()},
+        coords={"dim": dims},
+    )
 
 
 def claims_1(data: "Dataset") -> list[Claim]:
     """Inside the band in all four cases; bias as 1/N, spread as N^-1/2."""
     from tutelage.papers.bands import inside_claims
 
-    inside = [claim for case in data["case"].values for claim in inside_claims(data.sel(case=case), _plain(str(case)))]
-    size, weight = np.log(data["dim"].values), data["bias"].values / data["bias_se"].values
-    bias = np.polyfit(size, np.log(data["bias"].values), 1, w=weight)[0] if np.all(weight > 0) else np.nan
+    inside = [
+        claim
+        for case in data["case"].values
+        for claim in inside_claims(data.sel(case=case), _plain(str(case)))
+    ]
+    size, weight = (
+        np.log(data["dim"].values),
+        data["bias"].values / data["bias_se"].values,
+    )
+    bias = (
+        np.polyfit(size, np.log(data["bias"].values), 1, w=weight)[0]
+        if np.all(weight > 0)
+        else np.nan
+    )
     spread = np.polyfit(size, np.log(data["spread"].values), 1)[0]
     return [
         *inside,
-        close("exponent of N in the bias of the mean of e_g", bias, -1.0, absolute=0.15),
-        close("exponent of N in the spread of e_g over runs", spread, -0.5, absolute=0.15),
+        close(
+            "exponent of N in the bias of the mean of e_g", bias, -1.0, absolute=0.15
+        ),
+        close(
+            "exponent of N in the spread of e_g over runs", spread, -0.5, absolute=0.15
+        ),
     ]
 
 
@@ -101,14 +137,20 @@ def draw_1(data: "Dataset") -> "Figure":
         part, panels = data.sel(case=case), axes[:3, column]
         _draw_case(panels, part, last=column == len(cases) - 1)
         panels[0].set_yscale("log")
-        panels[0].annotate(case, (0.97, 0.95), xycoords="axes fraction", ha="right", va="top")
+        panels[0].annotate(
+            case, (0.97, 0.95), xycoords="axes fraction", ha="right", va="top"
+        )
         panels[2].set_xlabel(TIME)
     for panel, label in zip(axes[:3, 0], (ERROR, "$R_{km}$", "$Q_{kl}$"), strict=True):
         panel.set_ylabel(label)
     grid = axes[3, 0].get_gridspec()
     for panel in axes[3]:
         panel.remove()
-    _draw_sizes(figure.add_subplot(grid[3, : len(cases) // 2]), figure.add_subplot(grid[3, len(cases) // 2 :]), data)
+    _draw_sizes(
+        figure.add_subplot(grid[3, : len(cases) // 2]),
+        figure.add_subplot(grid[3, len(cases) // 2 :]),
+        data,
+    )
     return figure
 
 
@@ -121,9 +163,20 @@ def _draw_case(panels: Any, part: "Dataset", last: bool) -> None:
     }
     for panel, (name, entries) in zip(panels[1:], pairs.items(), strict=True):
         for place, (k, l) in enumerate(entries):
-            columns = [part[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se")]
+            columns = [
+                part[f"{name}{ending}"].values[:, k, l]
+                for ending in ("", "_mean", "_se")
+            ]
             label = f"${name}_{{{k + 1}{l + 1}}}$"
-            draw_band(panel, times, *columns, look=k, dashes=l if name == "R" else l - k, label=label, place=place)
+            draw_band(
+                panel,
+                times,
+                *columns,
+                look=k,
+                dashes=l if name == "R" else l - k,
+                label=label,
+                place=place,
+            )
         if last:
             outside_legend(panel)
 
@@ -131,13 +184,31 @@ def _draw_case(panels: Any, part: "Dataset", last: bool) -> None:
 def _draw_sizes(left: Any, right: Any, data: "Dataset") -> None:
     dims = data["dim"].values
     left.errorbar(
-        dims, data["bias"], yerr=2 * data["bias_se"], fmt="o", color=COLORS[1], markerfacecolor="white", label="bias"
+        dims,
+        data["bias"],
+        yerr=2 * data["bias_se"],
+        fmt="o",
+        color=COLORS[1],
+        markerfacecolor="white",
+        label="bias",
     )
     draw_power(left, dims, float(data["bias"][0]), -1.0, "$N^{-1}$")
-    right.plot(dims, data["spread"], "s", color=COLORS[2], markerfacecolor="white", label="spread")
+    right.plot(
+        dims,
+        data["spread"],
+        "s",
+        color=COLORS[2],
+        markerfacecolor="white",
+        label="spread",
+    )
     draw_power(right, dims, float(data["spread"][0]), -0.5, "$N^{-1/2}$")
-    for panel, label in ((left, r"mean of $\epsilon_g$ / theory, $-\,1$"), (right, r"sd of $\epsilon_g$ / theory")):
-        panel.set(xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label)
+    for panel, label in (
+        (left, r"mean of $\epsilon_g$ / theory, $-\,1$"),
+        (right, r"sd of $\epsilon_g$ / theory"),
+    ):
+        panel.set(
+            xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label
+        )
         tick_each(panel, dims)
         panel.legend(loc="lower left")
 
@@ -161,8 +232,22 @@ FIGURES = (
         source="primer",
         figure="Fig. 1",
         title="theory and experiment in the soft committee machine",
-        full=PRINTED_1 | {"points": 101, "dim": 784, "runs": 200, "dims": [50, 100, 200, 400, 800], "runs_per_dim": 12},
-        quick=PRINTED_1 | {"points": 51, "dim": 400, "runs": 24, "dims": [20, 40, 80], "runs_per_dim": 33},
+        full=PRINTED_1
+        | {
+            "points": 101,
+            "dim": 784,
+            "runs": 200,
+            "dims": [50, 100, 200, 400, 800],
+            "runs_per_dim": 12,
+        },
+        quick=PRINTED_1
+        | {
+            "points": 51,
+            "dim": 400,
+            "runs": 24,
+            "dims": [20, 40, 80],
+            "runs_per_dim": 33,
+        },
         compute=compute_1,
         draw=draw_1,
         claims=claims_1,

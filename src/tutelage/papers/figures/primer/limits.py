@@ -8,7 +8,16 @@ import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close
 from tutelage.papers.drawing import draw_power, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +30,9 @@ AWAY = 0.01  # distance to the critical rate, as a share of it, from which the f
 
 def problem(lr: float, noise: float = 0.0) -> "tu.Problem":
     """Two erf units learn from two others."""
-    return tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise)
+    return tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+    )
 
 
 def compute_5(
@@ -46,7 +57,11 @@ def compute_5(
     critical = float(tu.analysis.critical_learning_rate(problem(1.0)))
     begin = [tu.Start(*start) for start in starts]
     data = _lost_by_theory(critical, begin, shares, end)
-    data = data.merge(_lost_by_runs(critical, begin[0], loss_shares, loss_dims, loss_runs, loss_end, seed))
+    data = data.merge(
+        _lost_by_runs(
+            critical, begin[0], loss_shares, loss_dims, loss_runs, loss_end, seed
+        )
+    )
     plane = np.linspace(0.1, 1.3 * critical, rates)
     data = data.merge(_plane(begin[0], plane, noises, map_dim, map_runs, map_end, seed))
     pairs = [(share * critical, noise) for share, noise in cases]
@@ -54,31 +69,63 @@ def compute_5(
     return data.assign(critical=critical, map_dim=map_dim, map_runs=map_runs)
 
 
-def _lost_by_theory(critical: float, starts: "list[tu.Start]", shares: list[float], end: float) -> "Dataset":
+def _lost_by_theory(
+    critical: float, starts: "list[tu.Start]", shares: list[float], end: float
+) -> "Dataset":
     """final: e_g at the end from each start, at each learning rate (a share of the critical one)."""
     import xarray as xr
 
     times = tu.linear_times(end, POINTS)
-    final = [[tu.solve(problem(share * critical), start, times).error[-1] for share in shares] for start in starts]
-    return xr.Dataset({"final": (("start", "share"), np.array(final))}, coords={"share": shares})
+    final = [
+        [
+            tu.solve(problem(share * critical), start, times).error[-1]
+            for share in shares
+        ]
+        for start in starts
+    ]
+    return xr.Dataset(
+        {"final": (("start", "share"), np.array(final))}, coords={"share": shares}
+    )
 
 
 def _lost_by_runs(
-    critical: float, start: "tu.Start", shares: list[float], dims: list[int], runs: int, end: float, seed: int
+    critical: float,
+    start: "tu.Start",
+    shares: list[float],
+    dims: list[int],
+    runs: int,
+    end: float,
+    seed: int,
 ) -> "Dataset":
     """final_runs: the median of e_g over runs at the end."""
     import xarray as xr
 
     def median(dim: int, share: float) -> float:
-        networks = tu.simulate(problem(share * critical), start, dim=dim, times=[0.0, end], runs=runs, seed=seed)
+        networks = tu.simulate(
+            problem(share * critical),
+            start,
+            dim=dim,
+            times=[0.0, end],
+            runs=runs,
+            seed=seed,
+        )
         return float(np.median(networks.error[:, -1]))
 
     final = [[median(dim, share) for share in shares] for dim in dims]
-    return xr.Dataset({"final_runs": (("loss_dim", "loss_share"), final)}, coords={"loss_dim": dims, "loss_share": shares})
+    return xr.Dataset(
+        {"final_runs": (("loss_dim", "loss_share"), final)},
+        coords={"loss_dim": dims, "loss_share": shares},
+    )
 
 
 def _relative_gaps(
-    start: "tu.Start", lr: float, noise: float, dim: int, runs: int, end: float, seed: int
+    start: "tu.Start",
+    lr: float,
+    noise: float,
+    dim: int,
+    runs: int,
+    end: float,
+    seed: int,
 ) -> tuple[np.ndarray, float]:
     """e_g of each run over the theory, averaged over the last two thirds of the times, minus one; and that of 0.9 G."""
     from tutelage.papers.bands import wrong_theory
@@ -86,29 +133,51 @@ def _relative_gaps(
     times, late = tu.linear_times(end, POINTS), slice(POINTS // 3, None)
     theory = tu.solve(problem(lr, noise), start, times).error[late]
     wrong = wrong_theory(problem(lr, noise), start, times).error[late]
-    networks = tu.simulate(problem(lr, noise), start, dim=dim, times=times, runs=runs, seed=seed)
-    return (networks.error[:, late] / theory).mean(axis=1) - 1, float((wrong / theory).mean()) - 1
+    networks = tu.simulate(
+        problem(lr, noise), start, dim=dim, times=times, runs=runs, seed=seed
+    )
+    return (networks.error[:, late] / theory).mean(axis=1) - 1, float(
+        (wrong / theory).mean()
+    ) - 1
 
 
 def _plane(
-    start: "tu.Start", rates: np.ndarray, noises: list[float], dim: int, runs: int, end: float, seed: int
+    start: "tu.Start",
+    rates: np.ndarray,
+    noises: list[float],
+    dim: int,
+    runs: int,
+    end: float,
+    seed: int,
 ) -> "Dataset":
     """Of networks of one size: spread of the relative gap, z of its mean, and z against the theory with 0.9 G."""
     import xarray as xr
 
-    columns = {name: np.empty((len(noises), rates.size)) for name in ("spread", "z", "z_wrong")}
+    columns = {
+        name: np.empty((len(noises), rates.size)) for name in ("spread", "z", "z_wrong")
+    }
     for i, noise in enumerate(noises):
         for j, lr in enumerate(rates):
-            gaps, wrong = _relative_gaps(start, float(lr), noise, dim, runs, end, seed + 1 + i * rates.size + j)
+            gaps, wrong = _relative_gaps(
+                start, float(lr), noise, dim, runs, end, seed + 1 + i * rates.size + j
+            )
             error = gaps.std(ddof=1) / np.sqrt(runs)
             columns["spread"][i, j] = gaps.std(ddof=1)
-            columns["z"][i, j], columns["z_wrong"][i, j] = gaps.mean() / error, (gaps.mean() - wrong) / error
+            columns["z"][i, j], columns["z_wrong"][i, j] = (
+                gaps.mean() / error,
+                (gaps.mean() - wrong) / error,
+            )
     variables = {name: (("noise", "lr"), values) for name, values in columns.items()}
     return xr.Dataset(variables, coords={"noise": noises, "lr": rates})
 
 
 def _sizes(
-    start: "tu.Start", cases: list[tuple[float, float]], dims: list[int], runs: list[int], end: float, seed: int
+    start: "tu.Start",
+    cases: list[tuple[float, float]],
+    dims: list[int],
+    runs: list[int],
+    end: float,
+    seed: int,
 ) -> "Dataset":
     """The relative gap of the mean of the runs, and of single runs around it (spread); at several N, and their powers of N.
 
@@ -118,41 +187,74 @@ def _sizes(
     """
     import xarray as xr
 
-    columns = {name: np.empty((len(cases), len(dims))) for name in ("single", "single_se", "mean", "mean_se")}
+    columns = {
+        name: np.empty((len(cases), len(dims)))
+        for name in ("single", "single_se", "mean", "mean_se")
+    }
     powers = np.empty((2, 2, len(cases)))
     for i, (lr, noise) in enumerate(cases):
         for j, (dim, count) in enumerate(zip(dims, runs, strict=True)):
-            gaps, _ = _relative_gaps(start, lr, noise, dim, count, end, seed + 1000 * (i + 1) + j)
+            gaps, _ = _relative_gaps(
+                start, lr, noise, dim, count, end, seed + 1000 * (i + 1) + j
+            )
             spread = gaps.std(ddof=1)
-            columns["single"][i, j], columns["single_se"][i, j] = spread, spread / np.sqrt(2 * count)
-            columns["mean"][i, j], columns["mean_se"][i, j] = gaps.mean(), spread / np.sqrt(count)
-        powers[0, :, i] = _power(dims, columns["single"][i], columns["single_se"][i], -0.5)
+            columns["single"][i, j], columns["single_se"][i, j] = (
+                spread,
+                spread / np.sqrt(2 * count),
+            )
+            columns["mean"][i, j], columns["mean_se"][i, j] = (
+                gaps.mean(),
+                spread / np.sqrt(count),
+            )
+        powers[0, :, i] = _power(
+            dims, columns["single"][i], columns["single_se"][i], -0.5
+        )
         powers[1, :, i] = _power(dims, columns["mean"][i], columns["mean_se"][i], -1.0)
-    variables: dict[str, Any] = {name: (("case", "dim"), values) for name, values in columns.items()}
-    for name, (power, error) in zip(("single_power", "mean_power"), powers, strict=True):
+    variables: dict[str, Any] = {
+        name: (("case", "dim"), values) for name, values in columns.items()
+    }
+    for name, (power, error) in zip(
+        ("single_power", "mean_power"), powers, strict=True
+    ):
         variables |= {name: ("case", power), f"{name}_se": ("case", error)}
-    variables |= {"case_lr": ("case", [c[0] for c in cases]), "case_noise": ("case", [c[1] for c in cases])}
+    variables |= {
+        "case_lr": ("case", [c[0] for c in cases]),
+        "case_noise": ("case", [c[1] for c in cases]),
+    }
     return xr.Dataset(variables, coords={"dim": dims})
 
 
-def _power(dims: list[int], values: np.ndarray, errors: np.ndarray, guess: float) -> tuple[float, float]:
+def _power(
+    dims: list[int], values: np.ndarray, errors: np.ndarray, guess: float
+) -> tuple[float, float]:
     """s of values = c (N / N_0)^s by weighted least squares, also where single values vanish in their errors; its error."""
     from scipy.optimize import curve_fit
 
     size = np.asarray(dims, dtype=float) / dims[0]
     found, covariance, *_ = curve_fit(
-        lambda n, c, s: c * n**s, size, values, p0=(values[0], guess), sigma=errors, absolute_sigma=True
+        lambda n, c, s: c * n**s,
+        size,
+        values,
+        p0=(values[0], guess),
+        sigma=errors,
+        absolute_sigma=True,
     )
     return float(found[1]), float(np.sqrt(covariance[1, 1]))
 
 
 def threshold(shares: Any, errors: Any) -> float:
     """The share of the critical rate at which the final error passes 1e-4, between two rates in the logarithm."""
-    shares, logs = np.asarray(shares, dtype=float), np.log(np.maximum(np.asarray(errors), 1e-16) / LOST)
+    shares, logs = (
+        np.asarray(shares, dtype=float),
+        np.log(np.maximum(np.asarray(errors), 1e-16) / LOST),
+    )
     if logs[0] > 0 or np.all(logs <= 0):
         return float("nan")
     i = int(np.argmax(logs > 0))
-    return float(shares[i - 1] - logs[i - 1] * (shares[i] - shares[i - 1]) / (logs[i] - logs[i - 1]))
+    return float(
+        shares[i - 1]
+        - logs[i - 1] * (shares[i] - shares[i - 1]) / (logs[i] - logs[i - 1])
+    )
 
 
 def claims_5(data: "Dataset") -> list[Claim]:
@@ -164,29 +266,60 @@ def claims_5(data: "Dataset") -> list[Claim]:
     spread, beyond = np.ptp(final, axis=0), shares > 1 + 0.99 * AWAY
     claims = [
         close("critical rate", float(data["critical"]), 2.3068277, rel=1e-7),
-        close("zero error is lost in the theory at this share of it, worst start", _worst(theory), 1.0, rel=0.01),
-        at_most("difference of the final error between starts, below and above", float(spread[away].max()), 1e-6),
+        close(
+            "zero error is lost in the theory at this share of it, worst start",
+            _worst(theory),
+            1.0,
+            rel=0.01,
+        ),
+        at_most(
+            "difference of the final error between starts, below and above",
+            float(spread[away].max()),
+            1e-6,
+        ),
         above("final error beyond, smallest", float(final[:, beyond].min()), LOST),
     ]
     for dim, share in zip(data["loss_dim"].values, runs, strict=True):
-        claims.append(close(f"zero error is lost in networks with N = {dim} at this share", share, 1.0, rel=0.05))
+        claims.append(
+            close(
+                f"zero error is lost in networks with N = {dim} at this share",
+                share,
+                1.0,
+                rel=0.05,
+            )
+        )
     inside, wrong = (float((abs(data[name]) < 4).mean()) for name in ("z", "z_wrong"))
     claims += [
-        at_least("share of learning rates and noises at which the theory is inside the band of the runs", inside, 0.95),
+        at_least(
+            "share of learning rates and noises at which the theory is inside the band of the runs",
+            inside,
+            0.95,
+        ),
         below("the same with 0.9 G, which must fail", wrong, 0.95),
     ]
     for i in range(data.sizes["case"]):
         case = data.isel(case=i)
-        name = f"eta = {float(case['case_lr']):.3g}, sigma = {float(case['case_noise']):g}"
+        name = (
+            f"eta = {float(case['case_lr']):.3g}, sigma = {float(case['case_noise']):g}"
+        )
         claims += [
-            close(f"{name}: exponent of N in the spread of single runs", float(case["single_power"]), -0.5, absolute=0.15),
+            close(
+                f"{name}: exponent of N in the spread of single runs",
+                float(case["single_power"]),
+                -0.5,
+                absolute=0.15,
+            ),
             close(
                 f"{name}: exponent of N in the gap of their mean",
                 float(case["mean_power"]),
                 -1.0,
                 absolute=0.15,
             ),
-            at_most(f"{name}: standard error of that exponent", float(case["mean_power_se"]), 0.05),
+            at_most(
+                f"{name}: standard error of that exponent",
+                float(case["mean_power_se"]),
+                0.05,
+            ),
         ]
     return claims
 
@@ -209,7 +342,12 @@ def draw_5(data: "Dataset") -> "Figure":
 def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
     for i, row in enumerate(data["final"].values):
         line = {"color": INK, "linestyle": DASHES[i % len(DASHES)], "linewidth": 1.2}
-        left.plot(data["share"], np.maximum(row, 1e-16), label=f"theory, start {i + 1}", **line)
+        left.plot(
+            data["share"],
+            np.maximum(row, 1e-16),
+            label=f"theory, start {i + 1}",
+            **line,
+        )
     for i, dim in enumerate(data["loss_dim"].values):
         look = {
             "color": COLORS[i],
@@ -219,15 +357,26 @@ def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
             "markersize": 4.5,
         }
         row = data["final_runs"].sel(loss_dim=dim)
-        left.plot(data["loss_share"], np.maximum(row, 1e-16), label=f"$N = {dim}$", **look)
+        left.plot(
+            data["loss_share"], np.maximum(row, 1e-16), label=f"$N = {dim}$", **look
+        )
         right.plot([dim], [threshold(data["loss_share"], row)], **look)
     left.axhline(LOST, color=FAINT, linewidth=0.8)
-    left.set(xlabel=r"learning rate $\eta / \eta_c$", ylabel=r"late error $\epsilon_g$", yscale="log")
+    left.set(
+        xlabel=r"learning rate $\eta / \eta_c$",
+        ylabel=r"late error $\epsilon_g$",
+        yscale="log",
+    )
     outside_legend(left)
     label_panel(left, f"late error, $\\eta_c = {float(data['critical']):.5g}$")
     right.axhspan(0.95, 1.05, color=FAINT, alpha=0.2, linewidth=0)
     right.axhline(threshold(data["share"], data["final"].values[0]), color=INK)
-    right.set(xlabel="input dimension $N$", ylabel=r"zero error is lost at $\eta / \eta_c$", xscale="log", ylim=(0.9, 1.1))
+    right.set(
+        xlabel="input dimension $N$",
+        ylabel=r"zero error is lost at $\eta / \eta_c$",
+        xscale="log",
+        ylim=(0.9, 1.1),
+    )
     tick_each(right, data["loss_dim"].values, room=0.1)
     label_panel(right, "marks: runs; line: theory; gray: within 5%")
 
@@ -235,9 +384,16 @@ def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
 def _draw_plane(figure: "Figure", panel: Any, data: "Dataset") -> None:
     """Spread in color, with the points outside the band crossed out."""
     dim, runs = int(data["map_dim"]), int(data["map_runs"])
-    share, noise = data["lr"].values / float(data["critical"]), np.arange(data.sizes["noise"])
-    colors = panel.pcolormesh(share, noise, np.sqrt(dim) * data["spread"], cmap="viridis", shading="nearest")
-    figure.colorbar(colors, ax=panel, label=r"spread of $\epsilon_g$ / theory, times $\sqrt{N}$")
+    share, noise = (
+        data["lr"].values / float(data["critical"]),
+        np.arange(data.sizes["noise"]),
+    )
+    colors = panel.pcolormesh(
+        share, noise, np.sqrt(dim) * data["spread"], cmap="viridis", shading="nearest"
+    )
+    figure.colorbar(
+        colors, ax=panel, label=r"spread of $\epsilon_g$ / theory, times $\sqrt{N}$"
+    )
     rows, columns = np.nonzero(abs(data["z"].values) >= 4)
     panel.plot(share[columns], noise[rows], "x", color="white", markersize=6)
     panel.axvline(1.0, color="white", linewidth=1.2, linestyle=DASHES[1])
@@ -251,15 +407,48 @@ def _draw_sizes(panel: Any, data: "Dataset") -> None:
     dims = data["dim"].values
     for i in range(data.sizes["case"]):
         case = data.isel(case=i)
-        look = {"color": COLORS[i], "markerfacecolor": "white", "markersize": 4.5, "linestyle": "none"}
+        look = {
+            "color": COLORS[i],
+            "markerfacecolor": "white",
+            "markersize": 4.5,
+            "linestyle": "none",
+        }
         name = f"$\\eta = {float(case['case_lr']):.3g}$, $\\sigma = {float(case['case_noise']):g}$"
-        panel.errorbar(dims, case["single"], yerr=2 * case["single_se"], marker="o", label=f"single, {name}", **look)
+        panel.errorbar(
+            dims,
+            case["single"],
+            yerr=2 * case["single_se"],
+            marker="o",
+            label=f"single, {name}",
+            **look,
+        )
         mean, error = abs(case["mean"].values), 2 * case["mean_se"].values
         seen = mean > error
-        panel.errorbar(dims[seen], mean[seen], yerr=error[seen], marker="s", label=f"mean, {name}", **look)
-    draw_power(panel, dims, float(data["single"].values[:, 0].max()), -0.5, "$N^{-1/2}$")
-    draw_power(panel, dims, float(abs(data["mean"].values[:, 0]).max()), -1.0, "$N^{-1}$", dashes=3)
-    panel.set(xlabel="input dimension $N$", ylabel=r"relative gap of $\epsilon_g$", xscale="log", yscale="log")
+        panel.errorbar(
+            dims[seen],
+            mean[seen],
+            yerr=error[seen],
+            marker="s",
+            label=f"mean, {name}",
+            **look,
+        )
+    draw_power(
+        panel, dims, float(data["single"].values[:, 0].max()), -0.5, "$N^{-1/2}$"
+    )
+    draw_power(
+        panel,
+        dims,
+        float(abs(data["mean"].values[:, 0]).max()),
+        -1.0,
+        "$N^{-1}$",
+        dashes=3,
+    )
+    panel.set(
+        xlabel="input dimension $N$",
+        ylabel=r"relative gap of $\epsilon_g$",
+        xscale="log",
+        yscale="log",
+    )
     tick_each(panel, dims)
     outside_legend(panel)
     label_panel(panel, "runs against theory")
@@ -285,7 +474,26 @@ FIGURES = (
         title="where the theory ends: learning rates, label noise and network sizes",
         full=PRINTED_5
         | {
-            "shares": [0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.3],
+            "shares": [
+                0.05,
+                0.2,
+                0.4,
+                0.6,
+                0.8,
+                0.9,
+                0.95,
+                0.98,
+                0.99,
+                0.995,
+                1.0,
+                1.005,
+                1.01,
+                1.02,
+                1.05,
+                1.1,
+                1.2,
+                1.3,
+            ],
             "loss_shares": [0.9, 0.96, 0.99, 1.0, 1.01, 1.04, 1.1],
             "loss_dims": [50, 100, 200, 400, 800],
             "loss_runs": 10,

@@ -7,7 +7,15 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    FAINT,
+    MARKERS,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,11 +37,15 @@ def compute_5(dims: list[int], reach: float, seed: int) -> "Dataset":
             counts[:, i, p - 1] = (
                 count.degrees_of_freedom,
                 count.measured_degrees_of_freedom(seed),
-                n * p - rotations + (p > n) * (p - n) * (p - n - 1) / 2,  # the source's two cases
+                n * p
+                - rotations
+                + (p > n) * (p - n) * (p - n - 1) / 2,  # the source's two cases
                 n * p - rotations,  # without those that leave W itself unchanged
             )
     names = ("counted", "rank", "printed", "naive")
-    variables = {name: (("dim", "p"), values) for name, values in zip(names, counts, strict=True)}
+    variables = {
+        name: (("dim", "p"), values) for name, values in zip(names, counts, strict=True)
+    }
     return xr.Dataset(variables, coords={"dim": dims, "p": np.arange(1, largest + 1)})
 
 
@@ -41,19 +53,32 @@ def claims_5(data: "Dataset") -> list[Claim]:
     """Count = rank for every p, also beyond N, where nothing is gained."""
     claims = [
         at_most(
-            "largest gap between the printed count and the rank", float(np.abs(data["printed"] - data["rank"]).max()), 0.0
+            "largest gap between the printed count and the rank",
+            float(np.abs(data["printed"] - data["rank"]).max()),
+            0.0,
         ),
         at_most(
-            "the same for tu.papers.quadratic.solution_manifold", float(np.abs(data["counted"] - data["rank"]).max()), 0.0
+            "the same for tu.papers.quadratic.solution_manifold",
+            float(np.abs(data["counted"] - data["rank"]).max()),
+            0.0,
         ),
         above(
-            "the count of p <= N carried on beyond N, which must fail", float(np.abs(data["naive"] - data["rank"]).max()), 0
+            "the count of p <= N carried on beyond N, which must fail",
+            float(np.abs(data["naive"] - data["rank"]).max()),
+            0,
         ),
     ]
     for n in data["dim"].values:
         rank = data["rank"].sel(dim=n)
         for p in (n, int(rank["p"][np.isfinite(rank)].max())):
-            claims.append(close(f"N = {n}, p = {p}: all N(N+1)/2", float(rank.sel(p=p)), n * (n + 1) / 2, absolute=0.0))
+            claims.append(
+                close(
+                    f"N = {n}, p = {p}: all N(N+1)/2",
+                    float(rank.sel(p=p)),
+                    n * (n + 1) / 2,
+                    absolute=0.0,
+                )
+            )
     return claims
 
 
@@ -71,7 +96,9 @@ def draw_5(data: "Dataset") -> "Figure":
     return figure
 
 
-def compute_6(teachers: list[int], dims: list[int], reach: float, seed: int) -> "Dataset":
+def compute_6(
+    teachers: list[int], dims: list[int], reach: float, seed: int
+) -> "Dataset":
     """Dimension of the solution manifold and the rank of Psi -> Psi W at a random solution W, for p up to reach * N."""
     import xarray as xr
 
@@ -85,37 +112,79 @@ def compute_6(teachers: list[int], dims: list[int], reach: float, seed: int) -> 
                 rotations = p * (p - 1) / 2
                 assert count.dimension is not None
                 printed = rotations - (p - rank) * (p - rank - 1) / 2
-                counts[:, i, j, p - 1] = (count.dimension, count.measured_dimension(seed), printed, rotations)
+                counts[:, i, j, p - 1] = (
+                    count.dimension,
+                    count.measured_dimension(seed),
+                    printed,
+                    rotations,
+                )
     names = ("counted", "rank", "printed", "naive")
-    variables = {name: (("dim", "teachers", "p"), values) for name, values in zip(names, counts, strict=True)}
-    return xr.Dataset(variables, coords={"dim": dims, "teachers": teachers, "p": np.arange(1, largest + 1)})
+    variables = {
+        name: (("dim", "teachers", "p"), values)
+        for name, values in zip(names, counts, strict=True)
+    }
+    return xr.Dataset(
+        variables,
+        coords={"dim": dims, "teachers": teachers, "p": np.arange(1, largest + 1)},
+    )
 
 
 def claims_6(data: "Dataset") -> list[Claim]:
     """Count = rank for every p, p* and N; p - 1 for one teacher."""
     one, rank = data["rank"].sel(teachers=1), data["rank"]
     return [
-        at_most("largest gap between the printed count and the rank", float(np.abs(data["printed"] - rank).max()), 0.0),
-        at_most("the same for tu.papers.quadratic.solution_manifold", float(np.abs(data["counted"] - rank).max()), 0.0),
-        above("all rotations, p(p-1)/2, which must fail", float(np.abs(data["naive"] - rank).max()), 0.0),
-        at_most("p* = 1: largest gap to p - 1", float(np.abs(one - (data["p"] - 1)).max()), 0.0),
-        above("p > N: cases compared", float((np.isfinite(rank) & (data["p"] > data["dim"])).sum()), 0.0),
-        above("p* > N: cases compared", float((np.isfinite(rank) & (data["teachers"] > data["dim"])).sum()), 0.0),
+        at_most(
+            "largest gap between the printed count and the rank",
+            float(np.abs(data["printed"] - rank).max()),
+            0.0,
+        ),
+        at_most(
+            "the same for tu.papers.quadratic.solution_manifold",
+            float(np.abs(data["counted"] - rank).max()),
+            0.0,
+        ),
+        above(
+            "all rotations, p(p-1)/2, which must fail",
+            float(np.abs(data["naive"] - rank).max()),
+            0.0,
+        ),
+        at_most(
+            "p* = 1: largest gap to p - 1",
+            float(np.abs(one - (data["p"] - 1)).max()),
+            0.0,
+        ),
+        above(
+            "p > N: cases compared",
+            float((np.isfinite(rank) & (data["p"] > data["dim"])).sum()),
+            0.0,
+        ),
+        above(
+            "p* > N: cases compared",
+            float((np.isfinite(rank) & (data["teachers"] > data["dim"])).sum()),
+            0.0,
+        ),
     ]
 
 
 def draw_6(data: "Dataset") -> "Figure":
     """Dimension of the solution manifold against the number of students, a panel for each N."""
     title = "Dimension of the manifold of perfect students"
-    small = (
-        r"Lines: counted; marks: rank of $\Psi \mapsto \Psi W$ ($\Psi$ antisymmetric) at a random solution; dotted: $p = N$."
-    )
+    small = r"Lines: counted; marks: rank of $\Psi \mapsto \Psi W$ ($\Psi$ antisymmetric) at a random solution; dotted: $p = N$."
     dims = data["dim"].values
-    figure, axes = panel_grid(1, len(dims), title, small, height=3.0, width=4.2 * len(dims))
+    figure, axes = panel_grid(
+        1, len(dims), title, small, height=3.0, width=4.2 * len(dims)
+    )
     for panel, n in zip(axes[0], dims, strict=True):
         for look, k in enumerate(data["teachers"].values):
             part = data.sel(dim=n, teachers=k).dropna("p")
-            _draw_count(panel, part, "counted", "rank", look, f"$p^* = {k}$" + (" $> N$" if k > n else ""))
+            _draw_count(
+                panel,
+                part,
+                "counted",
+                "rank",
+                look,
+                f"$p^* = {k}$" + (" $> N$" if k > n else ""),
+            )
         panel.axvline(n, color=FAINT, linewidth=0.8, linestyle=DASHES[2])
         panel.set(xlabel=WIDTH, ylabel="dimension", ylim=(0, None))
         label_panel(panel, f"$N = {n}$")
@@ -123,9 +192,23 @@ def draw_6(data: "Dataset") -> "Figure":
     return figure
 
 
-def _draw_count(panel: Any, part: "Dataset", line: str, marks: str, look: int, label: str) -> None:
-    panel.plot(part["p"], part[line], color=COLORS[look], linestyle=DASHES[look % len(DASHES)], label=label)
-    look_of_marks = {"color": COLORS[look], "markerfacecolor": "white", "markersize": 4.5, "clip_on": False, "zorder": 3}
+def _draw_count(
+    panel: Any, part: "Dataset", line: str, marks: str, look: int, label: str
+) -> None:
+    panel.plot(
+        part["p"],
+        part[line],
+        color=COLORS[look],
+        linestyle=DASHES[look % len(DASHES)],
+        label=label,
+    )
+    look_of_marks = {
+        "color": COLORS[look],
+        "markerfacecolor": "white",
+        "markersize": 4.5,
+        "clip_on": False,
+        "zorder": 3,
+    }
     panel.plot(part["p"], part[marks], MARKERS[look], **look_of_marks)
 
 

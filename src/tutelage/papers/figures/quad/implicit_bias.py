@@ -17,21 +17,36 @@ POINTS = 201
 CLAIM = "The student network converges to the zero-error solution that is closest to its starting point"
 
 
-def compute_3(p: int, p_teacher: int, paper_lr: float, overlap: float, others: int, samples: int, seed: int) -> "Dataset":
+def compute_3(
+    p: int,
+    p_teacher: int,
+    paper_lr: float,
+    overlap: float,
+    others: int,
+    samples: int,
+    seed: int,
+) -> "Dataset":
     """Distance to the predicted end and risk, along the curve of its own start and of others."""
     import xarray as xr
 
     network = tu.papers.quadratic.quadratic_network(p, p_teacher, paper_lr)
-    bias = tu.papers.quadratic.implicit_bias(network.problem, network.start(overlap, seed))
+    bias = tu.papers.quadratic.implicit_bias(
+        network.problem, network.start(overlap, seed)
+    )
     own = bias.follow()
     starts = [network.start(overlap, seed + 1 + i) for i in range(others)]
-    paths = [own, *(bias.along(tu.solve(network.problem, x, own.times)) for x in starts)]
+    paths = [
+        own,
+        *(bias.along(tu.solve(network.problem, x, own.times)) for x in starts),
+    ]
     exact = tu.papers.quadratic.quadratic_curves(network.problem, bias.start, own.times)
     rng = np.random.default_rng(seed)
     frames = np.linalg.qr(rng.standard_normal((samples, p, p_teacher)))[0]
     scale = np.sqrt(p / p_teacher)
     norms = np.trace(np.asarray(bias.start.Q)) + np.trace(bias.Q)
-    distances = norms - 2 * scale * np.sum(frames * np.asarray(bias.start.R), axis=(1, 2))
+    distances = norms - 2 * scale * np.sum(
+        frames * np.asarray(bias.start.R), axis=(1, 2)
+    )
     halved = float(np.interp(-own.error[0] / 2, -own.error, own.times))
     learned = float(np.interp(-own.error[0] * 1e-4, -own.error, own.times))
     return xr.Dataset(
@@ -39,7 +54,12 @@ def compute_3(p: int, p_teacher: int, paper_lr: float, overlap: float, others: i
             "gap": (("start", "time"), [path.gap for path in paths]),
             "risk": (("start", "time"), [2 * path.error for path in paths]),
             "moved": (("start", "time"), [path.moved for path in paths]),
-            "by_modes": np.max(np.abs(exact.R - np.asarray(tu.solve(network.problem, bias.start, own.times).R))),
+            "by_modes": np.max(
+                np.abs(
+                    exact.R
+                    - np.asarray(tu.solve(network.problem, bias.start, own.times).R)
+                )
+            ),
             "closest": bias.distance,
             "random_closest": distances.min(),
             "late_power": _late_power(own.times, own.error),
@@ -59,17 +79,38 @@ def claims_3(data: "Dataset") -> list[Claim]:
     """Own start arrives, others stay away, all are perfect; the last part of the way is slow."""
     own, others = data["gap"][0, -1], data["gap"][1:, -1]
     return [
-        at_most("own start: distance to the predicted end, at the end", float(own), 1e-3),
-        at_least("other starts: least distance to it, at the end", float(others.min()), 0.5),
-        at_most("largest risk of any of them, at the end", float(data["risk"][:, -1].max()), 1e-4),
-        at_most("own start: largest change of an entry of S", float(data["moved"][0].max()), 1e-6),
-        at_most("solve against the curves mode by mode: largest gap of R", float(data["by_modes"]), 1e-6),
+        at_most(
+            "own start: distance to the predicted end, at the end", float(own), 1e-3
+        ),
+        at_least(
+            "other starts: least distance to it, at the end", float(others.min()), 0.5
+        ),
+        at_most(
+            "largest risk of any of them, at the end",
+            float(data["risk"][:, -1].max()),
+            1e-4,
+        ),
+        at_most(
+            "own start: largest change of an entry of S",
+            float(data["moved"][0].max()),
+            1e-6,
+        ),
+        at_most(
+            "solve against the curves mode by mode: largest gap of R",
+            float(data["by_modes"]),
+            1e-6,
+        ),
         above(
             "closest of random solutions, squared distance beyond that of the predicted one",
             float(data["random_closest"] - data["closest"]),
             0.0,
         ),
-        close("p > p*: power of time with which the risk vanishes", float(data["late_power"]), -2.0, absolute=0.05),
+        close(
+            "p > p*: power of time with which the risk vanishes",
+            float(data["late_power"]),
+            -2.0,
+            absolute=0.05,
+        ),
         refuted(
             at_most(
                 "time from half the loss to 1e-4 of it, over the time to half the loss",
@@ -86,10 +127,16 @@ def claims_3(data: "Dataset") -> list[Claim]:
 def draw_3(data: "Dataset") -> "Figure":
     """Distance to the predicted end, and risk."""
     title = "Learning ends at the solution that its start predicts"
-    small = "Black: the start that made the prediction; gray: other starts of the same law."
+    small = (
+        "Black: the start that made the prediction; gray: other starts of the same law."
+    )
     figure, axes = panel_grid(1, 2, title, small, height=3.0)
     for row in range(data.sizes["start"] - 1, -1, -1):
-        look = {"color": FAINT, "linewidth": 1.0} if row else {"color": INK, "linewidth": 2.0}
+        look = (
+            {"color": FAINT, "linewidth": 1.0}
+            if row
+            else {"color": INK, "linewidth": 2.0}
+        )
         for panel, name in zip(axes[0], ("gap", "risk"), strict=True):
             panel.plot(data["time"][1:], data[name][row, 1:], **look)
     labels = (r"distance $|\rho(t) - \bar\rho|$", r"risk $\mathcal{R} = 2\epsilon_g$")
@@ -110,7 +157,14 @@ IN_ORDER = CASES[:3]
 
 
 def compute_4(
-    p: int, p_teacher: int, paper_lr: float, large_lr: float, overlap: float, spread: float, end: float, seed: int
+    p: int,
+    p_teacher: int,
+    paper_lr: float,
+    large_lr: float,
+    overlap: float,
+    spread: float,
+    end: float,
+    seed: int,
 ) -> "Dataset":
     """S(t) from starts in order and from others, and where each ends."""
     import xarray as xr
@@ -122,12 +176,18 @@ def compute_4(
     plain = network.start(overlap, seed)
     R, rng = np.asarray(plain.R), np.random.default_rng(seed + 1)
     noise = rng.standard_normal((p, p))
-    small, unequal = np.eye(p) + 0.01 * (noise + noise.T) / 2, np.diag(np.linspace(1 - spread, 1 + spread, p))
+    small, unequal = (
+        np.eye(p) + 0.01 * (noise + noise.T) / 2,
+        np.diag(np.linspace(1 - spread, 1 + spread, p)),
+    )
     T = np.eye(p_teacher) + 0.3 * (np.ones((p_teacher, p_teacher)) - np.eye(p_teacher))
     starts = [
         (network, plain),
         (fast, plain),
-        (network, tu.Start(R, np.eye(p) + 0.5 * R @ R.T / np.max(R @ R.T), np.eye(p_teacher))),
+        (
+            network,
+            tu.Start(R, np.eye(p) + 0.5 * R @ R.T / np.max(R @ R.T), np.eye(p_teacher)),
+        ),
         (network, tu.Start(R, small, np.eye(p_teacher))),
         (network, tu.Start(R, unequal, np.eye(p_teacher))),
         (network, tu.Start(R, np.eye(p), T)),
@@ -137,11 +197,26 @@ def compute_4(
         bias = tu.papers.quadratic.implicit_bias(which.problem, start)
         last = end * paper_lr / which.paper_lr
         path = bias.follow(tu.log_times(0.003 * last, last, POINTS))
-        rows.append({"S": path.S, "moved": path.moved, "gap": path.gap, "time": path.times, "error": path.error})
+        rows.append(
+            {
+                "S": path.S,
+                "moved": path.moved,
+                "gap": path.gap,
+                "time": path.times,
+                "error": path.error,
+            }
+        )
         rows[-1]["disorder"] = max(bias.disorder)
-    names = {"S": ("time", "student", "teacher"), "moved": ("time",), "gap": ("time",), "error": ("time",), "disorder": ()}
+    names = {
+        "S": ("time", "student", "teacher"),
+        "moved": ("time",),
+        "gap": ("time",),
+        "error": ("time",),
+        "disorder": (),
+    }
     variables: dict[str, Any] = {
-        name: (("case", *dims), np.array([row[name] for row in rows])) for name, dims in names.items()
+        name: (("case", *dims), np.array([row[name] for row in rows]))
+        for name, dims in names.items()
     }
     variables["alpha"] = (("case", "time"), np.array([row["time"] for row in rows]))
     return xr.Dataset(variables, coords={"case": list(CASES)})
@@ -153,12 +228,28 @@ def claims_4(data: "Dataset") -> list[Claim]:
     disorder = {case: float(data["disorder"].sel(case=case)) for case in CASES}
     lost = "unequal norms"
     return [
-        *(at_most(f"{case}: largest change of an entry of S", moved[case], 1e-6) for case in IN_ORDER),
-        *(at_most(f"{case}: commutator of Q(0) and rho0 rho0^T", disorder[case], 1e-10) for case in IN_ORDER),
+        *(
+            at_most(f"{case}: largest change of an entry of S", moved[case], 1e-6)
+            for case in IN_ORDER
+        ),
+        *(
+            at_most(
+                f"{case}: commutator of Q(0) and rho0 rho0^T", disorder[case], 1e-10
+            )
+            for case in IN_ORDER
+        ),
         above(f"{lost}: commutator of Q(0) and rho0 rho0^T", disorder[lost], 0.01),
         above(f"{lost}: largest change of an entry of S", moved[lost], 1e-3),
-        above("teachers not in order: largest change of an entry of S", moved["teachers not in order"], 1e-3),
-        at_most("overlaps of N = 10^4: largest change of an entry of S", moved["overlaps of N = 10^4"], 0.05),
+        above(
+            "teachers not in order: largest change of an entry of S",
+            moved["teachers not in order"],
+            1e-3,
+        ),
+        at_most(
+            "overlaps of N = 10^4: largest change of an entry of S",
+            moved["overlaps of N = 10^4"],
+            0.05,
+        ),
         refuted(
             at_most(
                 f"{lost}: distance to the closest solution, at the end",
@@ -180,9 +271,15 @@ def draw_4(data: "Dataset") -> "Figure":
     for panel, case in zip(axes.ravel(), CASES, strict=True):
         part = data.sel(case=case)
         for k, m in np.ndindex(data.sizes["student"], data.sizes["teacher"]):
-            look = {"color": COLORS[k % len(COLORS)], "linestyle": DASHES[m % len(DASHES)], "linewidth": 1.1}
+            look = {
+                "color": COLORS[k % len(COLORS)],
+                "linestyle": DASHES[m % len(DASHES)],
+                "linewidth": 1.1,
+            }
             panel.plot(part["alpha"][1:], part["S"][1:, k, m], **look)
-        panel.set(xscale="log", ylim=(-1.05, 1.05), xlabel=TIME, ylabel="entries of $S$")
+        panel.set(
+            xscale="log", ylim=(-1.05, 1.05), xlabel=TIME, ylabel="entries of $S$"
+        )
         label_panel(panel, f"{case}: {float(part['moved'].max()):.1g}")
     return figure
 

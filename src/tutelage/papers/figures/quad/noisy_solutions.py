@@ -16,7 +16,16 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, between, close
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    TIME,
+    label_panel,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +38,10 @@ SMALL = 0.005  # a rate at which first orders are tested
 
 def noisy(p: int, k: int, lr: float, noise: float) -> "tu.Problem":
     """Readouts 1/p and 1/p*, our learning rate, label noise."""
-    student, teacher = tu.Network(p, "quadratic", readout=1 / p), tu.Network(k, "quadratic", readout=1 / k)
+    student, teacher = (
+        tu.Network(p, "quadratic", readout=1 / p),
+        tu.Network(k, "quadratic", readout=1 / k),
+    )
     return tu.Problem(student, teacher, sgd=tu.SGD(lr=lr), noise=noise)
 
 
@@ -60,7 +72,10 @@ def compute_9(
             "floor": (("width", "lr"), rest[..., 0]),
             "beside": (("width", "lr"), rest[..., 1]),
             "extra": (("width", "lr"), rest[..., 2]),
-            "first_order": (("width", "lr"), [[lr * noise**2 / p for lr in lrs] for p, _ in widths]),
+            "first_order": (
+                ("width", "lr"),
+                [[lr * noise**2 / p for lr in lrs] for p, _ in widths],
+            ),
             "p": ("width", [w[0] for w in widths]),
             "p_teacher": ("width", [w[1] for w in widths]),
             "noise": noise,
@@ -73,18 +88,36 @@ def _at_rest(p: int, k: int, lr: float, noise: float) -> tuple[float, float, flo
     """e_g and the squared lengths beside the teachers, of taught and of extra directions, after a long time."""
     slowest = 4 * lr / p**2 * lr * noise**2  # extra units relax through the noise alone
     curves = tu.papers.quadratic.quadratic_curves(
-        noisy(p, k, lr, noise), _nudged(p, k, lr, noise), [0.0, 20 / slowest if p > k else 20 * p * k / lr]
+        noisy(p, k, lr, noise),
+        _nudged(p, k, lr, noise),
+        [0.0, 20 / slowest if p > k else 20 * p * k / lr],
     )
-    return float(curves.error[-1]), float(curves.z[-1, 0]), float(curves.z[-1, -1]) if p > k else np.nan
+    return (
+        float(curves.error[-1]),
+        float(curves.z[-1, 0]),
+        float(curves.z[-1, -1]) if p > k else np.nan,
+    )
 
 
 def _nudged(p: int, k: int, lr: float, noise: float) -> "tu.Start":
     """A perfect student whose extra units have some length, for nothing grows from exactly zero."""
     at = perfect(p, k)
-    return tu.Start(at.R, np.asarray(at.Q) + np.diag([0.0] * k + [lr * noise**2 / 2] * (p - k)), at.T)
+    return tu.Start(
+        at.R,
+        np.asarray(at.Q) + np.diag([0.0] * k + [lr * noise**2 / 2] * (p - k)),
+        at.T,
+    )
 
 
-def _walk(lr: float, noise: float, dims: list[int], runs: int, end: float, draws: int, seed: int) -> "Dataset":
+def _walk(
+    lr: float,
+    noise: float,
+    dims: list[int],
+    runs: int,
+    end: float,
+    draws: int,
+    seed: int,
+) -> "Dataset":
     """The angle of S for p = p* = 2: conserved in theory, a random walk in runs from the state at rest."""
     import xarray as xr
 
@@ -93,9 +126,18 @@ def _walk(lr: float, noise: float, dims: list[int], runs: int, end: float, draws
     d, z = float(rest.d[-1, 0]), float(rest.z[-1, 0])
     at_rest = tu.Start(R=d * np.eye(2), Q=(z + d**2) * np.eye(2), T=np.eye(2))
     angles = np.array(
-        [_angles(tu.simulate(problem, at_rest, dim=n, times=times, runs=runs, seed=seed + i)) for i, n in enumerate(dims)]
+        [
+            _angles(
+                tu.simulate(
+                    problem, at_rest, dim=n, times=times, runs=runs, seed=seed + i
+                )
+            )
+            for i, n in enumerate(dims)
+        ]
     )
-    without = tu.simulate(noisy(2, 2, lr, 0.0), perfect(2, 2), dim=dims[0], times=times, runs=2, seed=seed)
+    without = tu.simulate(
+        noisy(2, 2, lr, 0.0), perfect(2, 2), dim=dims[0], times=times, runs=2, seed=seed
+    )
     theory = tu.papers.quadratic.implicit_bias(
         problem, tu.papers.quadratic.quadratic_network(2, 2).start(0.05, seed)
     ).follow(times)
@@ -103,10 +145,16 @@ def _walk(lr: float, noise: float, dims: list[int], runs: int, end: float, draws
         {
             "angle": (("dim", "run", "time"), angles),
             "diffusion": _diffusion(lr, noise, d, z, draws, seed),
-            "diffusion_small": _small_diffusion(SMALL, noise, draws, seed) / (SMALL**3 * noise**4 / 4),
-            "diffusion_naive": lr**2 * noise**2 * (z + d**2) / (2 * d**2),  # if zeta were as long as the students
+            "diffusion_small": _small_diffusion(SMALL, noise, draws, seed)
+            / (SMALL**3 * noise**4 / 4),
+            "diffusion_naive": lr**2
+            * noise**2
+            * (z + d**2)
+            / (2 * d**2),  # if zeta were as long as the students
             "moved_theory": float(theory.moved.max()),
-            "moved_without": float(np.max(np.abs(np.asarray(without.R) - np.asarray(perfect(2, 2).R)))),
+            "moved_without": float(
+                np.max(np.abs(np.asarray(without.R) - np.asarray(perfect(2, 2).R)))
+            ),
         },
         coords={"time": times, "dim": dims},
     )
@@ -114,17 +162,25 @@ def _walk(lr: float, noise: float, dims: list[int], runs: int, end: float, draws
 
 def _small_diffusion(lr: float, noise: float, draws: int, seed: int) -> float:
     """D at a small rate."""
-    rest = tu.papers.quadratic.quadratic_curves(noisy(2, 2, lr, noise), perfect(2, 2), [0.0, 200 / lr])
-    return _diffusion(lr, noise, float(rest.d[-1, 0]), float(rest.z[-1, 0]), draws, seed)
+    rest = tu.papers.quadratic.quadratic_curves(
+        noisy(2, 2, lr, noise), perfect(2, 2), [0.0, 200 / lr]
+    )
+    return _diffusion(
+        lr, noise, float(rest.d[-1, 0]), float(rest.z[-1, 0]), draws, seed
+    )
 
 
 def _angles(runs: "tu.Trajectory") -> np.ndarray:
     """(run, time): the angle of the polar factor of R."""
     R = np.asarray(runs.R)
-    return np.unwrap(np.arctan2(R[..., 1, 0] - R[..., 0, 1], R[..., 0, 0] + R[..., 1, 1]), axis=1)
+    return np.unwrap(
+        np.arctan2(R[..., 1, 0] - R[..., 0, 1], R[..., 0, 0] + R[..., 1, 1]), axis=1
+    )
 
 
-def _diffusion(lr: float, noise: float, d: float, z: float, draws: int, seed: int) -> float:
+def _diffusion(
+    lr: float, noise: float, d: float, z: float, draws: int, seed: int
+) -> float:
     """D of the angle at rest, by Monte Carlo over the fields."""
     u, zeta = np.random.default_rng(seed).standard_normal((2, draws, 2))
     zeta = np.sqrt(z) * zeta
@@ -149,17 +205,39 @@ def claims_9(data: "Dataset") -> list[Claim]:
         for w in (least.isel(width=i) for i in range(least.sizes["width"]))
     ]
     shares = (least["p_teacher"] + 2) / (least["p"] + 2)
-    extra = np.abs(least["extra"] / (float(least["lr"]) * noise**2 / 2) / shares - 1).max()
+    extra = np.abs(
+        least["extra"] / (float(least["lr"]) * noise**2 / 2) / shares - 1
+    ).max()
     runs, end = data.sizes["run"], float(data["time"][-1])
     low, high = (float(chi2.ppf(x, runs) / runs) for x in (ALARM / 2, 1 - ALARM / 2))
-    walks = {int(n): float((data["angle"].sel(dim=n)[:, -1] ** 2).mean() * n / end) for n in data["dim"].values}
+    walks = {
+        int(n): float((data["angle"].sel(dim=n)[:, -1] ** 2).mean() * n / end)
+        for n in data["dim"].values
+    }
     return [
         *floors,
-        at_most("squared lengths of extra units over (lr noise^2/2)(2 + p*)/(2 + p): largest gap to 1", float(extra), 0.02),
-        at_most("theory with noise: largest change of an entry of S", float(data["moved_theory"]), 1e-6),
-        at_most("runs without noise, from a perfect student: largest change of R", float(data["moved_without"]), 1e-12),
+        at_most(
+            "squared lengths of extra units over (lr noise^2/2)(2 + p*)/(2 + p): largest gap to 1",
+            float(extra),
+            0.02,
+        ),
+        at_most(
+            "theory with noise: largest change of an entry of S",
+            float(data["moved_theory"]),
+            1e-6,
+        ),
+        at_most(
+            "runs without noise, from a perfect student: largest change of R",
+            float(data["moved_without"]),
+            1e-12,
+        ),
         *(
-            between(f"N = {n}: N Var(angle) / alpha of {runs} runs over D", D / float(data["diffusion"]), low, high)
+            between(
+                f"N = {n}: N Var(angle) / alpha of {runs} runs over D",
+                D / float(data["diffusion"]),
+                low,
+                high,
+            )
             for n, D in walks.items()
         ),
         *(
@@ -170,35 +248,70 @@ def claims_9(data: "Dataset") -> list[Claim]:
             )
             for n, D in walks.items()
         ),
-        close(f"lr = {SMALL:g}: D over its first order, lr^3 noise^4 / 4", float(data["diffusion_small"]), 1.0, rel=0.1),
+        close(
+            f"lr = {SMALL:g}: D over its first order, lr^3 noise^4 / 4",
+            float(data["diffusion_small"]),
+            1.0,
+            rel=0.1,
+        ),
     ]
 
 
 def draw_9(data: "Dataset") -> "Figure":
     """Floors of the error, and the walk of S along the manifold."""
-    title = "Noise lifts the error off the manifold of solutions, and hardly moves along it"
+    title = (
+        "Noise lifts the error off the manifold of solutions, and hardly moves along it"
+    )
     small = "Left: marks, solved; lines, first order. Middle, right: $p = p^* = 2$, runs; bars: ± 2 standard errors."
     figure, axes = panel_grid(1, 3, title, small, height=3.0)
     for look in range(data.sizes["width"]):
         part = data.isel(width=look)
         label = f"$p = {int(part['p'])}$, $p^* = {int(part['p_teacher'])}$"
-        marks = {"marker": MARKERS[look], "linestyle": "none", "markerfacecolor": "white", "markersize": 4.5}
-        axes[0, 0].plot(data["lr"], part["floor"], color=COLORS[look], label=label, **marks)
-        axes[0, 0].plot(data["lr"], part["first_order"], color=COLORS[look], linestyle=DASHES[look % len(DASHES)])
+        marks = {
+            "marker": MARKERS[look],
+            "linestyle": "none",
+            "markerfacecolor": "white",
+            "markersize": 4.5,
+        }
+        axes[0, 0].plot(
+            data["lr"], part["floor"], color=COLORS[look], label=label, **marks
+        )
+        axes[0, 0].plot(
+            data["lr"],
+            part["first_order"],
+            color=COLORS[look],
+            linestyle=DASHES[look % len(DASHES)],
+        )
     axes[0, 0].set(
-        xlabel=r"learning rate $\eta$ (loss with 1/2)", ylabel=r"$\epsilon_g(\infty)$", xscale="log", yscale="log"
+        xlabel=r"learning rate $\eta$ (loss with 1/2)",
+        ylabel=r"$\epsilon_g(\infty)$",
+        xscale="log",
+        yscale="log",
     )
     times, first = data["time"].values, int(data["dim"][0])
-    axes[0, 1].plot(times, data["angle"].sel(dim=first).values[:25].T, color=FAINT, linewidth=0.6)
+    axes[0, 1].plot(
+        times, data["angle"].sel(dim=first).values[:25].T, color=FAINT, linewidth=0.6
+    )
     spread = 2 * np.sqrt(float(data["diffusion"]) * times / first)
     for sign in (-1, 1):
-        axes[0, 1].plot(times, sign * spread, color=INK, label=r"$\pm 2\sqrt{D\alpha/N}$" if sign > 0 else None)
+        axes[0, 1].plot(
+            times,
+            sign * spread,
+            color=INK,
+            label=r"$\pm 2\sqrt{D\alpha/N}$" if sign > 0 else None,
+        )
     axes[0, 1].set(xlabel=TIME, ylabel="angle of $S$")
     _draw_variance(axes[0, 2], data)
-    for panel, name in zip(axes[0], ("floor of the error", f"angle of $S$, $N = {first}$", "random walk"), strict=True):
+    for panel, name in zip(
+        axes[0],
+        ("floor of the error", f"angle of $S$, $N = {first}$", "random walk"),
+        strict=True,
+    ):
         label_panel(panel, name)
         panel.margins(x=0.05)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.6)
+        panel.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.6
+        )
     return figure
 
 
@@ -208,9 +321,22 @@ def _draw_variance(panel: Any, data: "Dataset") -> None:
     for look, n in enumerate(data["dim"].values):
         variance = n * (data["angle"].sel(dim=n) ** 2).mean("run").values
         some = slice(10, None, 18)
-        marks = {"marker": MARKERS[look], "linestyle": "none", "markerfacecolor": "white", "markersize": 4, "capsize": 2}
+        marks = {
+            "marker": MARKERS[look],
+            "linestyle": "none",
+            "markerfacecolor": "white",
+            "markersize": 4,
+            "capsize": 2,
+        }
         error = 2 * variance[some] * np.sqrt(2 / runs)
-        panel.errorbar(times[some] + 4 * look, variance[some], error, color=COLORS[look], label=f"$N = {n}$", **marks)
+        panel.errorbar(
+            times[some] + 4 * look,
+            variance[some],
+            error,
+            color=COLORS[look],
+            label=f"$N = {n}$",
+            **marks,
+        )
     panel.set(xlabel=TIME, ylabel=r"$N$ Var(angle)", ylim=(0, None))
 
 
@@ -229,8 +355,15 @@ FIGURES = (
         source="quad",
         figure="beyond the paper",
         title="noise and finite rates on the manifold of solutions",
-        full=PRINTED | {"lrs": [0.005, 0.01, 0.03, 0.1, 0.3], "dims": [200, 800, 3200], "runs": 200, "draws": 1_000_000},
-        quick=PRINTED | {"lrs": [0.005, 0.05, 0.3], "dims": [200, 500], "runs": 60, "draws": 200_000},
+        full=PRINTED
+        | {
+            "lrs": [0.005, 0.01, 0.03, 0.1, 0.3],
+            "dims": [200, 800, 3200],
+            "runs": 200,
+            "draws": 1_000_000,
+        },
+        quick=PRINTED
+        | {"lrs": [0.005, 0.05, 0.3], "dims": [200, 500], "runs": 60, "draws": 200_000},
         compute=compute_9,
         draw=draw_9,
         claims=claims_9,

@@ -59,10 +59,15 @@ def compute_7(
     )
 
 
-def _from_plateau(p: int, k: int, overlap: float, starts: int, points: int, seed: int) -> dict[str, Any]:
+def _from_plateau(
+    p: int, k: int, overlap: float, starts: int, points: int, seed: int
+) -> dict[str, Any]:
     """Curves from Q = p/(p+2), in time eta alpha / p; eq. 13 with each start's own overlaps, and its mean over starts."""
     network = tu.papers.quadratic.quadratic_network(p, k, SMALL_LR)
-    many = [network.start(overlap, seed + i, norm=network.plateau_norm) for i in range(starts)]
+    many = [
+        network.start(overlap, seed + i, norm=network.plateau_norm)
+        for i in range(starts)
+    ]
     time = np.linspace(0.0, (2 * np.log(1 / overlap) + np.log(0.02)) * k / 16, points)
     risk = 2 * network.curves(many, p * time, gradient_flow=True).error
     reduction = 1 - risk / risk[:, :1]
@@ -70,19 +75,27 @@ def _from_plateau(p: int, k: int, overlap: float, starts: int, points: int, seed
     own = np.array([network.loss_reduction(p * time, x) for x in squares])
     slopes = [_growth(time, row) for row in reduction]
     at = [int(np.argmax(row > FALL)) for row in reduction]
-    naive = 4 * squares[0] * np.expm1(16 / k * time) / network.plateau_risk  # p p* left out of the prefactor
+    naive = (
+        4 * squares[0] * np.expm1(16 / k * time) / network.plateau_risk
+    )  # p p* left out of the prefactor
     return {
         "time": time,
         "reduction": reduction,
-        "compensated": _compensated(time, reduction, 4 * squares[:, None] / (p * k), 16 / k),
+        "compensated": _compensated(
+            time, reduction, 4 * squares[:, None] / (p * k), 16 / k
+        ),
         "plateau_risk": network.plateau_risk,
         "rate": slopes,
-        "prefactor": [row[i] / law[i] for row, law, i in zip(reduction, own, at, strict=True)],
+        "prefactor": [
+            row[i] / law[i] for row, law, i in zip(reduction, own, at, strict=True)
+        ],
         "without_p": reduction[0][at[0]] / naive[at[0]],
     }
 
 
-def _compensated(time: np.ndarray, reduction: np.ndarray, size: np.ndarray, rate: float) -> np.ndarray:
+def _compensated(
+    time: np.ndarray, reduction: np.ndarray, size: np.ndarray, rate: float
+) -> np.ndarray:
     """The reduction without overlaps and growth, averaged over starts: 1/R(0) by eq. 13. Undefined at time zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.mean(reduction / size / np.expm1(rate * time), axis=0)
@@ -91,10 +104,14 @@ def _compensated(time: np.ndarray, reduction: np.ndarray, size: np.ndarray, rate
 def _growth(time: np.ndarray, reduction: np.ndarray) -> float:
     """Exponential rate of the reduction: slope of the logarithm of its derivative, inside the window."""
     inside = (reduction > WINDOW[0]) & (reduction < WINDOW[1])
-    return float(np.polyfit(time[inside], np.log(np.gradient(reduction, time)[inside]), 1)[0])
+    return float(
+        np.polyfit(time[inside], np.log(np.gradient(reduction, time)[inside]), 1)[0]
+    )
 
 
-def _study(p: int, k: int, overlap: float, starts: int, seed: int) -> tuple[float, float]:
+def _study(
+    p: int, k: int, overlap: float, starts: int, seed: int
+) -> tuple[float, float]:
     """From eq. 8: mean time to half the loss, in eta alpha / p, and the rate at which overlaps grow on the plateau."""
     network = tu.papers.quadratic.quadratic_network(p, k, SMALL_LR)
     many = [network.start(overlap, seed + i) for i in range(starts)]
@@ -109,7 +126,12 @@ def claims_7(data: "Dataset") -> list[Claim]:
     """Rate 16/p*, prefactor, and what p does to the time of escape."""
     k = int(data["p_teacher"])
     rates = [
-        close(f"p = {p}: rate of the loss reduction in eta alpha / p", float(data["rate"].sel(p=p).mean()), 16 / k, rel=0.02)
+        close(
+            f"p = {p}: rate of the loss reduction in eta alpha / p",
+            float(data["rate"].sel(p=p).mean()),
+            16 / k,
+            rel=0.02,
+        )
         for p in data["p"].values
     ]
     worst = float(np.abs(data["prefactor"] - 1).max())
@@ -118,8 +140,16 @@ def claims_7(data: "Dataset") -> list[Claim]:
     gains = {int(m): _gain(data, int(m)) for m in data["teachers"].values}
     return [
         *rates,
-        at_most("prefactor over 4 sum rho^2/(p p* R(0)): largest gap to 1, all p and starts", worst, 0.03),
-        above("the same without 1/(p p*), which must fail", float(np.abs(data["without_p"] - 1).min()), 0.03),
+        at_most(
+            "prefactor over 4 sum rho^2/(p p* R(0)): largest gap to 1, all p and starts",
+            worst,
+            0.03,
+        ),
+        above(
+            "the same without 1/(p p*), which must fail",
+            float(np.abs(data["without_p"] - 1).min()),
+            0.03,
+        ),
         refuted(
             close(
                 f"p = {widest}: rate 16/p* if t is eta alpha",
@@ -135,7 +165,12 @@ def claims_7(data: "Dataset") -> list[Claim]:
             0.02,
         ),
         *(
-            between(f"p* = {m}: half time of the widest student over that of p = p*, in eta alpha / p", gain, 0.5, 1.0)
+            between(
+                f"p* = {m}: half time of the widest student over that of p = p*, in eta alpha / p",
+                gain,
+                0.5,
+                1.0,
+            )
             for m, gain in gains.items()
         ),
     ]
@@ -154,28 +189,70 @@ def draw_7(data: "Dataset") -> "Figure":
     figure, axes = panel_grid(1, 3, title, small, height=3.1)
     for look, p in enumerate(data["p"].values[:: max(1, data.sizes["p"] // 4)]):
         part = data.sel(p=p)
-        axes[0, 0].plot(part["time"][2:], part["compensated"][2:], color=COLORS[look], label=f"$p = {p}$")
-        axes[0, 0].axhline(1 / float(part["plateau_risk"]), color=INK, linestyle=DASHES[1], linewidth=0.9)
+        axes[0, 0].plot(
+            part["time"][2:],
+            part["compensated"][2:],
+            color=COLORS[look],
+            label=f"$p = {p}$",
+        )
+        axes[0, 0].axhline(
+            1 / float(part["plateau_risk"]),
+            color=INK,
+            linestyle=DASHES[1],
+            linewidth=0.9,
+        )
     growth = r"$\,4\,\Sigma\rho^2\,(e^{16\tilde t/p^*} - 1)\,/\,p p^*$"
-    axes[0, 0].set(xlabel=SCALED, ylabel=r"$(1 - \mathcal{R}/\mathcal{R}(0))\;/$" + growth, ylim=(0, None))
-    marks = {"linestyle": "none", "markerfacecolor": "white", "markersize": 5, "capsize": 2}
+    axes[0, 0].set(
+        xlabel=SCALED,
+        ylabel=r"$(1 - \mathcal{R}/\mathcal{R}(0))\;/$" + growth,
+        ylim=(0, None),
+    )
+    marks = {
+        "linestyle": "none",
+        "markerfacecolor": "white",
+        "markersize": 5,
+        "capsize": 2,
+    }
     for look, (name, scale, label) in enumerate(
         (("rate", k / 16, r"rate $\times p^*/16$"), ("prefactor", 1.0, "prefactor"))
     ):
         mean, spread = data[name].mean("start") * scale, data[name].std("start") * scale
         place = data["p"] + 0.2 * (look - 0.5)
-        axes[0, 1].errorbar(place, mean, spread, color=COLORS[look], marker=MARKERS[look], label=label, **marks)
+        axes[0, 1].errorbar(
+            place,
+            mean,
+            spread,
+            color=COLORS[look],
+            marker=MARKERS[look],
+            label=label,
+            **marks,
+        )
     axes[0, 1].axhline(1.0, color=FAINT, linestyle=DASHES[2])
-    axes[0, 1].set(xlabel="student units $p$", ylabel="measured / eq. 13", ylim=(0.98, 1.02))
+    axes[0, 1].set(
+        xlabel="student units $p$", ylabel="measured / eq. 13", ylim=(0.98, 1.02)
+    )
     for look, m in enumerate(data["teachers"].values):
         part = data["half_time"].sel(teachers=m).dropna("width")
-        style = {"color": COLORS[look], "marker": MARKERS[look], "linestyle": DASHES[look], "markerfacecolor": "white"}
+        style = {
+            "color": COLORS[look],
+            "marker": MARKERS[look],
+            "linestyle": DASHES[look],
+            "markerfacecolor": "white",
+        }
         axes[0, 2].plot(part["width"], part, label=f"$p^* = {m}$", **style)
-    axes[0, 2].set(xlabel="student units $p$", ylabel=r"half of the loss at $\tilde t$", ylim=(0, None))
-    for panel, name in zip(axes[0], ("loss reduction", "rate and prefactor", "time of escape"), strict=True):
+    axes[0, 2].set(
+        xlabel="student units $p$",
+        ylabel=r"half of the loss at $\tilde t$",
+        ylim=(0, None),
+    )
+    for panel, name in zip(
+        axes[0], ("loss reduction", "rate and prefactor", "time of escape"), strict=True
+    ):
         label_panel(panel, name)
         panel.margins(x=0.05)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.6)
+        panel.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.6
+        )
     return figure
 
 

@@ -20,11 +20,16 @@ SAME = 1e-8  # eigenvalues this close are one
 POINTS = ("tabula rasa", "plateau", "zero error", "all aligned")
 
 
-def printed_table(name: str, p: int, p_teacher: int, dim: int) -> list[tuple[str, float, int]]:
+def printed_table(
+    name: str, p: int, p_teacher: int, dim: int
+) -> list[tuple[str, float, int]]:
     """The source's spectrum at one of its four points: formula, eigenvalue, multiplicity (sec. 7.2.2)."""
     k, n = p_teacher, dim
     tables = {
-        "tabula rasa": [("-4/p (1 + 2/p*)", -4 / p * (1 + 2 / k), p * k), ("-4/p", -4 / p, p * (n - k))],
+        "tabula rasa": [
+            ("-4/p (1 + 2/p*)", -4 / p * (1 + 2 / k), p * k),
+            ("-4/p", -4 / p, p * (n - k)),
+        ],
         "plateau": [
             ("-8/(p p*)", -8 / (p * k), p * k),
             ("0", 0.0, p * (n - k - p) + p * (p - 1) // 2),
@@ -50,14 +55,24 @@ def printed_table(name: str, p: int, p_teacher: int, dim: int) -> list[tuple[str
 
 def place(name: str, p: int, p_teacher: int) -> tuple[int, int]:
     """(s, r) of the source's four points."""
-    return {"tabula rasa": (0, 0), "plateau": (0, p), "zero error": (p_teacher, 0), "all aligned": (1, 0)}[name]
+    return {
+        "tabula rasa": (0, 0),
+        "plateau": (0, p),
+        "zero error": (p_teacher, 0),
+        "all aligned": (1, 0),
+    }[name]
 
 
 def risk(J: np.ndarray, J_teacher: np.ndarray) -> float:
     """Population risk, eq. 23."""
     (p, k), Q, rho = (len(J), len(J_teacher)), J @ J.T, J @ J_teacher.T
     squares = np.trace(Q) ** 2 + 2 * np.sum(Q**2)
-    return float((k + 2) / k - 2 / p * np.trace(Q) - 4 / (p * k) * np.sum(rho**2) + squares / p**2)
+    return float(
+        (k + 2) / k
+        - 2 / p * np.trace(Q)
+        - 4 / (p * k) * np.sum(rho**2)
+        + squares / p**2
+    )
 
 
 def gradient(J: np.ndarray, J_teacher: np.ndarray) -> np.ndarray:
@@ -69,51 +84,93 @@ def gradient(J: np.ndarray, J_teacher: np.ndarray) -> np.ndarray:
 def hessian(J: np.ndarray, J_teacher: np.ndarray) -> np.ndarray:
     """Its Hessian, eq. 25, as a matrix (p N, p N)."""
     (p, n), k, Q = J.shape, len(J_teacher), J @ J.T
-    alone = (1 - np.trace(Q) / p) * np.eye(n) + 2 / k * J_teacher.T @ J_teacher - 2 / p * J.T @ J
-    pairs = np.einsum("ab,ij->aibj", Q, np.eye(n)) + np.einsum("bi,aj->aibj", J, J) + np.einsum("ai,bj->aibj", J, J)
+    alone = (
+        (1 - np.trace(Q) / p) * np.eye(n)
+        + 2 / k * J_teacher.T @ J_teacher
+        - 2 / p * J.T @ J
+    )
+    pairs = (
+        np.einsum("ab,ij->aibj", Q, np.eye(n))
+        + np.einsum("bi,aj->aibj", J, J)
+        + np.einsum("ai,bj->aibj", J, J)
+    )
     whole = 2 / p * pairs - np.einsum("ab,ij->aibj", np.eye(p), alone)
     return 4 / p * whole.reshape(p * n, p * n)
 
 
 def points_of(p: int, p_teacher: int, dim: int) -> "tu.papers.quadratic.CriticalPoints":
     """All classes of critical points, in the source's setting."""
-    student, teacher = tu.Network(p, "quadratic", readout=1 / p), tu.Network(p_teacher, "quadratic", readout=1 / p_teacher)
+    student, teacher = (
+        tu.Network(p, "quadratic", readout=1 / p),
+        tu.Network(p_teacher, "quadratic", readout=1 / p_teacher),
+    )
     return tu.papers.quadratic.critical_points(tu.Problem(student, teacher), dim)
 
 
-def units(point: "tu.papers.quadratic.CriticalPoint", seed: int) -> tuple[np.ndarray, np.ndarray]:
+def units(
+    point: "tu.papers.quadratic.CriticalPoint", seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """W and W* of a random member, divided by sqrt(N)."""
     W, W_teacher = point.weights(seed)
     return W / np.sqrt(point.dim), W_teacher / np.sqrt(point.dim)
 
 
-def compute_8(widths: list[list[int]], shown: list[int], search: list[int], searches: int, seed: int) -> "Dataset":
+def compute_8(
+    widths: list[list[int]],
+    shown: list[int],
+    search: list[int],
+    searches: int,
+    seed: int,
+) -> "Dataset":
     """Spectra of all classes for all widths; the four tables of one of them; a blind search for critical points."""
     import xarray as xr
 
     rows = [_one_width(p, k, n, seed) for p, k, n in widths]
-    data = xr.Dataset({name: ("width", [row[name] for row in rows]) for name in rows[0]})
-    data = data.assign_coords(p=("width", [w[0] for w in widths]), p_teacher=("width", [w[1] for w in widths]))
+    data = xr.Dataset(
+        {name: ("width", [row[name] for row in rows]) for name in rows[0]}
+    )
+    data = data.assign_coords(
+        p=("width", [w[0] for w in widths]), p_teacher=("width", [w[1] for w in widths])
+    )
     data = data.assign_coords(N=("width", [w[2] for w in widths]))
     (p, k, n), found = shown, _search(search, searches, seed)
-    return data.merge(_tables(p, k, n, seed)).merge(_beyond_the_tables(p, k, n, seed)).assign(found)
+    return (
+        data.merge(_tables(p, k, n, seed))
+        .merge(_beyond_the_tables(p, k, n, seed))
+        .assign(found)
+    )
 
 
 def _one_width(p: int, k: int, n: int, seed: int) -> dict[str, float]:
     """Gaps between what is predicted and the numerical spectrum, of the worst class."""
-    gaps: dict[str, list[float]] = {name: [0.0] for name in ("printed", "classes", "halved", "gradient", "flat", "tangent")}
+    gaps: dict[str, list[float]] = {
+        name: [0.0]
+        for name in ("printed", "classes", "halved", "gradient", "flat", "tangent")
+    }
     points = points_of(p, k, n)
-    named = {place(name, p, k): name for name in POINTS if p >= k > 1 or (p >= k and name != "all aligned")}
+    named = {
+        place(name, p, k): name
+        for name in POINTS
+        if p >= k > 1 or (p >= k and name != "all aligned")
+    }
     for point in points:
         J, J_teacher = units(point, seed)
         found = np.linalg.eigvalsh(hessian(J, J_teacher))
-        ours = np.repeat([c.value for c in point.spectrum], [c.multiplicity for c in point.spectrum])
+        ours = np.repeat(
+            [c.value for c in point.spectrum], [c.multiplicity for c in point.spectrum]
+        )
         gaps["classes"].append(float(np.max(np.abs(2 * ours - found))))
         gaps["gradient"].append(float(np.max(np.abs(gradient(J, J_teacher)))))
         if name := named.get((point.aligned, point.orthogonal)):
             table = printed_table(name, p, k, n)
-            listed = np.sort(np.repeat([row[1] for row in table], [row[2] for row in table]))
-            gaps["printed"].append(float(np.max(np.abs(listed - found))) if listed.size == found.size else np.inf)
+            listed = np.sort(
+                np.repeat([row[1] for row in table], [row[2] for row in table])
+            )
+            gaps["printed"].append(
+                float(np.max(np.abs(listed - found)))
+                if listed.size == found.size
+                else np.inf
+            )
             gaps["halved"].append(float(np.max(np.abs(listed - found / 2))))
         if point.name == "zero error":
             null, tangent = int(np.sum(np.abs(found) < SAME)), _tangent_rank(J)
@@ -150,7 +207,14 @@ def _tables(p: int, k: int, n: int, seed: int) -> "Dataset":
         found = np.linalg.eigvalsh(hessian(*units(points[place(name, p, k)], seed)))
         values.append(found)
         for formula, value, multiplicity in printed_table(name, p, k, n):
-            rows.append((f"{name}: {formula}", value, multiplicity, int(np.sum(np.abs(found - value) < SAME))))
+            rows.append(
+                (
+                    f"{name}: {formula}",
+                    value,
+                    multiplicity,
+                    int(np.sum(np.abs(found - value) < SAME)),
+                )
+            )
     names, listed, expected, counted = zip(*rows, strict=True)
     columns = {"listed": listed, "expected": expected, "counted": counted}
     return xr.Dataset(
@@ -183,7 +247,9 @@ def _beyond_the_tables(p: int, k: int, n: int, seed: int) -> "Dataset":
             "class_down": ("class", [c.index / c.parameters for c in points]),
             "class_s": ("class", [c.aligned for c in points]),
             "class_r": ("class", [c.orthogonal for c in points]),
-            "verb_gap": np.max(np.abs(by_verb - hessian(W / np.sqrt(n), W_teacher / np.sqrt(n)))),
+            "verb_gap": np.max(
+                np.abs(by_verb - hessian(W / np.sqrt(n), W_teacher / np.sqrt(n)))
+            ),
             "order_flat": _order(J, J_teacher, merely=True),
             "order_up": _order(J, J_teacher, merely=False),
             "fewer_risk": np.mean(at_rest),
@@ -211,15 +277,26 @@ def _search(widths: list[int], searches: int, seed: int) -> dict[str, Any]:
     from scipy.optimize import least_squares
 
     p, k, n = widths
-    points, rng, J_teacher = points_of(p, k, n), np.random.default_rng(seed), np.eye(n)[:k]
+    points, rng, J_teacher = (
+        points_of(p, k, n),
+        np.random.default_rng(seed),
+        np.eye(n)[:k],
+    )
     gaps, mixed = [], 0
     for scale in np.linspace(0.2, 1.5, searches):
         start = scale * rng.standard_normal(p * n)
         found = least_squares(
-            lambda x: gradient(x.reshape(p, n), J_teacher).ravel(), start, xtol=1e-14, ftol=1e-14, gtol=1e-14
+            lambda x: gradient(x.reshape(p, n), J_teacher).ravel(),
+            start,
+            xtol=1e-14,
+            ftol=1e-14,
+            gtol=1e-14,
         )
         if found.cost < 1e-20:
-            away = [abs(2 * c.error - risk(found.x.reshape(p, n), J_teacher)) for c in points]
+            away = [
+                abs(2 * c.error - risk(found.x.reshape(p, n), J_teacher))
+                for c in points
+            ]
             nearest = points.points[int(np.argmin(away))]
             gaps.append(min(away))
             mixed += nearest.aligned > 0 and nearest.orthogonal > 0
@@ -230,9 +307,15 @@ def claims_8(data: "Dataset") -> list[Claim]:
     """The printed tables, row by row; all widths; what is flat; what the source leaves out."""
     p, k, n = data["shown"].values.tolist()
     rows = [
-        close(f"{name} = {value:.6g}, how many of {p} x {n}", counted, expected, absolute=0.0)
+        close(
+            f"{name} = {value:.6g}, how many of {p} x {n}",
+            counted,
+            expected,
+            absolute=0.0,
+        )
         for name, value, counted, expected in zip(
-            *(data[x].values for x in ("row", "listed", "counted", "expected")), strict=True
+            *(data[x].values for x in ("row", "listed", "counted", "expected")),
+            strict=True,
         )
     ]
     widths = f"{data.sizes['width']} triples (p, p*, N)"
@@ -242,44 +325,109 @@ def claims_8(data: "Dataset") -> list[Claim]:
     return [
         *rows,
         at_least("how many triples (p, p*, N) are compared", data.sizes["width"], 12),
-        at_most(f"printed tables, {widths}: largest gap of an eigenvalue", float(data["printed"].max()), 1e-9),
+        at_most(
+            f"printed tables, {widths}: largest gap of an eigenvalue",
+            float(data["printed"].max()),
+            1e-9,
+        ),
         at_least(
             "the same with half of each eigenvalue, which must fail",
             float(data["halved"][data["p"] >= data["p_teacher"]].min()),
             1e-2,
         ),
-        at_most(f"all {int(data['count'].sum())} classes (s, r), {widths}: largest gap", float(data["classes"].max()), 1e-9),
-        at_most("eq. 25 against the Hessian of tu.analysis.landscape (halved loss)", float(data["verb_gap"]), 1e-9),
         at_most(
-            "eq. 29, negative over null eigenvalues: largest gap", float(np.abs(data["ratio"] - eq_29)[fits].max()), 1e-9
+            f"all {int(data['count'].sum())} classes (s, r), {widths}: largest gap",
+            float(data["classes"].max()),
+            1e-9,
         ),
-        at_most("zero error: rank of the tangent space, p p* - p*(p*+1)/2: largest gap", float(data["tangent"].max()), 0.0),
-        at_most("zero error: merely flat directions, (N-p*)(p-p*): largest gap", float(data["flat"].max()), 0.0),
-        close("risk along a merely flat direction grows with the power", float(data["order_flat"]), 4.0, absolute=0.01),
-        close("risk along a positive direction grows with the power", float(data["order_up"]), 2.0, absolute=0.01),
-        at_most("mixed points (s, r): largest entry of the gradient at any class", float(data["gradient"].max()), 1e-10),
+        at_most(
+            "eq. 25 against the Hessian of tu.analysis.landscape (halved loss)",
+            float(data["verb_gap"]),
+            1e-9,
+        ),
+        at_most(
+            "eq. 29, negative over null eigenvalues: largest gap",
+            float(np.abs(data["ratio"] - eq_29)[fits].max()),
+            1e-9,
+        ),
+        at_most(
+            "zero error: rank of the tangent space, p p* - p*(p*+1)/2: largest gap",
+            float(data["tangent"].max()),
+            0.0,
+        ),
+        at_most(
+            "zero error: merely flat directions, (N-p*)(p-p*): largest gap",
+            float(data["flat"].max()),
+            0.0,
+        ),
+        close(
+            "risk along a merely flat direction grows with the power",
+            float(data["order_flat"]),
+            4.0,
+            absolute=0.01,
+        ),
+        close(
+            "risk along a positive direction grows with the power",
+            float(data["order_up"]),
+            2.0,
+            absolute=0.01,
+        ),
+        at_most(
+            "mixed points (s, r): largest entry of the gradient at any class",
+            float(data["gradient"].max()),
+            1e-10,
+        ),
         refuted(
-            at_most("classes of critical points with s > 0 and r > 0", mixed, 0.0, says="three fundamental classes"),
+            at_most(
+                "classes of critical points with s > 0 and r > 0",
+                mixed,
+                0.0,
+                says="three fundamental classes",
+            ),
             evidence="their gradient vanishes, their predicted spectra equal the numerical ones, a blind search finds them",
         ),
-        above("blind search: mixed points among the zeros of the gradient", float(data["search_mixed"]), 0.0),
-        at_most("blind search: largest gap in risk to the nearest class (s, r)", float(data["search_gap"]), 1e-8),
-        close("classes without a way down, at each triple", float(data["minima"].mean()), 1.0, absolute=0.0),
+        above(
+            "blind search: mixed points among the zeros of the gradient",
+            float(data["search_mixed"]),
+            0.0,
+        ),
+        at_most(
+            "blind search: largest gap in risk to the nearest class (s, r)",
+            float(data["search_gap"]),
+            1e-8,
+        ),
+        close(
+            "classes without a way down, at each triple",
+            float(data["minima"].mean()),
+            1.0,
+            absolute=0.0,
+        ),
         close(
             f"p = {k - 1} < p* = {k}: risk of the best fit",
             float(data["fewer_risk"]),
             float(data["fewer_predicted"]),
             rel=1e-9,
         ),
-        at_most("p < p*: spread of the risk over its manifold", float(data["fewer_spread"]), 1e-10),
+        at_most(
+            "p < p*: spread of the risk over its manifold",
+            float(data["fewer_spread"]),
+            1e-10,
+        ),
         at_least("p < p*: lowest eigenvalue there", float(data["fewer_lowest"]), -1e-9),
         refuted(
-            close("eq. 29 at p = N", float(data["square_ratio"]), float(data["square_printed"]), rel=0.01),
+            close(
+                "eq. 29 at p = N",
+                float(data["square_ratio"]),
+                float(data["square_printed"]),
+                rel=0.01,
+            ),
             evidence="p students orthogonal to each other and to p* teachers need p + p* <= N; measured at rank N - p*",
         ),
         refuted(
             at_most(
-                "gradient where the printed 1 - rank/p - 2 alpha/p = 0 puts alpha", float(data["misprint_gradient"]), 1e-10
+                "gradient where the printed 1 - rank/p - 2 alpha/p = 0 puts alpha",
+                float(data["misprint_gradient"]),
+                1e-10,
             ),
             evidence="rank/p lacks alpha; with it alpha = p/(2 + rank), as printed right after, and the gradient vanishes",
         ),
@@ -289,7 +437,9 @@ def claims_8(data: "Dataset") -> list[Claim]:
 def draw_8(data: "Dataset") -> "Figure":
     """Four spectra, all classes, and eq. 29."""
     p, k, n = data["shown"].values.tolist()
-    title = "Curvature of the population risk at the critical points of a quadratic network"
+    title = (
+        "Curvature of the population risk at the critical points of a quadratic network"
+    )
     small = f"Loss without 1/2. Spectra: $p = {p}$, $p^* = {k}$, $N = {n}$; rings: the printed tables; dots: numerical."
     figure, axes = panel_grid(2, 3, title, small, height=2.6)
     for panel, name in zip(axes.ravel(), POINTS, strict=False):
@@ -300,25 +450,58 @@ def draw_8(data: "Dataset") -> "Figure":
 
 
 def _draw_spectrum(panel: Any, data: "Dataset", name: str) -> None:
-    values, counts = np.unique(np.round(data["values"].sel(point=name).values, 7), return_counts=True)
+    values, counts = np.unique(
+        np.round(data["values"].sel(point=name).values, 7), return_counts=True
+    )
     colors = [COLORS[1] if v < 0 else FAINT if v == 0 else COLORS[0] for v in values]
     panel.vlines(values, 0.5, counts, color=colors, linewidth=1.4)
     panel.scatter(values, counts, color=colors, s=14, zorder=3)
     printed = [i for i, row in enumerate(data["row"].values) if row.startswith(name)]
-    panel.plot(data["listed"][printed], data["expected"][printed], "o", color=INK, markersize=8, markerfacecolor="none")
+    panel.plot(
+        data["listed"][printed],
+        data["expected"][printed],
+        "o",
+        color=INK,
+        markersize=8,
+        markerfacecolor="none",
+    )
     panel.axvline(0.0, color=INK, linewidth=0.7)
-    panel.set(yscale="log", ylim=(0.5, 3 * counts.max()), xlabel="eigenvalue", ylabel="multiplicity")
+    panel.set(
+        yscale="log",
+        ylim=(0.5, 3 * counts.max()),
+        xlabel="eigenvalue",
+        ylabel="multiplicity",
+    )
     panel.margins(x=0.12)
     label_panel(panel, name)
 
 
 def _draw_classes(panel: Any, data: "Dataset") -> None:
     s, r = data["class_s"].values, data["class_r"].values
-    kinds = {"plateaus $(0, r)$": s == 0, "aligned $(s, 0)$": (r == 0) & (s > 0), "mixed $(s, r)$": (s > 0) & (r > 0)}
+    kinds = {
+        "plateaus $(0, r)$": s == 0,
+        "aligned $(s, 0)$": (r == 0) & (s > 0),
+        "mixed $(s, r)$": (s > 0) & (r > 0),
+    }
     for look, (label, chosen) in enumerate(kinds.items()):
-        marks = {"marker": MARKERS[look], "color": COLORS[look], "linestyle": "none", "markerfacecolor": "white"}
-        panel.plot(data["class_down"][chosen], data["class_risk"][chosen], label=label, markersize=5, **marks)
-    panel.set(xlabel="share of directions that lead down", ylabel=r"risk $\mathcal{R}$", xlim=(-0.04, 1.05))
+        marks = {
+            "marker": MARKERS[look],
+            "color": COLORS[look],
+            "linestyle": "none",
+            "markerfacecolor": "white",
+        }
+        panel.plot(
+            data["class_down"][chosen],
+            data["class_risk"][chosen],
+            label=label,
+            markersize=5,
+            **marks,
+        )
+    panel.set(
+        xlabel="share of directions that lead down",
+        ylabel=r"risk $\mathcal{R}$",
+        xlim=(-0.04, 1.05),
+    )
     panel.legend(loc="upper left", handlelength=1.0)
     label_panel(panel, "all critical points")
 
@@ -339,16 +522,35 @@ def _draw_ratio(panel: Any, data: "Dataset") -> None:
             markerfacecolor="white",
             label=f"$p^* = {width}$",
         )
-    panel.set(xlabel=r"eq. 29: $p^*/(N - p^* - p/2 - 1/2)$", ylabel="negative / null, numerical")
+    panel.set(
+        xlabel=r"eq. 29: $p^*/(N - p^* - p/2 - 1/2)$",
+        ylabel="negative / null, numerical",
+    )
     panel.legend(loc="upper left", handlelength=1.0)
     label_panel(panel, "the plateau")
 
 
 SMALL_WIDTHS = [
     *([1, 1, 5], [2, 2, 7], [3, 3, 9], [4, 4, 10], [2, 1, 6], [3, 1, 8], [6, 1, 10]),
-    *([3, 2, 8], [4, 2, 9], [5, 2, 9], [5, 3, 10], [6, 3, 12], [5, 4, 11], [2, 3, 8], [1, 3, 6]),
+    *(
+        [3, 2, 8],
+        [4, 2, 9],
+        [5, 2, 9],
+        [5, 3, 10],
+        [6, 3, 12],
+        [5, 4, 11],
+        [2, 3, 8],
+        [1, 3, 6],
+    ),
 ]
-LARGE_WIDTHS = [*SMALL_WIDTHS, [6, 3, 60], [8, 3, 40], [10, 5, 40], [12, 8, 30], [16, 8, 26]]
+LARGE_WIDTHS = [
+    *SMALL_WIDTHS,
+    [6, 3, 60],
+    [8, 3, 40],
+    [10, 5, 40],
+    [12, 8, 30],
+    [16, 8, 26],
+]
 
 FIGURES = (
     Replica(
@@ -356,8 +558,20 @@ FIGURES = (
         source="quad",
         figure="eq. 29, sec. 7.2",
         title="Hessian spectra at every critical point",
-        full={"widths": LARGE_WIDTHS, "shown": [6, 3, 60], "search": [3, 2, 6], "searches": 200, "seed": 1},
-        quick={"widths": SMALL_WIDTHS, "shown": [6, 3, 20], "search": [2, 2, 4], "searches": 60, "seed": 1},
+        full={
+            "widths": LARGE_WIDTHS,
+            "shown": [6, 3, 60],
+            "search": [3, 2, 6],
+            "searches": 200,
+            "seed": 1,
+        },
+        quick={
+            "widths": SMALL_WIDTHS,
+            "shown": [6, 3, 20],
+            "search": [2, 2, 4],
+            "searches": 60,
+            "seed": 1,
+        },
         compute=compute_8,
         draw=draw_8,
         claims=claims_8,

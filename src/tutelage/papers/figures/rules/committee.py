@@ -25,7 +25,9 @@ WITHIN = 0.01
 def committee(loss: str, second: float, lr: float) -> "tu.Problem":
     """Two erf units learn from two others, whose readouts are 1 and `second`."""
     teacher = tu.Network(2, "erf", readout=[1.0, second])
-    return tu.Problem(tu.Network(2, "erf"), teacher, loss=loss, labels=LOSSES[loss], sgd=tu.SGD(lr=lr))
+    return tu.Problem(
+        tu.Network(2, "erf"), teacher, loss=loss, labels=LOSSES[loss], sgd=tu.SGD(lr=lr)
+    )
 
 
 def compute_3(
@@ -45,16 +47,29 @@ def compute_3(
 
     from tutelage.papers.bands import against_runs
 
-    start, times, long = tu.Start(**START), tu.linear_times(end, points), tu.linear_times(last, points)
+    start, times, long = (
+        tu.Start(**START),
+        tu.linear_times(end, points),
+        tu.linear_times(last, points),
+    )
     size, even = 0.2, np.ones((2, 2))
-    near = tu.Start(size * even + asymmetry * (2 * np.eye(2) - 1), size * even + 0.3 * np.eye(2))
+    near = tu.Start(
+        size * even + asymmetry * (2 * np.eye(2) - 1), size * even + 0.3 * np.eye(2)
+    )
     parts = []
     for i, loss in enumerate(LOSSES):
-        options: dict[str, Any] = {"moments": tu.Sampled(sampled)} if loss == "logistic" else {}
+        options: dict[str, Any] = (
+            {"moments": tu.Sampled(sampled)} if loss == "logistic" else {}
+        )
         uneven, equal = committee(loss, 0.5, lr), committee(loss, 1.0, lr)
         early = tu.linear_times(runs_end, points)
-        data = against_runs(uneven, start, dim=dim, times=early, runs=runs, seed=seed + i, **options)
-        late, plateau = tu.solve(uneven, start, times, **options), tu.solve(equal, near, long, **options)
+        data = against_runs(
+            uneven, start, dim=dim, times=early, runs=runs, seed=seed + i, **options
+        )
+        late, plateau = (
+            tu.solve(uneven, start, times, **options),
+            tu.solve(equal, near, long, **options),
+        )
         parts.append(
             data.assign(
                 R_late=(("late", "student", "teacher"), np.asarray(late.R)),
@@ -62,12 +77,19 @@ def compute_3(
                 loss_late=("late", np.asarray(late.loss)),
                 error_late=("late", np.asarray(late.error)),
                 error_long=("long", np.asarray(plateau.error)),
-                specialized=("long", specialization(np.asarray(plateau.R), np.asarray(plateau.Q))),
+                specialized=(
+                    "long",
+                    specialization(np.asarray(plateau.R), np.asarray(plateau.Q)),
+                ),
                 sampling_error=("late", np.asarray(late.sampling_error)),
             )
         )
     names = xr.DataArray(list(LOSSES), dims="loss", name="loss")
-    return xr.concat(parts, dim=names).assign_coords(late=times, long=long).assign(dim=dim, runs=runs, lr=lr)
+    return (
+        xr.concat(parts, dim=names)
+        .assign_coords(late=times, long=long)
+        .assign(dim=dim, runs=runs, lr=lr)
+    )
 
 
 def specialization(R: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -85,12 +107,25 @@ def claims_3(data: "Dataset") -> list[Claim]:
     R_gap = np.abs(last["R_late"].values / R_DIGITS - 1).max()
     Q_gap = np.abs(last["Q_late"].values / Q_DIGITS - 1).max()
     claims = [
-        at_most("logistic: largest relative gap to the digits of R at alpha = 40", R_gap, WITHIN),
-        at_most("logistic: largest relative gap to the digits of Q at alpha = 40", Q_gap, WITHIN),
+        at_most(
+            "logistic: largest relative gap to the digits of R at alpha = 40",
+            R_gap,
+            WITHIN,
+        ),
+        at_most(
+            "logistic: largest relative gap to the digits of Q at alpha = 40",
+            Q_gap,
+            WITHIN,
+        ),
     ]
     for t, digits in LOSS_DIGITS.items():
         claims.append(
-            close(f"logistic: mean loss at alpha = {t:g}", float(part["loss_late"].sel(late=t)), digits, rel=WITHIN)
+            close(
+                f"logistic: mean loss at alpha = {t:g}",
+                float(part["loss_late"].sel(late=t)),
+                digits,
+                rel=WITHIN,
+            )
         )
     for loss in data["loss"].values:
         claims += inside_claims(data.sel(loss=loss), str(loss))
@@ -104,7 +139,11 @@ def _measured(data: "Dataset") -> list[Claim]:
     half = float(np.interp(0.5, np.maximum.accumulate(squared), long))
     what = f"specialization from a nearly symmetric start ({squared[0]:.3f} there), alpha = {long[-1]:g}"
     return [
-        below(f"logistic: {what} (measured)", float(np.abs(logistic[-1])), float(squared[0])),
+        below(
+            f"logistic: {what} (measured)",
+            float(np.abs(logistic[-1])),
+            float(squared[0]),
+        ),
         above(f"squared: {what} (measured)", float(squared[-1]), 0.5),
         below("squared: time at which it is 1/2 (measured)", half, float(long[-1])),
     ]
@@ -123,23 +162,57 @@ def draw_3(data: "Dataset") -> "Figure":
     units = {"logistic": "logistic: wrong classes", "squared": r"squared: $\epsilon_g$"}
     for look, (loss, label) in enumerate(units.items()):
         part = data.sel(loss=loss)
-        draw_band(left, times, *(part[f"error{ending}"].values for ending in ("", "_mean", "_se")), look=look, label=label)
-        right.plot(data["long"], part["specialized"], color=COLORS[look], linestyle=DASHES[look], label=f"{loss} loss")
+        draw_band(
+            left,
+            times,
+            *(part[f"error{ending}"].values for ending in ("", "_mean", "_se")),
+            look=look,
+            label=label,
+        )
+        right.plot(
+            data["long"],
+            part["specialized"],
+            color=COLORS[look],
+            linestyle=DASHES[look],
+            label=f"{loss} loss",
+        )
     part = data.sel(loss="logistic")
     for k in range(2):
         for m in range(2):
-            middle.plot(late, part["R_late"][:, k, m], color=COLORS[k], linestyle=DASHES[m], label=f"$R_{{{k + 1}{m + 1}}}$")
-        middle.plot(late, part["Q_late"][:, k, k], color=COLORS[2 + k], label=f"$Q_{{{k + 1}{k + 1}}}$")
+            middle.plot(
+                late,
+                part["R_late"][:, k, m],
+                color=COLORS[k],
+                linestyle=DASHES[m],
+                label=f"$R_{{{k + 1}{m + 1}}}$",
+            )
+        middle.plot(
+            late,
+            part["Q_late"][:, k, k],
+            color=COLORS[2 + k],
+            label=f"$Q_{{{k + 1}{k + 1}}}$",
+        )
     left.set(xlabel=TIME, ylabel="error", yscale="log")
     middle.set(xlabel=TIME, ylabel="overlaps")
     right.set(xlabel=TIME, ylabel="specialization")
-    for panel, text in zip(axes[0], ("errors", "overlaps, logistic loss", "out of the symmetric state"), strict=True):
+    for panel, text in zip(
+        axes[0],
+        ("errors", "overlaps, logistic loss", "out of the symmetric state"),
+        strict=True,
+    ):
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure
 
 
-PRINTED: dict[str, Any] = {"lr": 1.0, "end": 40.0, "points": 21, "asymmetry": 0.02, "last": 200.0, "seed": 3}
+PRINTED: dict[str, Any] = {
+    "lr": 1.0,
+    "end": 40.0,
+    "points": 21,
+    "asymmetry": 0.02,
+    "last": 200.0,
+    "seed": 3,
+}
 
 FIGURES = (
     Replica(

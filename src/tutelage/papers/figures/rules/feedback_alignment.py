@@ -24,14 +24,27 @@ CASES = {  # readout at first, and feedback
 ALIGNED = 0.9
 
 
-def aligned(readout: list[float], feedback: list[float], lr: float, train_readout: bool = True) -> "tu.Problem":
+def aligned(
+    readout: list[float], feedback: list[float], lr: float, train_readout: bool = True
+) -> "tu.Problem":
     """Two erf units learn from two others; readouts learn at half the rate."""
     student = tu.Network(2, "erf", readout=readout, train_readout=train_readout)
     rule = tu.rules.FeedbackAlignment(feedback)
-    return tu.Problem(student, tu.Network(2, "erf"), sgd=tu.SGD(lr, readout_lr=lr / 2), rule=rule)
+    return tu.Problem(
+        student, tu.Network(2, "erf"), sgd=tu.SGD(lr, readout_lr=lr / 2), rule=rule
+    )
 
 
-def compute_5(lr: float, end: float, points: int, last: float, runs_end: float, dim: int, runs: int, seed: int) -> "Dataset":
+def compute_5(
+    lr: float,
+    end: float,
+    points: int,
+    last: float,
+    runs_end: float,
+    dim: int,
+    runs: int,
+    seed: int,
+) -> "Dataset":
     """Theory of three cases; runs and the wrong theory of the first; signs of eight pairs of v and f; fixed readouts."""
     from tutelage.papers.bands import against_runs
 
@@ -41,12 +54,24 @@ def compute_5(lr: float, end: float, points: int, last: float, runs_end: float, 
     agree = []
     for v in ([0.6, 0.4], [0.05, -0.05]):
         for f in signs:
-            late = tu.solve(aligned(v, list(f), lr), start, np.linspace(0.0, last, points))
+            late = tu.solve(
+                aligned(v, list(f), lr), start, np.linspace(0.0, last, points)
+            )
             agree.append(np.all(np.sign(late.readout[-1]) == np.sign(f)))
     fixed = aligned([1.0, 1.2], [1.0, 1.2], lr, train_readout=False)
-    pair = [tu.solve(problem, start, times) for problem in (fixed, fixed.replace(rule="gradient"))]
+    pair = [
+        tu.solve(problem, start, times)
+        for problem in (fixed, fixed.replace(rule="gradient"))
+    ]
     early = tu.linear_times(runs_end, 11)
-    data = against_runs(aligned(*CASES["small v"], lr), start, dim=dim, times=early, runs=runs, seed=seed)
+    data = against_runs(
+        aligned(*CASES["small v"], lr),
+        start,
+        dim=dim,
+        times=early,
+        runs=runs,
+        seed=seed,
+    )
     return data.assign(
         case_error=(("case", "late"), np.array([x.error for x in curves])),
         alignment=(("case", "late"), np.array([x.alignment for x in curves])),
@@ -71,20 +96,44 @@ def claims_5(data: "Dataset") -> list[Claim]:
 
     error, alignment = data["case_error"], data["alignment"]
     digits = error.sel(case="large v, same sign")
-    claims = [close(f"e_g({t:g})", float(digits.sel(late=t, method="nearest")), x, rel=1e-5) for t, x in DIGITS.items()]
+    claims = [
+        close(f"e_g({t:g})", float(digits.sel(late=t, method="nearest")), x, rel=1e-5)
+        for t, x in DIGITS.items()
+    ]
     claims.append(
-        close("pairs of v and f whose readouts take the signs of f, of 8", float(data["agree"].sum()), 8, rel=1e-9)
+        close(
+            "pairs of v and f whose readouts take the signs of f, of 8",
+            float(data["agree"].sum()),
+            8,
+            rel=1e-9,
+        )
     )
     for case, check in (("small v", below), ("large v, other sign", above)):
-        half = _first(data, error.sel(case=case) < error.sel(case=case).isel(late=0) / 2)
+        half = _first(
+            data, error.sel(case=case) < error.sel(case=case).isel(late=0) / 2
+        )
         turned = _first(data, alignment.sel(case=case) > ALIGNED)
-        claims.append(check(f"{case}: time of cosine {ALIGNED:g}, against that of half the error", turned, half))
+        claims.append(
+            check(
+                f"{case}: time of cosine {ALIGNED:g}, against that of half the error",
+                turned,
+                half,
+            )
+        )
         if case == "small v":
             claims += [
-                close(f"{case}: time of cosine {ALIGNED:g}", turned, 0.8, absolute=0.15),
+                close(
+                    f"{case}: time of cosine {ALIGNED:g}", turned, 0.8, absolute=0.15
+                ),
                 close(f"{case}: time of half the error", half, 2.7, absolute=0.15),
             ]
-    claims.append(at_most("fixed readouts equal to f: largest gap to backpropagation", float(data["gap"]), 1e-10))
+    claims.append(
+        at_most(
+            "fixed readouts equal to f: largest gap to backpropagation",
+            float(data["gap"]),
+            1e-10,
+        )
+    )
     return claims + inside_claims(data, f"small v, N = {int(data['dim'])}")
 
 
@@ -100,15 +149,35 @@ def draw_5(data: "Dataset") -> "Figure":
         f"Two erf units learn from two. Right: line: theory; marks: mean of {int(data['runs'])} runs, "
         f"N = {int(data['dim'])}; bands: ± 2 standard errors of it."
     )
-    figure, axes = panel_grid(1, 3, "Direct feedback alignment", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, "Direct feedback alignment", small, height=3.0, width=10.5
+    )
     left, middle, right = axes[0]
     for i, case in enumerate(data["case"].values):
-        look: dict[str, Any] = {"color": COLORS[i], "linestyle": DASHES[i], "label": _in_words(case)}
+        look: dict[str, Any] = {
+            "color": COLORS[i],
+            "linestyle": DASHES[i],
+            "label": _in_words(case),
+        }
         left.plot(data["late"], data["alignment"].sel(case=case), **look)
         middle.plot(data["late"], data["case_error"].sel(case=case), **look)
     left.axhline(ALIGNED, color=FAINT, linewidth=0.8)
-    draw_band(right, data["time"].values, data["error"], data["error_mean"], data["error_se"], label=_in_words("small v"))
-    right.plot(data["time"], data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="0.9 G")
+    draw_band(
+        right,
+        data["time"].values,
+        data["error"],
+        data["error_mean"],
+        data["error_se"],
+        label=_in_words("small v"),
+    )
+    right.plot(
+        data["time"],
+        data["error_wrong"],
+        color=FAINT,
+        linestyle=DASHES[2],
+        linewidth=1.2,
+        label="0.9 G",
+    )
     left.set(xlabel=TIME, ylabel="cosine of $v$ and $f$")
     middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
@@ -118,7 +187,13 @@ def draw_5(data: "Dataset") -> "Figure":
     return figure
 
 
-PRINTED: dict[str, Any] = {"lr": 1.0, "end": 60.0, "points": 601, "last": 300.0, "seed": 5}
+PRINTED: dict[str, Any] = {
+    "lr": 1.0,
+    "end": 60.0,
+    "points": 601,
+    "last": 300.0,
+    "seed": 5,
+}
 
 FIGURES = (
     Replica(

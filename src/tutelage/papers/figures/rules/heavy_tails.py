@@ -11,7 +11,16 @@ import tutelage as tu
 from tutelage.papers.claims import PASS, Claim, above, at_least, at_most, close, refuted
 from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    ERROR,
+    FAINT,
+    MARKERS,
+    TIME,
+    label_panel,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +46,9 @@ def heavy(u: Any) -> Any:
 def unit(loss: Any) -> "tu.Problem":
     """An erf unit with a trained readout learns from another, at rate one."""
     student = tu.Network(1, "erf", readout=0.5, train_readout=True)
-    return tu.Problem(student, tu.Network(1, "erf"), loss=loss, noise=heavy, sgd=tu.SGD(lr=1.0))
+    return tu.Problem(
+        student, tu.Network(1, "erf"), loss=loss, noise=heavy, sgd=tu.SGD(lr=1.0)
+    )
 
 
 def compute_4(
@@ -60,15 +71,32 @@ def compute_4(
     """
     from tutelage.papers.bands import against_runs
 
-    start, times, huber = tu.Start([[R]], [[Q]]), tu.linear_times(end, points), unit(tu.losses.Huber(DELTA))
-    data = against_runs(huber, start, dim=dim, times=times, runs=runs, seed=seed, rtol=RTOL)
+    start, times, huber = (
+        tu.Start([[R]], [[Q]]),
+        tu.linear_times(end, points),
+        unit(tu.losses.Huber(DELTA)),
+    )
+    data = against_runs(
+        huber, start, dim=dim, times=times, runs=runs, seed=seed, rtol=RTOL
+    )
     knots = np.linspace(0.0, points - 1.0, 1 + len(DIGITS))
-    digits = np.interp(np.arange(points), knots, [0.0, *DIGITS])  # as many times: the program is the same
+    digits = np.interp(
+        np.arange(points), knots, [0.0, *DIGITS]
+    )  # as many times: the program is the same
     late = tu.solve(huber, start, digits, rtol=RTOL)
     rare = np.array([0.0, *DIGITS])
-    squared = tu.simulate(unit("squared"), start, dim=late_dim, times=rare, runs=late_runs, seed=seed + 1)
+    squared = tu.simulate(
+        unit("squared"), start, dim=late_dim, times=rare, runs=late_runs, seed=seed + 1
+    )
     tails = [
-        tu.simulate(unit("squared"), start, dim=n, times=[0.0, *tail_times], runs=tail_runs, seed=seed + n).Q[:, 1:, 0, 0]
+        tu.simulate(
+            unit("squared"),
+            start,
+            dim=n,
+            times=[0.0, *tail_times],
+            runs=tail_runs,
+            seed=seed + n,
+        ).Q[:, 1:, 0, 0]
         for n in tail_dims
     ]
     return data.assign(
@@ -90,16 +118,24 @@ def claims_4(data: "Dataset") -> list[Claim]:
     from tutelage.papers.bands import inside_claims
 
     late = data["late_error"]
-    claims = [close(f"Huber: e_g({t:g})", float(late.sel(late=t)), value, rel=0.01) for t, value in DIGITS.items()]
+    claims = [
+        close(f"Huber: e_g({t:g})", float(late.sel(late=t)), value, rel=0.01)
+        for t, value in DIGITS.items()
+    ]
     claims += inside_claims(data, f"Huber, N = {int(data['dim'])}")
     Q, error = data["tail_Q"], data["squared_error"].isel(rare=-1)
     huber = float(late.sel(late=float(data["rare"][-1])))
     ratio = Q.max("run") / Q.median("run")
-    sizes = f"{Q.sizes['run']} runs each, N = {', '.join(map(str, Q['tail_dim'].values))}"
+    sizes = (
+        f"{Q.sizes['run']} runs each, N = {', '.join(map(str, Q['tail_dim'].values))}"
+    )
     name = f"squared loss, {error.sizes['late_run']} runs, N = {int(data['late_dim'])}, alpha = 40"
     return [
         *claims,
-        _tail_claim(f"squared loss, {sizes}: largest Q over its median, largest of all N and times", float(ratio.max())),
+        _tail_claim(
+            f"squared loss, {sizes}: largest Q over its median, largest of all N and times",
+            float(ratio.max()),
+        ),
         at_most(f"{name}: largest e_g, bounded", float(error.max()), 1e3),
         at_least(f"{name}: mean e_g over Huber's", float(error.mean()) / huber, 10.0),
     ]
@@ -117,23 +153,57 @@ def draw_4(data: "Dataset") -> "Figure":
         f"Noise: {SIZE:g} × Student's t, {FREEDOM:g} d.o.f. Left: line: theory; marks: mean of {int(data['runs'])} runs, "
         f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle: N = {int(data['late_dim'])}."
     )
-    figure, axes = panel_grid(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(
+        1,
+        3,
+        "Heavy-tailed label noise: Huber's loss and squared loss",
+        small,
+        height=3.0,
+        width=10.5,
+    )
     left, middle, right = axes[0]
     times = data["time"].values
-    draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="Huber")
-    left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="Huber, 0.9 G")
+    draw_band(
+        left, times, data["error"], data["error_mean"], data["error_se"], label="Huber"
+    )
+    left.plot(
+        times,
+        data["error_wrong"],
+        color=FAINT,
+        linestyle=DASHES[2],
+        linewidth=1.2,
+        label="Huber, 0.9 G",
+    )
     error, rare = data["squared_error"].values, data["rare"].values
     for i in range(min(20, len(error))):
         middle.plot(rare, error[i], color=COLORS[1], linewidth=0.5, alpha=0.5)
-    middle.plot(rare, error.mean(axis=0), color=COLORS[1], linestyle=DASHES[1], label="squared, mean")
+    middle.plot(
+        rare,
+        error.mean(axis=0),
+        color=COLORS[1],
+        linestyle=DASHES[1],
+        label="squared, mean",
+    )
     middle.plot([], [], color=COLORS[1], linewidth=0.5, label="squared, single runs")
-    middle.plot(data["late"].values, data["late_error"].values, color=COLORS[0], label="Huber, theory")
+    middle.plot(
+        data["late"].values,
+        data["late_error"].values,
+        color=COLORS[0],
+        label="Huber, theory",
+    )
     final = data["tail_Q"].isel(tail_time=-1)
     for look, n in enumerate(data["tail_dim"].values, start=1):
         largest = np.sort(final.sel(tail_dim=n).values)[::-1]
         share = np.arange(1, largest.size + 1) / largest.size
-        marks = {"linestyle": "none", "marker": MARKERS[look], "markersize": 3.8, "markerfacecolor": "white"}
-        right.plot(largest, share, color=COLORS[look], label=f"squared, N = {n}", **marks)
+        marks = {
+            "linestyle": "none",
+            "marker": MARKERS[look],
+            "markersize": 3.8,
+            "markerfacecolor": "white",
+        }
+        right.plot(
+            largest, share, color=COLORS[look], label=f"squared, N = {n}", **marks
+        )
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     right.set(
@@ -143,13 +213,22 @@ def draw_4(data: "Dataset") -> "Figure":
         yscale="log",
     )
     right.margins(0.06)
-    for panel, text in zip(axes[0], ("Huber's loss", "squared loss", "the tail of $Q$"), strict=True):
+    for panel, text in zip(
+        axes[0], ("Huber's loss", "squared loss", "the tail of $Q$"), strict=True
+    ):
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1)
     return figure
 
 
-PRINTED: dict[str, Any] = {"R": 0.2, "Q": 0.5, "points": 21, "late_dim": 1000, "tail_runs": 100, "seed": 4}
+PRINTED: dict[str, Any] = {
+    "R": 0.2,
+    "Q": 0.5,
+    "points": 21,
+    "late_dim": 1000,
+    "tail_runs": 100,
+    "seed": 4,
+}
 
 FIGURES = (
     Replica(
@@ -159,7 +238,10 @@ FIGURES = (
         title="Huber's loss against squared loss under heavy-tailed label noise",
         full=PRINTED
         | {"end": 40.0, "dim": 1000, "runs": 100, "late_runs": 100}
-        | {"tail_dims": [500, 1000, 2000, 4000], "tail_times": [1.0, 2.0, 5.0, 10.0, 20.0]},
+        | {
+            "tail_dims": [500, 1000, 2000, 4000],
+            "tail_times": [1.0, 2.0, 5.0, 10.0, 20.0],
+        },
         quick=PRINTED
         | {"end": 10.0, "dim": 500, "runs": 40, "late_runs": 40}
         | {"tail_dims": [1000, 2000, 4000], "tail_times": [0.5, 1.0, 1.5, 2.0]},

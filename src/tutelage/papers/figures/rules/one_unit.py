@@ -12,7 +12,15 @@ import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
 from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, TIME, label_panel, outside_legend, panel_grid
+from tutelage.plot import (
+    COLORS,
+    DASHES,
+    FAINT,
+    TIME,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +37,12 @@ RULES: dict[str, dict[str, str]] = {
 # the law of each error, when it is checked, and how closely
 LAWS: dict[str, tuple[Callable[[Any], Any], str, float, float]] = {
     "Hebb": (lambda a: 1 / np.sqrt(2 * np.pi * a), "1/sqrt(2 pi alpha)", 100.0, 0.005),
-    "perceptron": (lambda a: (2 / 3) ** (1 / 3) / np.pi * a ** (-1 / 3), "(2/3)^(1/3)/pi alpha^(-1/3)", 1000.0, 0.003),
+    "perceptron": (
+        lambda a: (2 / 3) ** (1 / 3) / np.pi * a ** (-1 / 3),
+        "(2/3)^(1/3)/pi alpha^(-1/3)",
+        1000.0,
+        0.003,
+    ),
     "AdaTron": (lambda a: 3 / (2 * a), "3/(2 alpha)", 1000.0, 0.002),
 }
 DIGIT_TIMES = [1.0, 5.0, 10.0, 20.0]
@@ -58,20 +71,36 @@ def one_unit(**rule: Any) -> "tu.Problem":
     return tu.Problem(unit, unit, sgd=tu.SGD(lr=1.0), **options)
 
 
-def compute_1(R: float, Q: float, end: float, last: float, points: int, dim: int, runs: int, seed: int) -> "Dataset":
+def compute_1(
+    R: float,
+    Q: float,
+    end: float,
+    last: float,
+    points: int,
+    dim: int,
+    runs: int,
+    seed: int,
+) -> "Dataset":
     """For each rule: theory, runs and the wrong theory up to `end`; the theory alone up to `last` (error_late)."""
     import xarray as xr
 
     from tutelage.papers.bands import against_runs
 
-    start, times, late = tu.Start([[R]], [[Q]]), tu.linear_times(end, points), np.geomspace(0.1, last, points)
+    start, times, late = (
+        tu.Start([[R]], [[Q]]),
+        tu.linear_times(end, points),
+        np.geomspace(0.1, last, points),
+    )
     problems = {name: one_unit(**rule) for name, rule in RULES.items()}
     parts = [
         against_runs(problem, start, dim=dim, times=times, runs=runs, seed=seed + i)
         for i, problem in enumerate(problems.values())
     ]
     names = xr.DataArray(list(problems), dims="rule", name="rule")
-    errors = [np.asarray(tu.solve(problem, start, late).error) for problem in problems.values()]
+    errors = [
+        np.asarray(tu.solve(problem, start, late).error)
+        for problem in problems.values()
+    ]
     levels = _two_levels()
     return xr.concat(parts, dim=names).assign(
         error_late=(("rule", "late"), np.array(errors)),
@@ -87,7 +116,9 @@ def compute_1(R: float, Q: float, end: float, last: float, points: int, dim: int
 def _two_levels() -> "tu.Trajectory":
     """Logistic loss on inputs with two eigenvalues, a tenth of the labels flipped."""
     inputs = tu.Spectrum([3.0, 0.5], [0.2, 0.8], normalize=False)
-    problem = one_unit(loss="logistic").replace(labels=tu.labels.Sign(flip=0.1), inputs=inputs)
+    problem = one_unit(loss="logistic").replace(
+        labels=tu.labels.Sign(flip=0.1), inputs=inputs
+    )
     start = tu.Start([[[0.3]], [[0.05]]], [[[0.6]], [[0.475]]], np.ones((2, 1, 1)))
     return tu.solve(problem, start, DIGIT_TIMES)
 
@@ -99,12 +130,24 @@ def claims_1(data: "Dataset") -> list[Claim]:
     claims = []
     for name, (law, words, at, within) in LAWS.items():
         error = float(data["error_late"].sel(rule=name, late=at))
-        claims.append(close(f"{name}: error / ({words}) at alpha = {at:g}", error / law(at), 1.0, rel=within))
+        claims.append(
+            close(
+                f"{name}: error / ({words}) at alpha = {at:g}",
+                error / law(at),
+                1.0,
+                rel=within,
+            )
+        )
     for name, digits in DIGITS.items():
-        gap = max(np.abs(_at_digits(data, name, what) - values).max() for what, values in digits.items())
+        gap = max(
+            np.abs(_at_digits(data, name, what) - values).max()
+            for what, values in digits.items()
+        )
         what = ", ".join(digits)
         label = "logistic, two levels, flips" if name == "levels" else name
-        claims.append(at_most(f"{label}: largest gap to the digits of {what}", gap, PRINTED_TO))
+        claims.append(
+            at_most(f"{label}: largest gap to the digits of {what}", gap, PRINTED_TO)
+        )
     for name in data["rule"].values:
         claims += inside_claims(data.sel(rule=name), str(name))
     return claims
@@ -122,32 +165,70 @@ def draw_1(data: "Dataset") -> "Figure":
         f"Left: lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors "
         "of it. Middle: theory; dotted: laws. Labels: sign of the teacher's field; η = 1."
     )
-    figure, axes = panel_grid(1, 3, "One unit learns the sign of its teacher by six rules", small, height=3.1, width=10.0)
+    figure, axes = panel_grid(
+        1,
+        3,
+        "One unit learns the sign of its teacher by six rules",
+        small,
+        height=3.1,
+        width=10.0,
+    )
     left, middle, right = axes[0]
     times, late = data["time"].values, data["late"].values
     for look, name in enumerate(data["rule"].values):
-        part, color, dashes = data.sel(rule=name), COLORS[look], DASHES[look % len(DASHES)]
+        part, color, dashes = (
+            data.sel(rule=name),
+            COLORS[look],
+            DASHES[look % len(DASHES)],
+        )
         columns = (part[f"error{ending}"].values for ending in ("", "_mean", "_se"))
         draw_band(left, times, *columns, look=look)
         middle.plot(late, part["error_late"], color=color, linestyle=dashes)
         if name in LAWS:
             law = LAWS[str(name)][0]
             after = late >= 3.0
-            middle.plot(late[after], law(late[after]), color=color, linestyle=DASHES[2], linewidth=0.9)
-            right.plot(late[after], part["error_late"].values[after] / law(late[after]), color=color, linestyle=dashes)
+            middle.plot(
+                late[after],
+                law(late[after]),
+                color=color,
+                linestyle=DASHES[2],
+                linewidth=0.9,
+            )
+            right.plot(
+                late[after],
+                part["error_late"].values[after] / law(late[after]),
+                color=color,
+                linestyle=dashes,
+            )
     for look, name in enumerate(data["rule"].values):
-        right.plot([], [], color=COLORS[look], linestyle=DASHES[look % len(DASHES)], label=str(name))
+        right.plot(
+            [],
+            [],
+            color=COLORS[look],
+            linestyle=DASHES[look % len(DASHES)],
+            label=str(name),
+        )
     right.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="law")
     left.set(xlabel=TIME, ylabel="share of wrong classes", yscale="log")
     middle.set(xlabel=TIME, ylabel="share of wrong classes", xscale="log", yscale="log")
     right.set(xlabel=TIME, ylabel="theory / law", xscale="log")
-    for panel, text in zip(axes[0], ("theory and runs", "late theory", "approach to the laws"), strict=True):
+    for panel, text in zip(
+        axes[0], ("theory and runs", "late theory", "approach to the laws"), strict=True
+    ):
         label_panel(panel, text)
     outside_legend(right)
     return figure
 
 
-PRINTED: dict[str, Any] = {"R": 0.1, "Q": 0.5, "end": 20.0, "last": 1000.0, "points": 41, "dim": 500, "seed": 1}
+PRINTED: dict[str, Any] = {
+    "R": 0.1,
+    "Q": 0.5,
+    "end": 20.0,
+    "last": 1000.0,
+    "points": 41,
+    "dim": 500,
+    "seed": 1,
+}
 
 FIGURES = (
     Replica(

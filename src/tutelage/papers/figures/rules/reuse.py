@@ -35,9 +35,14 @@ def correlation(output: Any, label: Any) -> Any:
 
 def reused(times: int, lr: float) -> "tu.Problem":
     """A tanh unit of fixed length learns -He3 / sqrt(6)."""
-    teacher, student = tu.Network(1, "he3", readout=-1 / np.sqrt(6)), tu.Network(1, "tanh")
+    teacher, student = (
+        tu.Network(1, "he3", readout=-1 / np.sqrt(6)),
+        tu.Network(1, "tanh"),
+    )
     sgd = tu.SGD(lr, spherical=True)
-    return tu.Problem(student, teacher, loss=correlation, rule=tu.rules.Reuse(times), sgd=sgd)
+    return tu.Problem(
+        student, teacher, loss=correlation, rule=tu.rules.Reuse(times), sgd=sgd
+    )
 
 
 def begin(dim: int) -> "tu.Start":
@@ -46,21 +51,50 @@ def begin(dim: int) -> "tu.Start":
 
 
 def compute_8(
-    lr: float, dim: int, runs: int, large: int, large_runs: int, end: float, points: int, fast: list[float], seed: int
+    lr: float,
+    dim: int,
+    runs: int,
+    large: int,
+    large_runs: int,
+    end: float,
+    points: int,
+    fast: list[float],
+    seed: int,
 ) -> "Dataset":
     """m of theory and runs: twice and once, and once at a larger N; theory at larger rates."""
     times = tu.linear_times(end, points)
-    theory = [tu.solve(reused(n, lr), begin(N), times).R[:, 0, 0] for n, N in ((2, dim), (1, dim), (1, large))]
-    cases = ((2, dim, runs, seed), (1, dim, runs, seed + 1), (1, large, large_runs, seed + 2))
+    theory = [
+        tu.solve(reused(n, lr), begin(N), times).R[:, 0, 0]
+        for n, N in ((2, dim), (1, dim), (1, large))
+    ]
+    cases = (
+        (2, dim, runs, seed),
+        (1, dim, runs, seed + 1),
+        (1, large, large_runs, seed + 2),
+    )
     found = [
-        tu.simulate(reused(n, lr), begin(N), dim=N, times=times, runs=count, seed=s, together=True).R[:, :, 0, 0]
+        tu.simulate(
+            reused(n, lr),
+            begin(N),
+            dim=N,
+            times=times,
+            runs=count,
+            seed=s,
+            together=True,
+        ).R[:, :, 0, 0]
         for n, N, count, s in cases
     ]
     rates = [tu.solve(reused(2, rate), begin(dim), times).R[:, 0, 0] for rate in fast]
     names = ("twice", "once", "large")
     return _dataset(
-        {f"{name}_theory": ("time", np.asarray(m)) for name, m in zip(names, theory, strict=True)}
-        | {f"{name}_runs": ((f"{name}_run", "time"), np.asarray(m)) for name, m in zip(names, found, strict=True)}
+        {
+            f"{name}_theory": ("time", np.asarray(m))
+            for name, m in zip(names, theory, strict=True)
+        }
+        | {
+            f"{name}_runs": ((f"{name}_run", "time"), np.asarray(m))
+            for name, m in zip(names, found, strict=True)
+        }
         | {"fast_theory": (("rate", "time"), np.array(rates))},
         {"time": times, "rate": fast, "lr": lr, "dim": dim, "large": large},
     )
@@ -76,7 +110,12 @@ def claims_8(data: "Dataset") -> list[Claim]:
     """Digits of the theory, and what every run does."""
     N, large = int(data["dim"]), int(data["large"])
     claims = [
-        close(f"twice: m({t:g})", float(data["twice_theory"].sel(time=t, method="nearest")), m, absolute=6e-4)
+        close(
+            f"twice: m({t:g})",
+            float(data["twice_theory"].sel(time=t, method="nearest")),
+            m,
+            absolute=6e-4,
+        )
         for t, m in DIGITS.items()
     ]
     twice, once, far = (data[f"{name}_runs"] for name in ("twice", "once", "large"))
@@ -84,14 +123,40 @@ def claims_8(data: "Dataset") -> list[Claim]:
     typical = float(abs(once).median("once_run").max())
     claims += [
         close("once: m(50)", float(data["once_theory"][-1]), ONCE, absolute=6e-4),
-        _of_every_run(at_least(f"twice, N = {N}: smallest over runs of the largest m", float(highest.min()), LEARNED)),
-        at_least(f"twice, N = {N}: share of runs that pass {LEARNED:g}", float((highest > LEARNED).mean()), 0.98),
-        below(f"once, N = {N}: median of |m| over runs, largest of all times", typical, UNLEARNED),
-        _of_every_run(below(f"once, N = {large}: largest |m| of all runs", float(abs(far).max()), UNLEARNED)),
-        below(f"once, N = {large}: largest m of all runs", float(abs(far).max()), LEARNED),
+        _of_every_run(
+            at_least(
+                f"twice, N = {N}: smallest over runs of the largest m",
+                float(highest.min()),
+                LEARNED,
+            )
+        ),
+        at_least(
+            f"twice, N = {N}: share of runs that pass {LEARNED:g}",
+            float((highest > LEARNED).mean()),
+            0.98,
+        ),
+        below(
+            f"once, N = {N}: median of |m| over runs, largest of all times",
+            typical,
+            UNLEARNED,
+        ),
+        _of_every_run(
+            below(
+                f"once, N = {large}: largest |m| of all runs",
+                float(abs(far).max()),
+                UNLEARNED,
+            )
+        ),
+        below(
+            f"once, N = {large}: largest m of all runs", float(abs(far).max()), LEARNED
+        ),
     ]
     return claims + [
-        at_most(f"twice, rate {rate:g}: largest m", float(data["fast_theory"].sel(rate=rate).max()), LEARNED)
+        at_most(
+            f"twice, rate {rate:g}: largest m",
+            float(data["fast_theory"].sel(rate=rate).max()),
+            LEARNED,
+        )
         for rate in data["rate"].values
     ]
 
@@ -108,21 +173,54 @@ def draw_8(data: "Dataset") -> "Figure":
     times = data["time"].values
     for i, (panel, name) in enumerate(zip(axes[0], ("twice", "once"), strict=False)):
         for j, run in enumerate(data[f"{name}_runs"].values[:20]):
-            panel.plot(times, run, color=COLORS[2], linewidth=0.5, label="runs" if j == 0 else None)
-        panel.plot(times, data[f"{name}_theory"], color=COLORS[i], linestyle=DASHES[i], linewidth=2, label=f"theory, {name}")
+            panel.plot(
+                times,
+                run,
+                color=COLORS[2],
+                linewidth=0.5,
+                label="runs" if j == 0 else None,
+            )
+        panel.plot(
+            times,
+            data[f"{name}_theory"],
+            color=COLORS[i],
+            linestyle=DASHES[i],
+            linewidth=2,
+            label=f"theory, {name}",
+        )
     right = axes[0][2]
-    right.plot(times, data["twice_theory"], color=COLORS[0], label=f"rate {float(data['lr']):g}")
+    right.plot(
+        times,
+        data["twice_theory"],
+        color=COLORS[0],
+        label=f"rate {float(data['lr']):g}",
+    )
     for i, rate in enumerate(data["rate"].values, start=1):
         line = data["fast_theory"].sel(rate=rate)
-        right.plot(times, line, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], label=f"rate {rate:g}")
-    for panel, text in zip(axes[0], ("used twice", "used once", "twice, by rate"), strict=True):
+        right.plot(
+            times,
+            line,
+            color=COLORS[i],
+            linestyle=DASHES[i % len(DASHES)],
+            label=f"rate {rate:g}",
+        )
+    for panel, text in zip(
+        axes[0], ("used twice", "used once", "twice, by rate"), strict=True
+    ):
         panel.set(xlabel=TIME, ylabel=OVERLAP, ylim=(-0.3, 1.05))
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure
 
 
-PRINTED: dict[str, Any] = {"lr": 0.4, "dim": 1000, "large": 10_000, "end": 50.0, "points": 51, "seed": 8}
+PRINTED: dict[str, Any] = {
+    "lr": 0.4,
+    "dim": 1000,
+    "large": 10_000,
+    "end": 50.0,
+    "points": 51,
+    "seed": 8,
+}
 
 FIGURES = (
     Replica(

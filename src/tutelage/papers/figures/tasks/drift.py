@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-LINEAR = {1e-4: 0.0459, 1e-3: 0.1374, 1e-2: 0.3644}  # drift -> best rate, label noise 0.3
+LINEAR = {
+    1e-4: 0.0459,
+    1e-3: 0.1374,
+    1e-2: 0.3644,
+}  # drift -> best rate, label noise 0.3
 ERF = {  # drift -> best rate and its error, label noise 0.1
     **{0.001: (0.611, 0.001627), 0.003: (0.925, 0.003211), 0.01: (1.311, 0.007442)},
     **{0.03: (1.562, 0.017895), 0.1: (1.472, 0.050010)},
@@ -32,11 +36,20 @@ def linear_floor(lr: Any, drift: Any, noise: float) -> Any:
     return (lr * noise**2 + 2 * drift / (lr + drift)) / (2 * (2 - lr))
 
 
-def floors(activation: str, noise: float, drifts: Any, rates: Any, end: float) -> np.ndarray:
+def floors(
+    activation: str, noise: float, drifts: Any, rates: Any, end: float
+) -> np.ndarray:
     """The error after a long time, (drift, rate): one batch."""
-    start, (D, E) = tu.Start([[0.1]], [[0.5]]), np.meshgrid(drifts, rates, indexing="ij")
-    problem = drifting(activation, noise, float(np.ravel(drifts)[0]), float(np.ravel(rates)[0]))
-    late = tu.solve_batch(problem, {"drift.rate": D.ravel(), "lr": E.ravel()}, start, [0.0, end])
+    start, (D, E) = (
+        tu.Start([[0.1]], [[0.5]]),
+        np.meshgrid(drifts, rates, indexing="ij"),
+    )
+    problem = drifting(
+        activation, noise, float(np.ravel(drifts)[0]), float(np.ravel(rates)[0])
+    )
+    late = tu.solve_batch(
+        problem, {"drift.rate": D.ravel(), "lr": E.ravel()}, start, [0.0, end]
+    )
     return np.asarray(late.error)[:, -1, 0].reshape(D.shape)
 
 
@@ -49,7 +62,14 @@ def best(rates: np.ndarray, error: np.ndarray) -> tuple[float, float]:
 
 
 def compute_4(
-    noise: float, erf_noise: float, count: int, end: float, runs_end: float, dim: int, runs: int, seed: int
+    noise: float,
+    erf_noise: float,
+    count: int,
+    end: float,
+    runs_end: float,
+    dim: int,
+    runs: int,
+    seed: int,
 ) -> "Dataset":
     """Stationary errors over grids of rates, their minima, and runs of the linear unit."""
     from tutelage.papers.bands import against_runs
@@ -59,12 +79,22 @@ def compute_4(
     quiet = floors("linear", 0.0, list(LINEAR), slow, end)
     erf = floors("erf", erf_noise, list(ERF), fast, end)
     problem, start = drifting("linear", noise, 0.03, 0.3), tu.Start([[0.1]], [[0.5]])
-    data = against_runs(problem, start, dim=dim, times=tu.linear_times(runs_end, 31), runs=runs, seed=seed)
+    data = against_runs(
+        problem,
+        start,
+        dim=dim,
+        times=tu.linear_times(runs_end, 31),
+        runs=runs,
+        seed=seed,
+    )
     return data.assign(
         linear=(("drift", "slow"), linear),
         linear_quiet=(("drift", "slow"), quiet),
         erf=(("erf_drift", "fast"), erf),
-        linear_best=(("drift", "of_best"), np.array([best(slow, row) for row in linear])),
+        linear_best=(
+            ("drift", "of_best"),
+            np.array([best(slow, row) for row in linear]),
+        ),
         quiet_best=(("drift", "of_best"), np.array([best(slow, row) for row in quiet])),
         erf_best=(("erf_drift", "of_best"), np.array([best(fast, row) for row in erf])),
         drift=list(LINEAR),
@@ -84,26 +114,61 @@ def claims_4(data: "Dataset") -> list[Claim]:
     noise, drifts = float(data["noise"]), data["drift"].values
     exact = linear_floor(data["slow"].values, drifts[:, None], noise)
     claims = [
-        at_most("linear: largest relative gap to the exact floor", float(np.max(np.abs(data["linear"] / exact - 1))), 1e-4)
+        at_most(
+            "linear: largest relative gap to the exact floor",
+            float(np.max(np.abs(data["linear"] / exact - 1))),
+            1e-4,
+        )
     ]
     rates = data["linear_best"].values[:, 0]
     claims += [
-        close(f"linear: best rate at drift {w:g}", r, LINEAR[w], rel=0.01) for w, r in zip(LINEAR, rates, strict=True)
+        close(f"linear: best rate at drift {w:g}", r, LINEAR[w], rel=0.01)
+        for w, r in zip(LINEAR, rates, strict=True)
     ]
     ratio = rates[0] / (np.sqrt(2 * drifts[0]) / noise)
-    claims.append(close("linear: best rate at the smallest drift, over sqrt(2 omega) / sigma", ratio, 1.0, absolute=0.05))
+    claims.append(
+        close(
+            "linear: best rate at the smallest drift, over sqrt(2 omega) / sigma",
+            ratio,
+            1.0,
+            absolute=0.05,
+        )
+    )
     quiet = data["quiet_best"].values
     slope = np.log(quiet[-1, 1] / quiet[0, 1]) / np.log(drifts[-1] / drifts[0])
     claims += [
-        close("linear, no label noise: best rate at the smallest drift", quiet[0, 0], 1.0, absolute=0.02),
-        close("linear, no label noise: exponent of the smallest error", slope, 1.0, absolute=0.01),
+        close(
+            "linear, no label noise: best rate at the smallest drift",
+            quiet[0, 0],
+            1.0,
+            absolute=0.02,
+        ),
+        close(
+            "linear, no label noise: exponent of the smallest error",
+            slope,
+            1.0,
+            absolute=0.01,
+        ),
     ]
-    for (drift, (rate, error)), found in zip(ERF.items(), data["erf_best"].values, strict=True):
-        claims.append(close(f"erf: best rate at drift {drift:g}", found[0], rate, rel=0.01))
-        claims.append(close(f"erf: smallest error at drift {drift:g}", found[1], error, rel=0.01))
+    for (drift, (rate, error)), found in zip(
+        ERF.items(), data["erf_best"].values, strict=True
+    ):
+        claims.append(
+            close(f"erf: best rate at drift {drift:g}", found[0], rate, rel=0.01)
+        )
+        claims.append(
+            close(f"erf: smallest error at drift {drift:g}", found[1], error, rel=0.01)
+        )
     settled = data["time"] >= 0.5 * float(data["time"][-1])
     mean = float(data["error_mean"].isel(task=0).where(settled).mean())
-    claims.append(close("linear, runs: stationary error", mean, float(linear_floor(0.3, 0.03, noise)), rel=0.03))
+    claims.append(
+        close(
+            "linear, runs: stationary error",
+            mean,
+            float(linear_floor(0.3, 0.03, noise)),
+            rel=0.03,
+        )
+    )
     return claims + inside_claims(data, f"linear, drift 0.03, N = {int(data['dim'])}")
 
 
@@ -114,30 +179,86 @@ def draw_4(data: "Dataset") -> "Figure":
         f"One unit. Left: rate 0.3, drift 0.03, label noise {noise:g}; marks: mean of {int(data['runs'])} runs, "
         f"N = {int(data['dim'])}; bands: ± 2 standard errors. Middle: linear unit, dots: best."
     )
-    figure, axes = panel_grid(1, 3, "A teacher that drifts", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, "A teacher that drifts", small, height=3.0, width=10.5
+    )
     left, middle, right = axes[0]
     columns = [data[name].isel(task=0) for name in ("error", "error_mean", "error_se")]
     draw_band(left, data["time"].values, *columns, label="theory")
-    left.axhline(linear_floor(0.3, 0.03, noise), color=COLORS[1], linestyle=DASHES[2], linewidth=1.2, label="exact floor")
+    left.axhline(
+        linear_floor(0.3, 0.03, noise),
+        color=COLORS[1],
+        linestyle=DASHES[2],
+        linewidth=1.2,
+        label="exact floor",
+    )
     for i, drift in enumerate(data["drift"].values):
-        look: dict[str, Any] = {"color": COLORS[i], "linestyle": DASHES[i], "label": rf"$\omega={drift:g}$"}
+        look: dict[str, Any] = {
+            "color": COLORS[i],
+            "linestyle": DASHES[i],
+            "label": rf"$\omega={drift:g}$",
+        }
         middle.plot(data["slow"], data["linear"].sel(drift=drift), **look)
-        middle.plot(*data["linear_best"].isel(drift=i).values, "o", color=COLORS[i], markersize=4.5)
+        middle.plot(
+            *data["linear_best"].isel(drift=i).values,
+            "o",
+            color=COLORS[i],
+            markersize=4.5,
+        )
     x = data["drift"].values
-    right.plot(x, data["linear_best"].isel(of_best=0), "o-", color=COLORS[0], markersize=4, label="linear")
-    right.plot(x, data["quiet_best"].isel(of_best=0), "s--", color=COLORS[1], markersize=4, label="linear, no label noise")
-    right.plot(data["erf_drift"], data["erf_best"].isel(of_best=0), "^-.", color=COLORS[2], markersize=4, label="erf")
+    right.plot(
+        x,
+        data["linear_best"].isel(of_best=0),
+        "o-",
+        color=COLORS[0],
+        markersize=4,
+        label="linear",
+    )
+    right.plot(
+        x,
+        data["quiet_best"].isel(of_best=0),
+        "s--",
+        color=COLORS[1],
+        markersize=4,
+        label="linear, no label noise",
+    )
+    right.plot(
+        data["erf_drift"],
+        data["erf_best"].isel(of_best=0),
+        "^-.",
+        color=COLORS[2],
+        markersize=4,
+        label="erf",
+    )
     draw_power(right, x, np.sqrt(2 * x[0]) / noise, 0.5, r"$\sqrt{2\omega}/\sigma$")
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    middle.set(xlabel=r"learning rate $\eta$", ylabel="stationary error", xscale="log", yscale="log")
-    right.set(xlabel=r"drift $\omega$", ylabel="best learning rate", xscale="log", yscale="log")
-    for panel, text in zip(axes[0], ("networks", "error against the rate", "best rate"), strict=True):
+    middle.set(
+        xlabel=r"learning rate $\eta$",
+        ylabel="stationary error",
+        xscale="log",
+        yscale="log",
+    )
+    right.set(
+        xlabel=r"drift $\omega$",
+        ylabel="best learning rate",
+        xscale="log",
+        yscale="log",
+    )
+    for panel, text in zip(
+        axes[0], ("networks", "error against the rate", "best rate"), strict=True
+    ):
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure
 
 
-PRINTED: dict[str, Any] = {"noise": 0.3, "erf_noise": 0.1, "end": 2000.0, "runs_end": 30.0, "seed": 74}
+PRINTED: dict[str, Any] = {
+    "noise": 0.3,
+    "erf_noise": 0.1,
+    "end": 2000.0,
+    "runs_end": 30.0,
+    "seed": 74,
+}
 
 FIGURES = (
     Replica(

@@ -23,7 +23,9 @@ START: dict[str, Any] = {
 
 def replayed(schedule: Any, similarity: float, lr: float) -> "tu.Problem":
     """Two erf units with a head for each of two tasks, whose teachers have one unit each."""
-    tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity)
+    tasks = tu.Tasks(
+        [tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity
+    )
     return tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr))
 
 
@@ -43,9 +45,13 @@ def compute_2(
 
     start, times = tu.Start(**START), tu.linear_times(end, 13)
     problem = replayed(tu.Replay(0.0, after=switch), similarity, lr)
-    found = tu.analysis.best_replay(problem, start, times, np.linspace(0.0, 0.5, fractions))
+    found = tu.analysis.best_replay(
+        problem, start, times, np.linspace(0.0, 0.5, fractions)
+    )
     half = replayed(tu.Interleave([0.5, 0.5]), similarity, lr)
-    data = against_runs(half, start, dim=dim, times=tu.linear_times(runs_end, 21), runs=runs, seed=seed)
+    data = against_runs(
+        half, start, dim=dim, times=tu.linear_times(runs_end, 21), runs=runs, seed=seed
+    )
     return data.assign(
         final=(("fraction", "task"), found.final),
         forgetting=(("fraction",), found.forgetting[:, 0]),
@@ -69,9 +75,19 @@ def claims_2(data: "Dataset") -> list[Claim]:
     return [
         close("forgetting without replay", float(forgetting[0]), 0.1549, absolute=1e-4),
         at_most("largest rise of the forgetting between two fractions", falls, 1e-9),
-        below("forgetting with half of the samples replayed", float(forgetting[-1]), 0.1 * float(forgetting[0])),
-        between("best fraction for the mean of both errors", float(data["best"]), 0.2, 0.35),
-        below("mean error there, against a tenth of that without replay", float(data["best_error"]), 0.1 * float(mean[0])),
+        below(
+            "forgetting with half of the samples replayed",
+            float(forgetting[-1]),
+            0.1 * float(forgetting[0]),
+        ),
+        between(
+            "best fraction for the mean of both errors", float(data["best"]), 0.2, 0.35
+        ),
+        below(
+            "mean error there, against a tenth of that without replay",
+            float(data["best_error"]),
+            0.1 * float(mean[0]),
+        ),
         *inside_claims(data, f"50/50 from the beginning, N = {int(data['dim'])}"),
     ]
 
@@ -82,29 +98,62 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Two erf units, similarity {float(data['shown']):g}; replay after {float(data['switch']):g}. Right: lines: theory; "
         f"marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors of it."
     )
-    figure, axes = panel_grid(1, 3, "Replay and interleaving", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, "Replay and interleaving", small, height=3.0, width=10.5
+    )
     left, middle, right = axes[0]
     left.plot(data["fraction"], data["forgetting"], color=COLORS[0], label="task 1")
     for task in range(2):
-        look: dict[str, Any] = {"color": COLORS[task], "linestyle": DASHES[task], "label": f"task {task + 1}"}
+        look: dict[str, Any] = {
+            "color": COLORS[task],
+            "linestyle": DASHES[task],
+            "label": f"task {task + 1}",
+        }
         middle.plot(data["fraction"], data["final"].isel(task=task), **look)
-    middle.plot(data["fraction"], data["mean_error"], color=INK, linestyle=DASHES[3], linewidth=1.2, label="mean")
-    middle.plot([float(data["best"])], [float(data["best_error"])], "o", color=INK, markersize=5, label="best")
+    middle.plot(
+        data["fraction"],
+        data["mean_error"],
+        color=INK,
+        linestyle=DASHES[3],
+        linewidth=1.2,
+        label="mean",
+    )
+    middle.plot(
+        [float(data["best"])],
+        [float(data["best_error"])],
+        "o",
+        color=INK,
+        markersize=5,
+        label="best",
+    )
     for task in range(2):
-        columns = [data[name].isel(task=task) for name in ("error", "error_mean", "error_se")]
-        draw_band(right, data["time"].values, *columns, look=task, label=f"task {task + 1}")
+        columns = [
+            data[name].isel(task=task) for name in ("error", "error_mean", "error_se")
+        ]
+        draw_band(
+            right, data["time"].values, *columns, look=task, label=f"task {task + 1}"
+        )
     left.set(xlabel="replay fraction", ylabel=r"forgetting, $\Delta\epsilon_1$")
     left.set_yticks([0.0, 0.05, 0.1, 0.15])
     left.set_ylim(bottom=0.0)
     middle.set(xlabel="replay fraction", ylabel="final error", yscale="log")
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    for panel, text in zip(axes[0], ("forgetting", "final errors", "50/50 from the beginning"), strict=True):
+    for panel, text in zip(
+        axes[0], ("forgetting", "final errors", "50/50 from the beginning"), strict=True
+    ):
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure
 
 
-PRINTED: dict[str, Any] = {"lr": 1.0, "switch": 60.0, "end": 120.0, "similarity": 0.5, "fractions": 26, "seed": 72}
+PRINTED: dict[str, Any] = {
+    "lr": 1.0,
+    "switch": 60.0,
+    "end": 120.0,
+    "similarity": 0.5,
+    "fractions": 26,
+    "seed": 72,
+}
 
 FIGURES = (
     Replica(

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage import InputError, Network, Problem, Start, Trajectory, checks, random_start
+from tutelage import (
+    InputError,
+    Network,
+    Problem,
+    Start,
+    Trajectory,
+    checks,
+    random_start,
+)
 from tutelage.papers.assumptions import VISIBLE, require_start, with_constant_rates
 from tutelage.papers.power_law.conventions import as_trajectory
 from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times, log_slope
@@ -20,7 +28,9 @@ from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times, lo
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STORED_LEVELS = 16  # overlaps per level are stored up to this many levels, as by `solve`
+STORED_LEVELS = (
+    16  # overlaps per level are stored up to this many levels, as by `solve`
+)
 
 
 @dataclass(frozen=True)
@@ -44,15 +54,27 @@ class LinearModes:
         """The modes of a relaxation."""
         total = float(np.sum(at.p * at.lam))
         modes = at.modes
-        weights = (modes.along * (modes.vectors @ np.sqrt(at.p)) / (at.rate / np.sqrt(at.batch)) / total)[::-1]
+        weights = (
+            modes.along
+            * (modes.vectors @ np.sqrt(at.p))
+            / (at.rate / np.sqrt(at.batch))
+            / total
+        )[::-1]
         rates = modes.values[::-1]
         factor = 2 - at.rate * total / at.batch
-        return cls(rates, weights, rates / at.rate, factor * weights, np.sort(at.lam)[::-1])
+        return cls(
+            rates, weights, rates / at.rate, factor * weights, np.sort(at.lam)[::-1]
+        )
 
     def __str__(self) -> str:
         head = f"{self.rates.size} modes; for equal initial overlaps on all levels they share the error"
-        rows = [(k, self.rates[k], self.weights[k]) for k in range(min(5, self.rates.size))]
-        lines = [f"  mode {k + 1}: rate {rate:.6g}, share {weight:.4g}" for k, rate, weight in rows]
+        rows = [
+            (k, self.rates[k], self.weights[k]) for k in range(min(5, self.rates.size))
+        ]
+        lines = [
+            f"  mode {k + 1}: rate {rate:.6g}, share {weight:.4g}"
+            for k, rate, weight in rows
+        ]
         return "\n".join([head, *lines, *(["  ..."] if self.rates.size > 5 else [])])
 
 
@@ -69,7 +91,11 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
-    problem = require_linear(problem, "linear_network", None if start is None else require_start(start).readout)
+    problem = require_linear(
+        problem,
+        "linear_network",
+        None if start is None else require_start(start).readout,
+    )
     start = random_start(problem) if start is None else start
     start.blocks(problem)
     return LinearNetwork(problem, start)
@@ -105,7 +131,9 @@ class LinearNetwork:
         For teacher weights N(0, 1) and student weights N(0, s^2), E_l(0) is 1 + s^2 on average (equation 8).
         """
         limit = LinearNetwork(self.problem, self.start)
-        return at_times(times, lambda t: (limit._relaxation.small_rate(t) + limit._frozen) / 2)
+        return at_times(
+            times, lambda t: (limit._relaxation.small_rate(t) + limit._frozen) / 2
+        )
 
     def R(self, times: ArrayLike) -> np.ndarray:
         """The student-teacher field covariance (equation 38 for a typical start)."""
@@ -122,7 +150,9 @@ class LinearNetwork:
     def local_slope(self, times: ArrayLike) -> np.ndarray:
         """d ln e_g / d ln alpha: the exponent that a straight line in a log-log plot would show there."""
         at = self._relaxation
-        return at_times(times, lambda t: log_slope(t, at.total(t) + self._frozen, at.total_rate(t)))
+        return at_times(
+            times, lambda t: log_slope(t, at.total(t) + self._frozen, at.total_rate(t))
+        )
 
     @cached_property
     def modes(self) -> LinearModes:
@@ -153,21 +183,41 @@ class LinearNetwork:
     def trajectory(self, times: ArrayLike = 100.0) -> Trajectory:
         """The closed solution as what `solve` returns, to plot, compare and store; times as there. Only in the limit."""
         if self.dim is not None:
-            raise InputError(f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q.")
+            raise InputError(
+                f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q."
+            )
         times = checks.as_times(times)
         r, q = self._r(times)[..., None, None], self._q(times)[..., None, None]
-        R, Q, T = (np.einsum("l,...lab->...ab", self._weights, x) for x in (r, q, self._blocks[2]))
-        variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= STORED_LEVELS else {})
-        return as_trajectory(self.problem, self.start, times, variables, self.error(times), T, solver="closed form")
+        R, Q, T = (
+            np.einsum("l,...lab->...ab", self._weights, x)
+            for x in (r, q, self._blocks[2])
+        )
+        variables = {"R": R, "Q": Q} | (
+            {"r": r, "q": q} if self.problem.inputs.levels <= STORED_LEVELS else {}
+        )
+        return as_trajectory(
+            self.problem,
+            self.start,
+            times,
+            variables,
+            self.error(times),
+            T,
+            solver="closed form",
+        )
 
-    def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
+    def plot(
+        self, times: ArrayLike | None = None, *, title: str | None = None
+    ) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
         from tutelage.papers.power_law.plots import plot_linear_network
 
         return plot_linear_network(self, times, title=title)
 
     def __str__(self) -> str:
-        lr, size = float(self.problem.sgd.lr), "N infinite" if self.dim is None else f"N = {self.dim}"
+        lr, size = (
+            float(self.problem.sgd.lr),
+            "N infinite" if self.dim is None else f"N = {self.dim}",
+        )
         lines = [
             f"one linear unit on {self.problem.inputs.levels} levels, learning rate {lr:g}, {size}",
             f"critical rate: {self.critical_rate:.6g}; this rate is {lr / self.critical_rate:.3g} of it",
@@ -175,9 +225,13 @@ class LinearNetwork:
         ]
         if self.stable:
             lines[-1] += f", {self.steady_state:.6g} finally"
-            lines.append(f"slowest mode: falls by e every {1 / self.modes.rates[-1]:.4g} in alpha")
+            lines.append(
+                f"slowest mode: falls by e every {1 / self.modes.rates[-1]:.4g} in alpha"
+            )
         else:
-            lines.append(f"the mean error grows for ever, by e every {-1 / self.modes.rates[-1]:.4g} in alpha")
+            lines.append(
+                f"the mean error grows for ever, by e every {-1 / self.modes.rates[-1]:.4g} in alpha"
+            )
         if self.dim is None and self.start.dim is not None:
             exact = self.finite(self.start.dim)
             lines.append(
@@ -190,17 +244,27 @@ class LinearNetwork:
     @cached_property
     def _fractions(self) -> np.ndarray:
         inputs = self.problem.inputs
-        return np.asarray(inputs.fractions) if self.dim is None else inputs.level_dims(self.dim) / self.dim
+        return (
+            np.asarray(inputs.fractions)
+            if self.dim is None
+            else inputs.level_dims(self.dim) / self.dim
+        )
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        return self._fractions * np.asarray(self.problem.inputs.eigenvalues, dtype=float)
+        return self._fractions * np.asarray(
+            self.problem.inputs.eigenvalues, dtype=float
+        )
 
     @cached_property
     def _learning(self) -> np.ndarray:
         """Which levels learn."""
         mask = self.problem.trainable_mask()
-        return np.ones(self.problem.inputs.levels, bool) if mask is None else mask[:, 0] > 0
+        return (
+            np.ones(self.problem.inputs.levels, bool)
+            if mask is None
+            else mask[:, 0] > 0
+        )
 
     @cached_property
     def _blocks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -209,8 +273,14 @@ class LinearNetwork:
 
     @property
     def _readouts(self) -> tuple[float, float]:
-        own = self.problem.student.readout if self.start.readout is None else self.start.readout
-        return float(np.asarray(own)[0]), float(np.asarray(self.problem.teacher.readout)[0])
+        own = (
+            self.problem.student.readout
+            if self.start.readout is None
+            else self.start.readout
+        )
+        return float(np.asarray(own)[0]), float(
+            np.asarray(self.problem.teacher.readout)[0]
+        )
 
     @cached_property
     def _start_squares(self) -> np.ndarray:
@@ -242,7 +312,9 @@ class LinearNetwork:
         )
 
     def _squares(self, times: np.ndarray) -> np.ndarray:
-        out = np.broadcast_to(self._start_squares, (times.size, self._learning.size)).copy()
+        out = np.broadcast_to(
+            self._start_squares, (times.size, self._learning.size)
+        ).copy()
         out[:, self._learning] = self._relaxation.squares(times)
         return out
 
@@ -252,24 +324,34 @@ class LinearNetwork:
         r, _, t = (x[:, 0, 0] for x in self._blocks)
         out = np.broadcast_to(r, (times.size, r.size)).copy()
         end = (v_teacher / v) * t[self._learning] * at.lam / (at.lam + at.decay)
-        out[:, self._learning] = end + (r[self._learning] - end) * at.propagator.decay(at.mean_rates, times[:, None])
+        out[:, self._learning] = end + (r[self._learning] - end) * at.propagator.decay(
+            at.mean_rates, times[:, None]
+        )
         return out
 
     def _q(self, times: np.ndarray) -> np.ndarray:
         v, v_teacher = self._readouts
         t = self._blocks[2][:, 0, 0]
-        return (self._squares(times) + 2 * v * v_teacher * self._r(times) - v_teacher**2 * t) / v**2
+        return (
+            self._squares(times) + 2 * v * v_teacher * self._r(times) - v_teacher**2 * t
+        ) / v**2
 
 
 def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
     """What is said of the end of a curve that grows for ever."""
     lr = float(problem.sgd.lr)
-    return InputError(f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr.")
+    return InputError(
+        f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr."
+    )
 
 
-def require_linear(problem: Any, function: str, readout: ArrayLike | None = None) -> Problem:
+def require_linear(
+    problem: Any, function: str, readout: ArrayLike | None = None
+) -> Problem:
     """The problem, if it has one linear unit on each side and plain SGD at one rate. readout: where a start replaces it."""
-    problem = with_constant_rates(problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout"))
+    problem = with_constant_rates(
+        problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout")
+    )
     student, teacher = problem.student, problem.teacher
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
@@ -283,8 +365,12 @@ def require_linear(problem: Any, function: str, readout: ArrayLike | None = None
                 f"the {who}'s activation is {network.activation.name!r}; the closed solution takes 'linear'. Use solve."
             )
     if np.any(np.asarray(student.readout if readout is None else readout) == 0):
-        raise InputError("the student's readout is 0, so nothing is learned; give it a readout other than 0.")
+        raise InputError(
+            "the student's readout is 0, so nothing is learned; give it a readout other than 0."
+        )
     mask = problem.trainable_mask()
     if mask is not None and not mask.any():
-        raise InputError("no level learns; trainable must leave at least one. Use trainable=None.")
+        raise InputError(
+            "no level learns; trainable must leave at least one. Use trainable=None."
+        )
     return problem

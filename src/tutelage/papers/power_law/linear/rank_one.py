@@ -13,7 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 MAX_PASSES = 100  # five to ten are needed; bisection alone would end within these
-LEAST_GAP = 1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
+LEAST_GAP = (
+    1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
+)
 MACHINE_EPSILON = np.finfo(float).eps
 
 
@@ -26,7 +28,9 @@ class RankOneShift:
     along: Float[np.ndarray, " n"]
 
 
-def rank_one_shift(diagonal: Float[np.ndarray, " n"], vector: Float[np.ndarray, " n"]) -> RankOneShift:
+def rank_one_shift(
+    diagonal: Float[np.ndarray, " n"], vector: Float[np.ndarray, " n"]
+) -> RankOneShift:
     """Decompose diag(diagonal) - vector vector^T; every entry of the vector must differ from zero."""
     order = np.argsort(diagonal, kind="stable")
     weights = vector[order] ** 2
@@ -35,7 +39,9 @@ def rank_one_shift(diagonal: Float[np.ndarray, " n"], vector: Float[np.ndarray, 
     gaps = np.empty((d.size, d.size))
     gaps[:, order] = (d - d[origin][:, None]) - offset[:, None]  # d_j - s_i
     vectors = vector / gaps
-    along = 1.0 / np.linalg.norm(vectors, axis=1)  # vectors @ a before the division is one: the secular equation
+    along = 1.0 / np.linalg.norm(
+        vectors, axis=1
+    )  # vectors @ a before the division is one: the secular equation
     return RankOneShift(d[origin] + offset, vectors * along[:, None], along)
 
 
@@ -57,7 +63,9 @@ def _secular_roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     inside a bracket, which is halved where the step would leave it.
     """
     row = np.arange(d.size)
-    left = np.concatenate([[d[0] - weights.sum()], d[:-1]])  # the lowest root lies above this bound, which is no pole
+    left = np.concatenate(
+        [[d[0] - weights.sum()], d[:-1]]
+    )  # the lowest root lies above this bound, which is no pole
     middle = 1.0 - (weights / ((d - d[:, None]) + (d - left)[:, None] / 2)).sum(axis=1)
     origin = np.where((middle < 0) & (row > 0), row - 1, row)
     low, high = left - d[origin], d - d[origin]
@@ -69,16 +77,24 @@ def _secular_roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
             break
         at, r = offset[open_rows], open_rows
         gaps = (d - d[origin[r]][:, None]) - at[:, None]
-        f, step = _two_pole_step(gaps, weights, row < r[:, None], poles[0][r] - at, poles[1][r] - at)
+        f, step = _two_pole_step(
+            gaps, weights, row < r[:, None], poles[0][r] - at, poles[1][r] - at
+        )
         low[r], high[r] = np.where(f > 0, at, low[r]), np.where(f < 0, at, high[r])
         inside = (at + step > low[r]) & (at + step < high[r])
-        offset[r] = np.where(f == 0, at, np.where(inside, at + step, (low[r] + high[r]) / 2))
+        offset[r] = np.where(
+            f == 0, at, np.where(inside, at + step, (low[r] + high[r]) / 2)
+        )
         open_rows = r[np.abs(offset[r] - at) > MACHINE_EPSILON * np.abs(offset[r])]
     return origin, offset
 
 
 def _two_pole_step(
-    gaps: np.ndarray, weights: np.ndarray, is_left: np.ndarray, to_left: np.ndarray, to_right: np.ndarray
+    gaps: np.ndarray,
+    weights: np.ndarray,
+    is_left: np.ndarray,
+    to_left: np.ndarray,
+    to_right: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """f, and the step to the root of c - q_left / (to_left - step) - q_right / (to_right - step)."""
     inverse = 1.0 / gaps

@@ -42,26 +42,38 @@ class Propagator:
         left = np.exp(self._exponent(rate, times))
         if self.dim is None or not np.any(rate > self.dim):
             return left
-        return np.where(rate > self.dim, np.power(1 - rate / self.dim, steps_at(times, self.dim)), left)  # alternates
+        return np.where(
+            rate > self.dim,
+            np.power(1 - rate / self.dim, steps_at(times, self.dim)),
+            left,
+        )  # alternates
 
     def constant_response(self, rate: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The response to a unit force, (1 - decay) / rate: the time itself where the rate is zero. Needs rate <= N."""
         rate = np.where(rate == 0, SMALLEST_GAP, rate)
         return -np.expm1(self._exponent(rate, times)) / rate
 
-    def decaying_response(self, rate: np.ndarray, force: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def decaying_response(
+        self, rate: np.ndarray, force: np.ndarray, times: np.ndarray
+    ) -> np.ndarray:
         """The response to a force that decays itself, (decay(force) - decay(rate)) / (rate - force). Needs rate <= N."""
         gap = np.where(rate == force, SMALLEST_GAP, rate - force)
         if self.dim is None:
             fall = -gap * times
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
-                fall = steps_at(times, self.dim) * np.maximum(np.log1p(-gap / (self.dim - force)), -1 / SMALLEST_GAP)
+                fall = steps_at(times, self.dim) * np.maximum(
+                    np.log1p(-gap / (self.dim - force)), -1 / SMALLEST_GAP
+                )
         slower = np.maximum(self._exponent(rate, times), self._exponent(force, times))
         smooth = -np.exp(slower) * np.expm1(-np.abs(fall)) / np.abs(gap)
         if self.dim is None or not np.any(force > self.dim):
             return smooth
-        return np.where(force > self.dim, (self.decay(force, times) - self.decay(rate, times)) / gap, smooth)
+        return np.where(
+            force > self.dim,
+            (self.decay(force, times) - self.decay(rate, times)) / gap,
+            smooth,
+        )
 
     def _exponent(self, rate: np.ndarray, times: np.ndarray) -> np.ndarray:
         """ln decay, for rates up to N; beyond, where a step overshoots and changes the sign, it is not used."""
@@ -82,7 +94,9 @@ def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndar
     return times * rate / value
 
 
-def at_times(times: ArrayLike, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def at_times(
+    times: ArrayLike, function: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """A function of a row of times, (T,) -> (T, ...), at times of any shape; InputError where it diverges."""
     checks.require_untraced("the list of times", "the closed solution", times)
     alpha = checks.as_array("times", times)
@@ -129,7 +143,12 @@ class Relaxation:
     @property
     def diagonal(self) -> np.ndarray:
         """Rates at which each level would decay alone, without the noise of the others."""
-        lost = 0.0 if self.dim is None else (self.mean_rates**2 + (self.rate * self.lam) ** 2 / self.batch) / self.dim
+        lost = (
+            0.0
+            if self.dim is None
+            else (self.mean_rates**2 + (self.rate * self.lam) ** 2 / self.batch)
+            / self.dim
+        )
         return 2 * self.mean_rates - lost
 
     @property
@@ -159,7 +178,9 @@ class Relaxation:
         )  # here one level alone diverges
         top = min(limit, alone * (1 - 1e-12))
         spare = lambda h: 1 / replace(self, rate=h).noise_gain - 1  # noqa: E731
-        return brentq(spare, 1e-9 * top, top, xtol=1e-14 * top) if spare(top) < 0 else top  # pyright: ignore[reportReturnType]
+        return (
+            brentq(spare, 1e-9 * top, top, xtol=1e-14 * top) if spare(top) < 0 else top
+        )  # pyright: ignore[reportReturnType]
 
     @cached_property
     def modes(self) -> RankOneShift:
@@ -175,7 +196,9 @@ class Relaxation:
         """The time derivative of `total` (at finite N: the change in one step, times N)."""
         modes, (passed, passed_rate) = self.modes, self._lag_terms(times)
         forces = (
-            self._scale * self.coupling * (self.force + passed @ (self.p * self.lam))[:, None]
+            self._scale
+            * self.coupling
+            * (self.force + passed @ (self.p * self.lam))[:, None]
             + passed * self._level_feedback
         )
         change = forces @ modes.vectors.T - self._amplitudes(times) * modes.values
@@ -183,11 +206,17 @@ class Relaxation:
 
     def squares(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T L"]:
         """E_l at each time, (T, levels)."""
-        return self._amplitudes(times) @ self.modes.vectors / np.sqrt(self.p) + self._lag_terms(times)[0]
+        return (
+            self._amplitudes(times) @ self.modes.vectors / np.sqrt(self.p)
+            + self._lag_terms(times)[0]
+        )
 
     def small_rate(self, times: np.ndarray) -> np.ndarray:
         """`total` without the noise of the gradient (terms of order lr only, N infinite)."""
-        left, (distance, constant, fading) = np.exp(-self.mean_rates * times[:, None]), self._decay_terms
+        left, (distance, constant, fading) = (
+            np.exp(-self.mean_rates * times[:, None]),
+            self._decay_terms,
+        )
         return (distance * left**2 + fading * left + constant) @ (self.p * self.lam)
 
     @property
@@ -195,8 +224,13 @@ class Relaxation:
         """`total` at infinite time; only where `stable`."""
         constant = self._decay_terms[1]
         outside = float(constant @ (self.p * self.lam))
-        own = float(self.coupling @ (self._level_feedback * constant / self.diagonal)) / self._scale
-        return (self.noise_gain * (self.force + outside) + own) / (1 - self.noise_gain) + outside
+        own = (
+            float(self.coupling @ (self._level_feedback * constant / self.diagonal))
+            / self._scale
+        )
+        return (self.noise_gain * (self.force + outside) + own) / (
+            1 - self.noise_gain
+        ) + outside
 
     @property
     def _scale(self) -> float:
@@ -206,14 +240,20 @@ class Relaxation:
     def _decay_terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """D at time zero; what weight decay leaves of E - D for ever; the rest of E - D, which falls at `mean_rates`."""
         lag = self.decay / (self.lam + self.decay)
-        correlation = self.ab - (1 - lag) * self.bb  # how far the mean student is from its end, along the teacher
+        correlation = (
+            self.ab - (1 - lag) * self.bb
+        )  # how far the mean student is from its end, along the teacher
         distance = self.E + 2 * lag * (self.ab - self.bb) + lag**2 * self.bb
         return distance, lag**2 * self.bb, -2 * lag * correlation
 
     @property
     def _level_feedback(self) -> np.ndarray:
         """How strongly E - D of a level pushes that level itself: only at finite N."""
-        return 0 * self.lam if self.dim is None else np.sqrt(self.p) * (self.rate * self.lam) ** 2 / (self.dim * self.batch)
+        return (
+            0 * self.lam
+            if self.dim is None
+            else np.sqrt(self.p) * (self.rate * self.lam) ** 2 / (self.dim * self.batch)
+        )
 
     def _lag_terms(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """E - D at each time, (T, levels), and its rate of change: what the mean student's end, and the way to it, add."""
@@ -223,15 +263,30 @@ class Relaxation:
 
     def _amplitudes(self, times: np.ndarray) -> np.ndarray:
         """sqrt(p) D in the eigenvectors, (T, modes): what is left of the start, and of constant and fading forces."""
-        modes, at, t, (distance, constant, fading) = self.modes, self.propagator, times[:, None], self._decay_terms
+        modes, at, t, (distance, constant, fading) = (
+            self.modes,
+            self.propagator,
+            times[:, None],
+            self._decay_terms,
+        )
         out = (modes.vectors @ (np.sqrt(self.p) * distance)) * at.decay(modes.values, t)
-        force = self._scale * modes.along * (self.force + constant @ (self.p * self.lam))
+        force = (
+            self._scale * modes.along * (self.force + constant @ (self.p * self.lam))
+        )
         force = force + modes.vectors @ (self._level_feedback * constant)
         if np.any(force):
             out = out + force * at.constant_response(modes.values, t)
         if np.any(fading):
-            coupled = self._scale * modes.along[:, None] * self.p * self.lam + modes.vectors * self._level_feedback
+            coupled = (
+                self._scale * modes.along[:, None] * self.p * self.lam
+                + modes.vectors * self._level_feedback
+            )
             rates, forces = modes.values[:, None], coupled * fading
-            responses = [np.sum(forces * at.decaying_response(rates, self.mean_rates, time), axis=1) for time in times]
+            responses = [
+                np.sum(
+                    forces * at.decaying_response(rates, self.mean_rates, time), axis=1
+                )
+                for time in times
+            ]
             out = out + np.array(responses).reshape(out.shape)
         return out

@@ -16,8 +16,16 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from tutelage import InputError, Problem, Start, checks, generalization_error
-from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_start
-from tutelage.papers.power_law.structured.response import as_numpy, perfect_response, without_inputs
+from tutelage.papers.assumptions import (
+    constant_rate,
+    first_layer_problem,
+    require_start,
+)
+from tutelage.papers.power_law.structured.response import (
+    as_numpy,
+    perfect_response,
+    without_inputs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,31 +58,55 @@ class AsymptoticDecay:
     def own_rates(self) -> np.ndarray:
         """Decay rates of z, (L, K)."""
         lam = np.asarray(self.problem.inputs.eigenvalues)
-        return constant_rate(self.problem, "asymptotic_decay") * lam[:, None] * -np.linalg.eigvalsh(self.A)[::-1]
+        return (
+            constant_rate(self.problem, "asymptotic_decay")
+            * lam[:, None]
+            * -np.linalg.eigvalsh(self.A)[::-1]
+        )
 
     def overlaps(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """R (time, K, M), Q (time, K, K) and T at times after the start."""
         times = np.atleast_1d(checks.as_array("times", times))
         weights = np.asarray(self.problem.inputs.weights)
-        amplitudes = np.linalg.solve(self.vectors, self.u.ravel().astype(self.vectors.dtype))
-        u = np.einsum("nk,tk->tn", self.vectors, np.exp(np.outer(times, self.values)) * amplitudes).real
+        amplitudes = np.linalg.solve(
+            self.vectors, self.u.ravel().astype(self.vectors.dtype)
+        )
+        u = np.einsum(
+            "nk,tk->tn", self.vectors, np.exp(np.outer(times, self.values)) * amplitudes
+        ).real
         inside = np.eye(self.u.shape[-1]) + u.reshape(-1, *self.u.shape)
         R = np.einsum("l,tlab,lbc->tac", weights, inside, self.t)
-        Q = np.einsum("l,tlab,lbc,tldc->tad", weights, inside, self.t, inside, optimize=True)
-        return R, Q + self._outside(times, self.zz), np.einsum("l,lab->ab", weights, self.t)
+        Q = np.einsum(
+            "l,tlab,lbc,tldc->tad", weights, inside, self.t, inside, optimize=True
+        )
+        return (
+            R,
+            Q + self._outside(times, self.zz),
+            np.einsum("l,lab->ab", weights, self.t),
+        )
 
     def _outside(self, times: np.ndarray, zz: np.ndarray) -> np.ndarray:
         """sum_l p_l lam_l exp(eta lam_l A s) zz_l exp(eta lam_l A s)."""
-        weights, lam = np.asarray(self.problem.inputs.weights), np.asarray(self.problem.inputs.eigenvalues)
+        weights, lam = (
+            np.asarray(self.problem.inputs.weights),
+            np.asarray(self.problem.inputs.eigenvalues),
+        )
         values, vectors = np.linalg.eigh(self.A)
-        decay = np.exp(constant_rate(self.problem, "asymptotic_decay") * np.einsum("t,l,k->tlk", times, lam, values))
+        decay = np.exp(
+            constant_rate(self.problem, "asymptotic_decay")
+            * np.einsum("t,l,k->tlk", times, lam, values)
+        )
         rotated = np.einsum("ab,lac,cd->lbd", vectors, zz, vectors, optimize=True)
-        back = np.einsum("l,tlb,lbd,tld->tbd", weights, decay, rotated, decay, optimize=True)
+        back = np.einsum(
+            "l,tlb,lbd,tld->tbd", weights, decay, rotated, decay, optimize=True
+        )
         return np.einsum("ab,tbd,cd->tac", vectors, back, vectors, optimize=True)
 
     def error(self, times: ArrayLike) -> np.ndarray:
         """e_g at times after the start: exact in the overlaps, linear in the weights."""
-        return np.asarray(generalization_error(without_inputs(self.problem), *self.overlaps(times)))
+        return np.asarray(
+            generalization_error(without_inputs(self.problem), *self.overlaps(times))
+        )
 
     def first_order(self, times: ArrayLike) -> np.ndarray:
         """Linear in the overlaps (eqs. 121-122): e_g = -tr(A E)/2, E what R leaves of Q to first order."""
@@ -92,7 +124,9 @@ class AsymptoticDecay:
             f"{self.own_rates.min():.4g} to {self.own_rates.max():.4g}; the error at twice that"
         )
 
-    def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
+    def plot(
+        self, times: ArrayLike | None = None, *, title: str | None = None
+    ) -> "Figure":
         """The decay of the error, both ways, as a Matplotlib figure (see `plot.save_figure`)."""
         from tutelage.papers.power_law.plots import plot_asymptotic_decay
 
@@ -115,7 +149,11 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     """
     problem = first_layer_problem(problem, "asymptotic_decay")
     K, M = problem.student.hidden, problem.teacher.hidden
-    if K != M or problem.student.activation != problem.teacher.activation or float(problem.noise) != 0:
+    if (
+        K != M
+        or problem.student.activation != problem.teacher.activation
+        or float(problem.noise) != 0
+    ):
         raise InputError(
             "this problem has no zero error to come to; asymptotic_decay needs K = M, one activation and no noise. Change "
             "it with problem.replace."
@@ -133,14 +171,22 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     A, Y = as_numpy(*perfect_response(without_inputs(problem), T))
     inside = r @ np.linalg.pinv(t, hermitian=True)
     zz = q - inside @ t @ np.swapaxes(inside, -1, -2)
-    values, vectors = np.linalg.eig(constant_rate(problem, "asymptotic_decay") * _modes_inside(problem, A, Y, t))
+    values, vectors = np.linalg.eig(
+        constant_rate(problem, "asymptotic_decay") * _modes_inside(problem, A, Y, t)
+    )
     return AsymptoticDecay(problem, t, inside - np.eye(M), zz, A, values, vectors)
 
 
 def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     """The teacher that each student comes to: the assignment with the largest overlaps; refuses what cannot be learned."""
-    v, v_teacher = np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)
-    equal = problem.student.activation == problem.teacher.activation and v.shape == v_teacher.shape
+    v, v_teacher = (
+        np.asarray(problem.student.readout),
+        np.asarray(problem.teacher.readout),
+    )
+    equal = (
+        problem.student.activation == problem.teacher.activation
+        and v.shape == v_teacher.shape
+    )
     if not equal or not np.allclose([v, v_teacher], v[0]) or float(problem.noise) != 0:
         raise InputError(
             "this problem has no zero error to come to; it needs K = M, one activation, equal readouts and no noise. Change "
@@ -149,10 +195,15 @@ def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     return linear_sum_assignment(-R)[1]
 
 
-def _modes_inside(problem: Problem, A: np.ndarray, Y: np.ndarray, t: np.ndarray) -> np.ndarray:
+def _modes_inside(
+    problem: Problem, A: np.ndarray, Y: np.ndarray, t: np.ndarray
+) -> np.ndarray:
     """The matrix of u' / eta, (L K M, L K M): lam_l (A u_l + Y[sum_k p_k lam_k u_k t_k])."""
     L, M, K = len(t), t.shape[1], A.shape[0]
-    lam, weights = np.asarray(problem.inputs.eigenvalues), np.asarray(problem.inputs.weights)
+    lam, weights = (
+        np.asarray(problem.inputs.eigenvalues),
+        np.asarray(problem.inputs.weights),
+    )
     own = np.einsum("l,lk,ab,mn->lamkbn", lam, np.eye(L), A, np.eye(M))
     shared = np.einsum("l,k,ambc,knc->lamkbn", lam, weights, Y, t)
     return (own + shared).reshape(L * K * M, L * K * M)

@@ -34,12 +34,29 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 import tutelage as tu
-from tutelage import InputError, Problem, Start, Trajectory, checks, generalization_error
+from tutelage import (
+    InputError,
+    Problem,
+    Start,
+    Trajectory,
+    checks,
+    generalization_error,
+)
 from tutelage.analysis import drift_matrices
-from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_pair, require_start, weights_by_level
+from tutelage.papers.assumptions import (
+    constant_rate,
+    first_layer_problem,
+    require_pair,
+    require_start,
+    weights_by_level,
+)
 from tutelage.papers.power_law.conventions import as_trajectory
 from tutelage.papers.power_law.structured.asymptotic_decay import matching_teachers
-from tutelage.papers.power_law.structured.response import as_numpy, specialization_response, without_inputs
+from tutelage.papers.power_law.structured.response import (
+    as_numpy,
+    specialization_response,
+    without_inputs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,8 +64,13 @@ if TYPE_CHECKING:
 DAMPING = 2 / 13
 RATE_MARGIN = 1.25  # the power method approaches rho from below
 MOST_STAGES = 1000
-FIRST_ROUNDS, LATER_ROUNDS = 40, 2  # rounds of the power method before the first step and in each
-DIFFERENCE_LENGTH = 1e-6  # relative length of the difference that stands for a derivative
+FIRST_ROUNDS, LATER_ROUNDS = (
+    40,
+    2,
+)  # rounds of the power method before the first step and in each
+DIFFERENCE_LENGTH = (
+    1e-6  # relative length of the difference that stands for a derivative
+)
 SYMMETRY_TOLERANCE = 1e-9  # how far entries of a symmetric start may differ
 
 
@@ -61,15 +83,30 @@ class Chebyshev(diffrax.AbstractSolver):
     def order(self, terms: Any) -> int:
         return 2
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Array, args: Any) -> tuple[Array, Array]:
+    def init(
+        self, terms: Any, t0: Any, t1: Any, y0: Array, args: Any
+    ) -> tuple[Array, Array]:
         """(rho, its direction), from a direction that no symmetry makes blind."""
-        rough = jnp.cos(1.0 + jnp.arange(y0.size, dtype=y0.dtype) ** 2).reshape(y0.shape)
+        rough = jnp.cos(1.0 + jnp.arange(y0.size, dtype=y0.dtype) ** 2).reshape(
+            y0.shape
+        )
         force = terms.vf(t0, y0, args)
         return _spectral_radius(terms, t0, y0, force, args, rough, FIRST_ROUNDS)
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Array, args: Any, solver_state: Any, made_jump: Any) -> Any:
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: Array,
+        args: Any,
+        solver_state: Any,
+        made_jump: Any,
+    ) -> Any:
         h, force = t1 - t0, terms.vf(t0, y0, args)
-        rho, direction = _spectral_radius(terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS)
+        rho, direction = _spectral_radius(
+            terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS
+        )
         stages = 1 + jnp.ceil(jnp.sqrt(1.0 + 1.54 * h * RATE_MARGIN * rho)).astype(int)
         y1 = _stages(terms, t0, h, y0, force, args, jnp.clip(stages, 2, MOST_STAGES))
         after = terms.vf(t1, y1, args)
@@ -96,12 +133,18 @@ def _spectral_radius(
     return rho, change / jnp.maximum(jnp.linalg.norm(change), 1e-300)
 
 
-def _stages(terms: Any, t0: Any, h: Any, y0: Array, force: Array, args: Any, s: Array) -> Array:
+def _stages(
+    terms: Any, t0: Any, h: Any, y0: Array, force: Array, args: Any, s: Array
+) -> Array:
     """The s stages of one step; Chebyshev polynomials T, T', T'' at w0 are carried along."""
     w0 = 1 + DAMPING / s**2
     root = jnp.sqrt(w0**2 - 1)
     angle = s * jnp.log(w0 + root)
-    w1 = jnp.sinh(angle) * (w0**2 - 1) / (jnp.cosh(angle) * s * root - w0 * jnp.sinh(angle))
+    w1 = (
+        jnp.sinh(angle)
+        * (w0**2 - 1)
+        / (jnp.cosh(angle) * s * root - w0 * jnp.sinh(angle))
+    )
     b1 = 1 / (4 * w0**2)  # b_0 = b_1 = b_2 = T''_2 / T'_2^2
     y1 = y0 + b1 * w1 * h * force
 
@@ -113,8 +156,20 @@ def _stages(terms: Any, t0: Any, h: Any, y0: Array, force: Array, args: Any, s: 
         new_b = new_S / new_D**2
         mu, nu, weight = 2 * new_b * w0 / b, -new_b / b_, 2 * new_b * w1 / b
         slope = terms.vf(t0 + c * h, y, args)
-        new_y = (1 - mu - nu) * y0 + mu * y + nu * y_ + weight * h * (slope - (1 - b * T) * force)
-        return (y, new_y), (T, new_T), (D, new_D), (S, new_S), (b, new_b), w1 * new_S / new_D
+        new_y = (
+            (1 - mu - nu) * y0
+            + mu * y
+            + nu * y_
+            + weight * h * (slope - (1 - b * T) * force)
+        )
+        return (
+            (y, new_y),
+            (T, new_T),
+            (D, new_D),
+            (S, new_S),
+            (b, new_b),
+            w1 * new_S / new_D,
+        )
 
     one, zero = jnp.ones_like(w0), jnp.zeros_like(w0)
     first = ((y0, y1), (one, w0), (zero, one), (zero, zero), (b1, b1), b1 * w1)
@@ -134,7 +189,11 @@ class GradientFlow:
         return tu.plot.plot_trajectory(self.trajectory, title=title)
 
     def _summary(self, what: str, note: str = "") -> str:
-        times, error, steps = self.trajectory.times, self.trajectory.error, int(self.trajectory.steps)
+        times, error, steps = (
+            self.trajectory.times,
+            self.trajectory.error,
+            int(self.trajectory.steps),
+        )
         span = f"to alpha = {times[-1]:g}: e_g from {error[0]:.4g} to {error[-1]:.4g}"
         return f"gradient flow of {what} {span}{note}, {steps} steps"
 
@@ -168,8 +227,14 @@ class WeightFlow(GradientFlow):
         W, lam, N = self.weights[index], self.eigenvalues, self.eigenvalues.size
         V = np.concatenate([W.mean(axis=0, keepdims=True), self.teacher_weights]) * lam
         C = V @ (V / lam).T / N
-        a, X = as_numpy(*specialization_response(without_inputs(problem), C[0, 1:], C[0, 0], C[1:, 1:]))
-        matrix = constant_rate(problem, "weight_flow") * (np.diag(a * lam) + V.T @ X @ V / N)
+        a, X = as_numpy(
+            *specialization_response(
+                without_inputs(problem), C[0, 1:], C[0, 0], C[1:, 1:]
+            )
+        )
+        matrix = constant_rate(problem, "weight_flow") * (
+            np.diag(a * lam) + V.T @ X @ V / N
+        )
         return np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
 
     def __str__(self) -> str:
@@ -178,12 +243,20 @@ class WeightFlow(GradientFlow):
 
 
 def _flow_trajectory(
-    problem: Problem, start: Start, times: np.ndarray, observed: Any, steps: Any, solver: str, rtol: float
+    problem: Problem,
+    start: Start,
+    times: np.ndarray,
+    observed: Any,
+    steps: Any,
+    solver: str,
+    rtol: float,
 ) -> Trajectory:
     """What was observed, (R, Q, e_g, T), as a trajectory."""
     R, Q, error, T = observed
     settings = {"gradient_flow": True, "rtol": float(rtol), "solver": solver}
-    return as_trajectory(problem, start, times, {"R": R, "Q": Q}, error, T, steps, **settings)
+    return as_trajectory(
+        problem, start, times, {"R": R, "Q": Q}, error, T, steps, **settings
+    )
 
 
 def weight_flow(
@@ -215,28 +288,60 @@ def weight_flow(
     problem = first_layer_problem(problem, "weight_flow")
     solver = checks.known("solver", solver, FLOW_SOLVERS)
     both = require_pair(weights)
-    start, by_level = tu.start_from_weights(problem, *both), weights_by_level(problem, *both)
+    start, by_level = (
+        tu.start_from_weights(problem, *both),
+        weights_by_level(problem, *both),
+    )
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
-    lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
+    lam = np.repeat(
+        np.asarray(problem.inputs.eigenvalues),
+        [level.shape[1] for level in by_level[0]],
+    )
     times = _as_times(times)
     if checks.as_flag("linear", linear):
-        W_teacher = W_teacher[matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
-    data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, constant_rate(problem, "weight_flow")))
-    options = (solver, linear, float(rtol), float(atol), checks.as_count("max_steps", max_steps))
+        W_teacher = W_teacher[
+            matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)
+        ]
+    data = jax.tree.map(
+        jnp.asarray, (W, W_teacher, lam, times, constant_rate(problem, "weight_flow"))
+    )
+    options = (
+        solver,
+        linear,
+        float(rtol),
+        float(atol),
+        checks.as_count("max_steps", max_steps),
+    )
     plain = without_inputs(problem)
-    saved, (R, Q, T), steps, done = jax.tree.map(np.asarray, _weight_flow(plain, data, options))
+    saved, (R, Q, T), steps, done = jax.tree.map(
+        np.asarray, _weight_flow(plain, data, options)
+    )
     if not done:
-        raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilized'.")
+        raise InputError(
+            f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilized'."
+        )
     observed = R, Q, np.asarray(generalization_error(plain, R, Q, T)), T
-    return WeightFlow(_flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
+    return WeightFlow(
+        _flow_trajectory(problem, start, times, observed, steps, solver, rtol),
+        saved,
+        W_teacher,
+        lam,
+    )
 
 
 def _as_times(given: ArrayLike) -> np.ndarray:
     """Times that increase from zero or later, or those up to the last one."""
     times = checks.as_array("times", given)
     times = tu.linear_times(float(times)) if np.ndim(times) == 0 else times
-    if np.ndim(times) != 1 or np.size(times) < 2 or np.any(np.diff(times) <= 0) or times[0] < 0:
-        raise InputError(f"times are {checks.shown(times)}; give two or more that increase from zero or later.")
+    if (
+        np.ndim(times) != 1
+        or np.size(times) < 2
+        or np.any(np.diff(times) <= 0)
+        or times[0] < 0
+    ):
+        raise InputError(
+            f"times are {checks.shown(times)}; give two or more that increase from zero or later."
+        )
     return times
 
 
@@ -262,7 +367,9 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
     return saved, (*jax.lax.map(overlaps, saved), T), steps, done
 
 
-def _integrate(drift: Callable[..., Array], y0: Array, times: Array, options: tuple) -> tuple[Array, Array, Array]:
+def _integrate(
+    drift: Callable[..., Array], y0: Array, times: Array, options: tuple
+) -> tuple[Array, Array, Array]:
     """Saved states, steps taken, and whether it reached the end. options: solver, rtol, atol, max_steps."""
     solver, rtol, atol, max_steps = options
     solution: Any = diffrax.diffeqsolve(
@@ -273,7 +380,9 @@ def _integrate(drift: Callable[..., Array], y0: Array, times: Array, options: tu
         dt0=None,
         y0=y0,
         saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5),
+        stepsize_controller=diffrax.PIDController(
+            rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5
+        ),
         adjoint=diffrax.ForwardMode(),
         max_steps=max_steps,
         throw=False,
@@ -334,7 +443,12 @@ def symmetric_flow(
     problem = first_layer_problem(problem, "symmetric_flow")
     K, M = problem.student.hidden, problem.teacher.hidden
     v, v_teacher = as_numpy(problem.student.readout, problem.teacher.readout)
-    if K != M or K < 2 or not np.allclose(v, v[0]) or not np.allclose(v_teacher, v_teacher[0]):
+    if (
+        K != M
+        or K < 2
+        or not np.allclose(v, v[0])
+        or not np.allclose(v_teacher, v_teacher[0])
+    ):
         raise InputError(
             f"the problem has {K} student and {M} teacher units; symmetric units need K = M >= 2 and equal readouts in each "
             "network. Use weight_flow or solve."
@@ -342,27 +456,62 @@ def symmetric_flow(
     times, state = _as_times(times), _symmetric_state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
-    data = jax.tree.map(jnp.asarray, (state, *spectrum, times, constant_rate(problem, "symmetric_flow"), float(K)))
-    options = ("stabilized", float(rtol), float(atol), checks.as_count("max_steps", max_steps))
+    data = jax.tree.map(
+        jnp.asarray,
+        (state, *spectrum, times, constant_rate(problem, "symmetric_flow"), float(K)),
+    )
+    options = (
+        "stabilized",
+        float(rtol),
+        float(atol),
+        checks.as_count("max_steps", max_steps),
+    )
     saved, steps, done = jax.tree.map(np.asarray, _symmetric_flow(two, data, options))
     if not done:
-        raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol.")
+        raise InputError(
+            f"the flow ran out of {max_steps} steps; raise max_steps or rtol."
+        )
     inside, outside = saved[:, :2], saved[:, 2:]
-    R, Q = (_symmetric_matrices(x @ spectrum[1], K) for x in (inside, inside**2 + outside**2))
+    R, Q = (
+        _symmetric_matrices(x @ spectrum[1], K)
+        for x in (inside, inside**2 + outside**2)
+    )
     T = np.sum(spectrum[1]) * np.eye(K)
-    observed = R, Q, np.asarray(generalization_error(without_inputs(problem), R, Q, T)), T
-    return SymmetricFlow(_flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol), inside, outside)
+    observed = (
+        R,
+        Q,
+        np.asarray(generalization_error(without_inputs(problem), R, Q, T)),
+        T,
+    )
+    return SymmetricFlow(
+        _flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol),
+        inside,
+        outside,
+    )
 
 
 def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     """(u_P, u_J, z_P, z_J) of each level, (4, L)."""
-    K, L, mean = problem.student.hidden, problem.inputs.levels, float(np.sum(problem.inputs.weights))
+    K, L, mean = (
+        problem.student.hidden,
+        problem.inputs.levels,
+        float(np.sum(problem.inputs.weights)),
+    )
     T = problem.teacher.gram if start.T is None else start.T
-    r, q, t = (_by_level(x, mean) for x in (start.R, start.Q, mean * np.eye(K) if T is None else T))
+    r, q, t = (
+        _by_level(x, mean)
+        for x in (start.R, start.Q, mean * np.eye(K) if T is None else T)
+    )
     if r.shape[1:] != (K, K) or len(r) not in (1, L):
-        raise InputError(f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels.")
+        raise InputError(
+            f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels."
+        )
     u, squared = _eigenvalues(r), _eigenvalues(q)
-    if u is None or squared is None or np.max(np.abs(t - np.eye(K))) > SYMMETRY_TOLERANCE:
+    if (
+        u is None
+        or squared is None
+        or np.max(np.abs(t - np.eye(K))) > SYMMETRY_TOLERANCE
+    ):
         raise InputError(
             "the Start has units that are not symmetric, or teacher vectors that are not orthonormal in each level; give R and Q with "
             "one number on and one off the diagonal and T = 1, or use weight_flow or solve."
@@ -386,7 +535,11 @@ def _eigenvalues(x: np.ndarray) -> np.ndarray | None:
     K = x.shape[-1]
     own, other = x[:, 0, 0], x[:, 0, 1]
     symmetric = own[:, None, None] * np.eye(K) + other[:, None, None] * (1 - np.eye(K))
-    return None if np.max(np.abs(x - symmetric)) > SYMMETRY_TOLERANCE else np.stack([own - other, own + (K - 1) * other])
+    return (
+        None
+        if np.max(np.abs(x - symmetric)) > SYMMETRY_TOLERANCE
+        else np.stack([own - other, own + (K - 1) * other])
+    )
 
 
 def _symmetric_matrices(pairs: np.ndarray, K: int) -> np.ndarray:
@@ -418,8 +571,13 @@ def _symmetric_flow(two: Problem, data: Any, options: tuple) -> Any:
 
     def drift(t: Any, y: Array, _: Any) -> Array:
         u, z = y[:2], y[2:]
-        p = drift_matrices(two, two_of(u @ weights), two_of((u**2 + z**2) @ weights), mean * jnp.eye(2))
-        a, b = (jnp.stack([x[0, 0] - x[0, 1] / (K - 1), x[0, 0] + x[0, 1]])[:, None] for x in (p.A, p.B))
+        p = drift_matrices(
+            two, two_of(u @ weights), two_of((u**2 + z**2) @ weights), mean * jnp.eye(2)
+        )
+        a, b = (
+            jnp.stack([x[0, 0] - x[0, 1] / (K - 1), x[0, 0] + x[0, 1]])[:, None]
+            for x in (p.A, p.B)
+        )
         return eta * lam * jnp.concatenate([a * u + b, a * z])
 
     return _integrate(drift, state, times, options)

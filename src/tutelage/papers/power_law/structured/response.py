@@ -36,10 +36,14 @@ def specialization_response(
     X (M+1, M+1) is symmetric. For erf, a = v E[Delta g''] = -v E[Delta g' lambda] vanishes at every fixed point.
     """
     K, M = problem.student.hidden, problem.teacher.hidden
-    sign = jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)  # any deviation that sums to zero gives the same result
+    sign = (
+        jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)
+    )  # any deviation that sums to zero gives the same result
 
     def force(f: Array) -> tuple[Array, Array]:
-        A, B = drift_matrices(problem, R + sign[:, None] * f[1:], Q + f[0] * (sign[:, None] + sign), T)
+        A, B = drift_matrices(
+            problem, R + sign[:, None] * f[1:], Q + f[0] * (sign[:, None] + sign), T
+        )
         return jnp.concatenate([jnp.sum(A[0])[None], B[0]]), A[0, 0] - A[0, 1]
 
     X = jax.jacfwd(lambda f: force(f)[0])(jnp.zeros(M + 1))

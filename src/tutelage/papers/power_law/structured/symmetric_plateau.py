@@ -20,8 +20,16 @@ from scipy import optimize
 
 from tutelage import InputError, Network, Problem, Start, checks, generalization_error
 from tutelage.analysis import drift_matrices
-from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_start
-from tutelage.papers.power_law.structured.response import as_numpy, specialization_response, without_inputs
+from tutelage.papers.assumptions import (
+    constant_rate,
+    first_layer_problem,
+    require_start,
+)
+from tutelage.papers.power_law.structured.response import (
+    as_numpy,
+    specialization_response,
+    without_inputs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +67,11 @@ class SymmetricPlateau:
     def heights(self, order: int) -> tuple[np.ndarray, float]:
         """R^(j) with each teacher (M,) and Q^(j), for a moment j = 0, 1, 2, ..."""
         inputs = self.problem.inputs
-        T = np.einsum("l,lab->ab", np.asarray(inputs.fractions) * np.asarray(inputs.eigenvalues) ** order, self.t)
+        T = np.einsum(
+            "l,lab->ab",
+            np.asarray(inputs.fractions) * np.asarray(inputs.eigenvalues) ** order,
+            self.t,
+        )
         return T @ self.coefficients, float(self.coefficients @ T @ self.coefficients)
 
     @property
@@ -67,7 +79,11 @@ class SymmetricPlateau:
         """The plateau as a `Start`, per level."""
         K, c = self.problem.student.hidden, self.coefficients
         r, q = self.t @ c, np.einsum("a,lab,b->l", c, self.t, c)
-        return Start(np.repeat(r[:, None, :], K, axis=1), q[:, None, None] * np.ones((K, K)), self.t)
+        return Start(
+            np.repeat(r[:, None, :], K, axis=1),
+            q[:, None, None] * np.ones((K, K)),
+            self.t,
+        )
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """R with each teacher next to Q, and the growth rates, as a Matplotlib figure (see `plot.save_figure`)."""
@@ -98,35 +114,57 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     ((2,), (2,))
     """
     problem = first_layer_problem(problem, "symmetric_plateau")
-    K, M, v = problem.student.hidden, problem.teacher.hidden, np.asarray(problem.student.readout)
+    K, M, v = (
+        problem.student.hidden,
+        problem.teacher.hidden,
+        np.asarray(problem.student.readout),
+    )
     if K < 2 or not np.allclose(v, v[0]):
         raise InputError(
             f"the readouts of the student are {checks.shown(v)}; symmetric_plateau needs two or more units with equal readouts."
         )
     t = np.asarray(require_start(start).blocks(problem)[2])
-    weights, lam = np.asarray(problem.inputs.weights), np.asarray(problem.inputs.eigenvalues)
+    weights, lam = (
+        np.asarray(problem.inputs.weights),
+        np.asarray(problem.inputs.eigenvalues),
+    )
     T, T2 = (np.einsum("l,lab->ab", w, t) for w in (weights, weights * lam))
     c = _stationary_combination(problem, T)
     R, Q = T @ c, float(c @ T @ c)
-    a, X = as_numpy(*specialization_response(without_inputs(problem), R, np.asarray(Q), T))
+    a, X = as_numpy(
+        *specialization_response(without_inputs(problem), R, np.asarray(Q), T)
+    )
     if abs(a) > VANISHING_SHARE * np.max(np.abs(X)):
         raise InputError(
             f"units of {problem.student.activation.name!r} specialize outside the span of the teachers, too (E[Delta g''] is not "
             "zero); their rates depend on every level. Use fixed_point(problem, near=plateau.start)."
         )
-    mix = np.concatenate([c[None], np.eye(M)])  # overlaps with (common student, teachers) from those with the teachers
-    rates = constant_rate(problem, "symmetric_plateau") * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
-    error = generalization_error(without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T)
+    mix = np.concatenate(
+        [c[None], np.eye(M)]
+    )  # overlaps with (common student, teachers) from those with the teachers
+    rates = (
+        constant_rate(problem, "symmetric_plateau")
+        * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
+    )
+    error = generalization_error(
+        without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T
+    )
     return SymmetricPlateau(problem, c, t, R, Q, float(error), np.sort(rates)[::-1])
 
 
 def _stationary_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     """c with A(c) c + B(c) = 0 for one student that stands for all of them."""
     M, v = problem.teacher.hidden, np.sum(np.asarray(problem.student.readout))
-    one = without_inputs(problem).replace(student=Network(1, problem.student.activation, readout=v))
+    one = without_inputs(problem).replace(
+        student=Network(1, problem.student.activation, readout=v)
+    )
 
     def matrices(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        A, B = as_numpy(*_compiled_drift(one, jnp.asarray(T @ c)[None], jnp.asarray([[c @ T @ c]]), T))
+        A, B = as_numpy(
+            *_compiled_drift(
+                one, jnp.asarray(T @ c)[None], jnp.asarray([[c @ T @ c]]), T
+            )
+        )
         return A[0, 0], B[0]
 
     v_teacher = np.asarray(problem.teacher.readout)
