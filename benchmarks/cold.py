@@ -123,7 +123,9 @@ def measure_case(name):
             else None
         )
     )
-    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(0.5))
+    problem = tu.Problem(
+        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(0.5)
+    )
     start, solved, found = tu.random_start(problem, dim=1000), {}, []
     if name not in ("import", "solve"):
         solved["theory"] = tu.solve(problem, start, 300.0)
@@ -157,7 +159,7 @@ def _case(name, tu, problem, start, solved):
     def smooth(activation):
         network = tu.Network(2, activation)
         return tu.solve(
-            tu.Problem(network, network, sgd=tu.SGD(0.5)), times=300.0, rtol=1e-6
+            tu.Problem(network, network, optimizer=tu.SGD(0.5)), times=300.0, rtol=1e-6
         )
 
     return {

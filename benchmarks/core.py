@@ -12,7 +12,7 @@ SHARES = "about 0.6 ms of a solve are checks in Python, the rest the loop, a que
 
 def committee(K, M, lr=0.5, inputs=None):
     return tu.Problem(
-        tu.Network(K, "erf"), tu.Network(M, "erf"), inputs=inputs, sgd=tu.SGD(lr)
+        tu.Network(K, "erf"), tu.Network(M, "erf"), inputs=inputs, optimizer=tu.SGD(lr)
     )
 
 
@@ -89,7 +89,7 @@ def many_similarities():
     """Two tasks with a switch, 100 similarities in one call: forgetting against similarity."""
     tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.5)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(1.0)
     )
     start = tu.Start(
         [[0.05, 0.02], [-0.01, 0.03]],

@@ -53,9 +53,9 @@ def kernels():
         tu.Tasks([tu.Network(1, "erf"), tu.Network(2, "erf")], tu.Switch(50.0)),
     )
     logistic = tu.Problem(
-        student, student, loss="logistic", labels="logistic", sgd=tu.SGD(0.5)
+        student, student, loss="logistic", labels="logistic", optimizer=tu.SGD(0.5)
     )
-    tasks = tu.Problem(student, two, sgd=tu.SGD(0.5))
+    tasks = tu.Problem(student, two, optimizer=tu.SGD(0.5))
     for method, steps in (
         ("overlaps", pick(500_000, 100_000, 100)),
         ("weights", pick(50_000, 20_000, 20)),

@@ -56,8 +56,9 @@ def problem(
     **task: Any,
 ) -> tu.Problem:
     """A problem; task: noise, loss, labels and rule."""
-    sgd = learner() if optimizer is None else optimizer
-    return tu.Problem(student, teacher, inputs=inputs, sgd=sgd, **task)
+    if optimizer is None:
+        optimizer = learner()
+    return tu.Problem(student, teacher, inputs=inputs, optimizer=optimizer, **task)
 
 
 def committee(units: int = 2, activation: Any = "erf", **options: Any) -> tu.Problem:

@@ -102,7 +102,9 @@ def many_rates():
 def many_sampled():
     """Learning rates at once, committee K = M = 2, logistic loss, 2^14 points, alpha = 40."""
     networks = tu.Network(2, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5])
-    problem = tu.Problem(*networks, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        *networks, loss="logistic", labels="sign", optimizer=tu.SGD(1.0)
+    )
     start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
     count, times = pick(1000, 1000, 4), tu.linear_times(pick(40, 40, 1), 5)
     rates = np.geomspace(0.1, 2.0, count)
@@ -150,7 +152,7 @@ def custom_rule():
         pick(10_000, 10_000, 8),
         pick(50_000, 20_000, 20),
     )
-    problem = tu.Problem(network, network, rule=Saturating(), sgd=tu.SGD(0.5))
+    problem = tu.Problem(network, network, rule=Saturating(), optimizer=tu.SGD(0.5))
     start, times = (
         tu.Start(R=0.3 * np.eye(2) + 0.1, Q=0.5 * np.eye(2)),
         [0.0, steps / 1000],

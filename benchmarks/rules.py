@@ -23,7 +23,7 @@ def smooth_functions():
         ("tanh", "sigmoid", "softplus", "gelu"), ("tanh", "gelu"), ("tanh",)
     ):
         network = tu.Network(2, name)
-        problem = tu.Problem(network, network, sgd=tu.SGD(0.5))
+        problem = tu.Problem(network, network, optimizer=tu.SGD(0.5))
         start = tu.asymmetric_start(problem)
         solve = lambda: tu.solve(problem, start, times, rtol=1e-6)  # noqa: E731
         first, _ = best_of(solve, 1)
@@ -61,7 +61,7 @@ def right_hand_side():
     ):
         network, points = tu.Network(units, name), pick(2**14, 2**14, 2**10)
         problem = tu.Problem(
-            network, network, loss="logistic", labels="sign", sgd=tu.SGD(1.0)
+            network, network, loss="logistic", labels="sign", optimizer=tu.SGD(1.0)
         )
         moments, parameters = (
             moments_for(problem, None, tu.Sampled(points)),
@@ -109,7 +109,9 @@ def right_hand_side():
 def logistic_regression():
     """K = M = 1, labels sign(rho), alpha = 20, default tolerances; the error against rtol 1e-12."""
     unit = tu.Network(1, "linear")
-    problem = tu.Problem(unit, unit, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        unit, unit, loss="logistic", labels="sign", optimizer=tu.SGD(1.0)
+    )
     start, times = tu.Start([[0.1]], [[0.5]]), tu.linear_times(pick(20, 20, 1), 21)
     solve = lambda: tu.solve(problem, start, times)  # noqa: E731
     first, _ = best_of(solve, 1)
@@ -130,7 +132,9 @@ def logistic_regression():
 def committee():
     """K = M = 2, erf, logistic loss, alpha = 40, 2^14 points; the loss against 2^18 points."""
     networks = tu.Network(2, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5])
-    problem = tu.Problem(*networks, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        *networks, loss="logistic", labels="sign", optimizer=tu.SGD(1.0)
+    )
     start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
     times = tu.linear_times(pick(40, 40, 1), 5)
     solve = lambda: tu.solve(problem, start, times)  # noqa: E731
@@ -163,7 +167,7 @@ def memory():
     """K = M = 5, 2^16 points: memory that a solve adds to the process."""
     network = tu.Network(pick(5, 5, 2), "erf")
     problem = tu.Problem(
-        network, network, loss="logistic", labels="sign", sgd=tu.SGD(1.0)
+        network, network, loss="logistic", labels="sign", optimizer=tu.SGD(1.0)
     )
     start, times = tu.asymmetric_start(problem), tu.linear_times(1, 3)
     before = _peak()
@@ -190,7 +194,7 @@ def similarities():
         [tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5
     )
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(1.0)
     )
     start = tu.Start(
         [[0.05, 0.02], [-0.01, 0.03]],
@@ -225,7 +229,7 @@ def protocol():
     """Two tasks of one unit each: 24 segments of the learning rate and of the tasks, up to 200 iterations from two starts."""
     tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], similarity=0.5)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(1.0)
     )
     start = tu.Start(
         [[0.05, 0.02], [-0.01, 0.03]],

@@ -24,7 +24,7 @@ print(json.dumps({"first": taken[0], "seconds": min(taken), "peak": peak, "steps
                   "solver": dict(out.settings).get("solver", "")}))
 """
 LEVELS = """
-problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.PowerLaw(1.0, {levels}), sgd=tu.SGD(0.1))
+problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.PowerLaw(1.0, {levels}), optimizer=tu.SGD(0.1))
 start = tu.random_start(problem, dim=10**9, scale=0.5, seed=0)
 work = lambda: tu.solve(problem, start, tu.log_times(1.0, {end}, 51), rtol=1e-6)
 """

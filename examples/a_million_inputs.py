@@ -20,7 +20,7 @@ TIMES = tu.linear_times(2, 21)
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the largest distance to the theory, in predicted standard deviations, and the steps per second."""
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0), noise=0.1
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=1.0), noise=0.1
     )
     start = tu.Start(R=[[0.4, 0.1], [0.05, 0.3]], Q=[[0.4, 0.1], [0.1, 0.3]])
     theory = tu.solve(problem, start, TIMES)

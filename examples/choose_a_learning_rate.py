@@ -16,7 +16,7 @@ import tutelage as tu
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the best rate, its error, the critical rate and the error of networks at the best rate."""
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1
     )
     start = tu.Start(R=[[0.40, 0.05], [0.05, 0.41]], Q=[[0.5, 0.0], [0.0, 0.5]])
     critical = float(tu.analysis.critical_learning_rate(problem.replace(noise=0.0)))

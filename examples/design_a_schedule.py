@@ -15,7 +15,7 @@ T_MAX = 100.0
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the gain over the best constant rate, in theory and in networks."""
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1
     )
     start = tu.Start(R=[[0.40, 0.05], [0.05, 0.41]], Q=[[0.5, 0.0], [0.0, 0.5]])
     edges = [0.0, 15.0, 50.0, 85.0, T_MAX]

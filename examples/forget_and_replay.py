@@ -26,7 +26,7 @@ def two_tasks(schedule: object, similarity: float = 0.5) -> tu.Problem:
         [tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity
     )
     return tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
 
 

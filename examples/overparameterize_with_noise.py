@@ -23,7 +23,7 @@ def main(folder: str | Path = "output/examples") -> dict[int, tuple[float, float
         problem = tu.Problem(
             tu.Network(students, "erf"),
             tu.Network(TEACHERS, "erf"),
-            sgd=tu.SGD(lr=ETA),
+            optimizer=tu.SGD(lr=ETA),
             noise=SIGMA,
         )
         theory = tu.solve(problem, tu.asymmetric_start(problem), TIMES)

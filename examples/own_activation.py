@@ -21,7 +21,9 @@ def bump(z: jax.Array) -> jax.Array:
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return an average by two rules, and how far networks are from the theory, in standard errors."""
-    problem = tu.Problem(tu.Network(2, bump), tu.Network(2, bump), sgd=tu.SGD(lr=2.0))
+    problem = tu.Problem(
+        tu.Network(2, bump), tu.Network(2, bump), optimizer=tu.SGD(lr=2.0)
+    )
     start = tu.Start(R=[[0.6, 0.1], [0.1, 0.5]], Q=[[0.6, 0.1], [0.1, 0.6]])
     times = tu.linear_times(10, 21)
     theory = tu.solve(problem, start, times)

@@ -16,7 +16,9 @@ LEVEL = 0.01
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the share of the plane with e_g < 0.01, and the rate at which noiseless learning is lost."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
     start = tu.Start(R=[[0.6, 0.2], [0.2, 0.5]], Q=[[0.5, 0.1], [0.1, 0.5]])
     rates, noises = np.geomspace(0.1, 3.2, 16), np.linspace(0.0, 0.4, 9)
     found = tu.sweep(

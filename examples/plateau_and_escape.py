@@ -22,7 +22,9 @@ def start(asymmetry: float) -> tu.Start:
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the plateau's height, the predicted and the solved escape times for two asymmetries."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
     theory, later = (
         tu.solve(problem, start(asymmetry), TIMES) for asymmetry in (1e-3, 1e-4)
     )

@@ -19,7 +19,9 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
         "ignore", tu.errors.ValidityWarning
     )  # the report has its number
     data = tu.from_data(*tu.digits(labels=True), levels=16)
-    problem = data.problem(tu.Network(10, "linear", outputs=10), sgd=tu.SGD(lr=0.05))
+    problem = data.problem(
+        tu.Network(10, "linear", outputs=10), optimizer=tu.SGD(lr=0.05)
+    )
     found = data.compare(problem, TIMES, runs=20)
     print(data, found, sep="\n\n")
     folder = Path(folder)

@@ -15,14 +15,14 @@ def pair(
     noise=0.0,
     inputs=None,
     student=None,
-    **sgd,
+    **optimizer,
 ):
     """A problem with K students and M teachers."""
     return tu.Problem(
         tu.Network(K, activation, **(student or {})),
         tu.Network(M, activation, **(teacher or {})),
         inputs=inputs,
-        sgd=tu.SGD(lr, **sgd),
+        optimizer=tu.SGD(lr, **optimizer),
         noise=noise,
     )
 

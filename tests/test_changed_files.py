@@ -9,7 +9,7 @@ import xarray as xr
 import tutelage as tu
 from tests.problem.messages import require_refusal
 
-PROBLEM = tu.Problem(tu.Network(2), tu.Network(3), sgd=tu.SGD(0.5))
+PROBLEM = tu.Problem(tu.Network(2), tu.Network(3), optimizer=tu.SGD(0.5))
 
 
 @pytest.fixture(scope="module")

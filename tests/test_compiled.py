@@ -16,14 +16,19 @@ from tutelage.moments import moments_for
 TIMES = np.linspace(0.0, 60.0, 31)
 
 
-def problem(K=2, M=2, *, student=None, teacher=None, noise=0.0, inputs=None, **sgd):
+def problem(
+    K=2, M=2, *, student=None, teacher=None, noise=0.0, inputs=None, **optimizer
+):
     inputs = tu.Isotropic() if inputs is None else inputs
     networks = (
         tu.Network(K, "erf", **(student or {})),
         tu.Network(M, **({"activation": "erf"} | (teacher or {}))),
     )
     return tu.Problem(
-        *networks, sgd=tu.SGD(**({"lr": 0.5} | sgd)), noise=noise, inputs=inputs
+        *networks,
+        optimizer=tu.SGD(**({"lr": 0.5} | optimizer)),
+        noise=noise,
+        inputs=inputs,
     )
 
 
@@ -93,7 +98,7 @@ def test_the_kernel_gives_what_the_jax_program_gives(name):
     assert kernel.status_code == Status.FINISHED
     assert gap(kernel, jax_) < 1e-8
     np.testing.assert_allclose(kernel.T, jax_.T, rtol=1e-14)
-    other = one.replace(lr=one.sgd.lr * 1.001)
+    other = one.replace(lr=one.optimizer.lr * 1.001)
     assert gap(by_kernel(other, start), jax_) > 1e-6
 
 
@@ -130,7 +135,7 @@ def test_a_silent_teacher_unit_gives_no_warning():
     problem = tu.Problem(
         tu.Network(2, "erf"),
         tu.Network(2, "erf", gram=[[1.0, 0.0], [0.0, 0.0]]),
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     )
     start = tu.Start(R=[[0.2, 0.0], [0.1, 0.0]], Q=[[0.5, 0.1], [0.1, 0.5]])
     theory = tu.solve(problem, start, np.linspace(0, 20, 5))  # warnings are errors here
@@ -182,7 +187,7 @@ def test_random_problems():
             lambda lr, one=one, start=start: (
                 tu.solve(one.replace(lr=lr), start, TIMES).error
             )
-        )(one.sgd.lr)
+        )(one.optimizer.lr)
         np.testing.assert_allclose(
             theory.error, again, rtol=1e-6, atol=1e-9, err_msg=str(seed)
         )

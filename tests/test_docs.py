@@ -188,7 +188,7 @@ def test_the_walk_is_what_solve_does():
             files.add(Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix())
 
     problem = tu.Problem(
-        tu.Network(3, "relu"), tu.Network(3, "relu"), sgd=tu.SGD(lr=0.1)
+        tu.Network(3, "relu"), tu.Network(3, "relu"), optimizer=tu.SGD(lr=0.1)
     )
     start = tu.asymmetric_start(problem)
     sys.setprofile(note)

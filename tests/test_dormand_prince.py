@@ -260,10 +260,14 @@ PROBLEMS = {
     "trained readouts": tu.Problem(
         tu.Network(2, "erf", train_readout=True),
         tu.Network(2, "erf"),
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     ),
     "logistic loss": tu.Problem(
-        tu.Network(1), tu.Network(1), loss="logistic", labels="sign", sgd=tu.SGD(lr=0.5)
+        tu.Network(1),
+        tu.Network(1),
+        loss="logistic",
+        labels="sign",
+        optimizer=tu.SGD(lr=0.5),
     ),
     "a decaying rate": pair(2, 2, lr=tu.schedules.PowerDecay(1.0, 0.5, 10.0)),
     "a rate that jumps": pair(

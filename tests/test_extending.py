@@ -51,7 +51,7 @@ def in_module(code, module):
 
 def curves(**parts):
     """Theory, and its agreement with networks of 100 inputs."""
-    problem = tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5), **parts)
+    problem = tu.Problem(UNIT, UNIT, optimizer=tu.SGD(lr=0.5), **parts)
     theory = tu.solve(problem, START, TIMES)
     runs = tu.simulate(problem, START, dim=100, times=TIMES, runs=30, seed=1)
     assert tu.compare(theory, runs, fluctuations=False).verdict.outcome == "agree"
@@ -161,7 +161,7 @@ def swish(monkeypatch):
 
 def test_an_activation_in_one_line(swish, folder):
     problem = tu.Problem(
-        tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5)
+        tu.Network(1, "swish"), tu.Network(1, "swish"), optimizer=tu.SGD(lr=0.5)
     )
     assert problem.student.activation is swish
     assert tu.Problem.from_toml(problem.to_toml()).student.activation is swish
@@ -253,7 +253,7 @@ def test_a_rule(folder, monkeypatch):
     theory = curves(rule="lazy", labels="sign")
     always, perceptron = (
         tu.solve(
-            tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5), rule=each, labels="sign"),
+            tu.Problem(UNIT, UNIT, optimizer=tu.SGD(lr=0.5), rule=each, labels="sign"),
             START,
             TIMES,
         )
@@ -284,7 +284,9 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     }
     exec("from __future__ import annotations\n" + code, tools)
     theory = tu.solve(
-        tu.Problem(UNIT, UNIT, sgd=tu.SGD(lr=0.5)), START, tu.linear_times(4.0, 41)
+        tu.Problem(UNIT, UNIT, optimizer=tu.SGD(lr=0.5)),
+        START,
+        tu.linear_times(4.0, 41),
     )
     found = half_time(theory)
     assert (

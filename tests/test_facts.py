@@ -149,7 +149,7 @@ def test_noise_floor_with_both_layers_trained():
     problem = tu.Problem(
         tu.Network(2, readout=v, train_readout=True),
         tu.Network(2, readout=v),
-        sgd=tu.SGD(eta),
+        optimizer=tu.SGD(eta),
         noise=sigma,
     )
     out = settle(problem, tu.Start(np.eye(2), np.eye(2)))

@@ -52,7 +52,9 @@ def parsed(value):
 
 @pytest.fixture(scope="module")
 def problem():
-    return tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    return tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,7 @@ def test_trajectory_tells_its_validity_once_it_is_computed(problem, theory, runs
 
 def test_trajectories_of_tasks_and_of_equations():
     tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(2.0))
-    problem = tu.Problem(tu.Network(1, "erf"), tasks, sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(tu.Network(1, "erf"), tasks, optimizer=tu.SGD(lr=0.5))
     tags = parsed(
         tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(4, 9))
     )

@@ -29,7 +29,7 @@ def test_each_member_is_its_own_solve():
     )
     np.testing.assert_array_equal(many.error, alone.error)  # threads change no digit
     data = many.to_dataset()
-    np.testing.assert_allclose(data["sgd.lr"], rates)
+    np.testing.assert_allclose(data["optimizer.lr"], rates)
     assert data["error"].dims == ("batch", "time")
 
 
@@ -161,7 +161,7 @@ BETWEEN = {  # the first, the last, and the smallest and largest numbers of all 
         "must increase",
     ),
     "range": (
-        tu.Problem(tu.Network(2), TASKS, sgd=tu.SGD(0.5)),
+        tu.Problem(tu.Network(2), TASKS, optimizer=tu.SGD(0.5)),
         {"schedule.shares.values": [[0.5, 0.5], [1.5, 0.5], [0.5, 0.5]]},
         "1.5, -0.5",
     ),

@@ -46,7 +46,7 @@ WITH_TEACHER = tu.Start(
 
 def labeled(**changes):
     """Two classes with spectra and labels of their own."""
-    given = {"loss": "logistic", "sgd": tu.SGD(lr=1.0)} | changes
+    given = {"loss": "logistic", "optimizer": tu.SGD(lr=1.0)} | changes
     inputs = tu.Mixture(S, GRAM, P, SPECTRA, labels=[1, -1])
     return tu.Problem(tu.Network(2, "erf", train_readout=True), inputs=inputs, **given)
 
@@ -65,7 +65,7 @@ def taught(activation="erf"):
 
 def test_exclusive_or_has_the_known_digits():
     student = tu.Network(4, "quadratic", train_readout=True)
-    problem = tu.Problem(student, inputs=tu.Mixture.xor(2.0), sgd=tu.SGD(lr=0.1))
+    problem = tu.Problem(student, inputs=tu.Mixture.xor(2.0), optimizer=tu.SGD(lr=0.1))
     theory = tu.solve(problem, XOR_START, [0.0, 5.0, 10.0, 20.0])
     np.testing.assert_allclose(
         theory.error[1:], [0.424265357, 0.343177533, 0.306108464], rtol=0, atol=2e-9
@@ -79,7 +79,7 @@ def test_one_unit_obeys_its_drift_by_quadrature():
         tu.Network(1, "linear"),
         inputs=tu.Mixture.two_gaussians(2.0),
         loss="logistic",
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     )
     R, Q, h = 0.3, 0.5, 1e-4
     z, w = np.polynomial.hermite_e.hermegauss(80)
@@ -104,7 +104,7 @@ def test_one_unit_obeys_its_drift_by_quadrature():
 
 def plain_sgd(problem, start, dim, end, runs, seed):
     """SGD on weights with NumPy, all runs at once; returns R, Q, r without the eigenvalues, readouts at the end, per run."""
-    rng, K, lr = np.random.default_rng(seed), 2, float(problem.sgd.lr)
+    rng, K, lr = np.random.default_rng(seed), 2, float(problem.optimizer.lr)
     dims = problem.inputs.level_dims(dim)
     lam = np.repeat(np.stack([law.eigenvalues for law in SPECTRA]), dims, axis=1)
     r, q, t = (np.asarray(x) for x in start.blocks(problem))
@@ -263,7 +263,7 @@ def test_softmax_learns_the_corners_of_a_simplex():
         student,
         inputs=tu.Mixture.simplex(3, 2.0),
         loss="cross_entropy",
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     )
     theory = tu.solve(
         problem, tu.Start(R=np.zeros((3, 3)), Q=0.1 * np.eye(3)), [0.0, 2.0, 10.0]
@@ -443,7 +443,9 @@ def test_noise_of_each_class_has_its_own_spectrum(method):
     """One class moves the student, the other hardly does: q grows on the levels of the first class only."""
     spectra = [tu.Spectrum([1.9, 0.1], [0.5, 0.5]), tu.Spectrum([0.1, 1.9], [0.5, 0.5])]
     inputs = tu.Mixture([[1.0], [-1.0]], [[0.01]], inputs=spectra, labels=[3.0, 0.0])
-    problem = tu.Problem(tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.3))
+    problem = tu.Problem(
+        tu.Network(1, "linear"), inputs=inputs, optimizer=tu.SGD(lr=0.3)
+    )
     start = tu.Start(R=[[0.0]], Q=[[1e-6]])
     runs = tu.simulate(
         problem, start, dim=200, times=[0.0, 0.2], runs=10, seed=1, method=method

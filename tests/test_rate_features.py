@@ -15,10 +15,13 @@ END, RHO, NOISE = 1000.0, 1.0, 0.5
 TIMES = np.linspace(0.0, END, 11)
 
 
-def linear(**sgd):
+def linear(**optimizer):
     """One linear unit learns another: m' = eta (1 - m), q' = 2 eta (m - q) + eta^2 (1 - 2m + q + noise^2)."""
     return tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(**sgd), noise=NOISE
+        tu.Network(1, "linear"),
+        tu.Network(1, "linear"),
+        optimizer=tu.SGD(**optimizer),
+        noise=NOISE,
     )
 
 
@@ -117,7 +120,7 @@ def test_many_problems_at_once():
     assert many.error[1, -1] == pytest.approx(expected, rel=1e-5)
 
 
-def trained(bias, **sgd):
+def trained(bias, **optimizer):
     student = tu.Network(
         1,
         "linear",
@@ -129,7 +132,9 @@ def trained(bias, **sgd):
     return tu.Problem(
         student,
         tu.Network(1, "linear"),
-        sgd=tu.SGD(**{"lr": 1e-3, "readout_lr": 1e-3, "bias_lr": 1e-3} | sgd),
+        optimizer=tu.SGD(
+            **{"lr": 1e-3, "readout_lr": 1e-3, "bias_lr": 1e-3} | optimizer
+        ),
     )
 
 

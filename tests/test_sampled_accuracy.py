@@ -13,14 +13,14 @@ PLATEAU = tu.Problem(
     tu.Network(3, "erf"),
     tu.Network(3, "erf"),
     labels=tu.labels.Sign(flip=0.1),
-    sgd=tu.SGD(lr=0.5),
+    optimizer=tu.SGD(lr=0.5),
 )
 EASY = tu.Problem(
     tu.Network(2, "erf"),
     tu.Network(2, "erf"),
     loss="logistic",
     labels="sign",
-    sgd=tu.SGD(1.0),
+    optimizer=tu.SGD(1.0),
 )
 BEGIN = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 
@@ -113,7 +113,7 @@ def random_case(kind, seed):
         tu.Network(units, "erf", readout=readout),
         loss=loss,
         labels=labels,
-        sgd=tu.SGD(lr=rng.uniform(0.3, 1.5)),
+        optimizer=tu.SGD(lr=rng.uniform(0.3, 1.5)),
     )
     vectors = rng.normal(size=(2 * units, 4 * units)) / np.sqrt(4 * units)
     gram = vectors @ vectors.T

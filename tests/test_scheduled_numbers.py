@@ -14,7 +14,11 @@ ONE = tu.Start([[0.1]], [[0.5]])
 BASE = pair(2, 2, lr=1.0, noise=0.3)
 LINEAR = tu.Network(1, "linear")
 SIGNS = tu.Problem(
-    LINEAR, LINEAR, sgd=tu.SGD(1.0), labels=tu.labels.Sign(flip=0.1), loss="logistic"
+    LINEAR,
+    LINEAR,
+    optimizer=tu.SGD(1.0),
+    labels=tu.labels.Sign(flip=0.1),
+    loss="logistic",
 )
 CASES = {  # problem, start, name, two values
     "noise": (BASE, START, "noise", 1.0, 0.0),
@@ -155,7 +159,7 @@ TASK_START = tu.Start(
 def tasks(schedule):
     teachers = tu.Tasks([UNIT, UNIT], schedule, similarity=0.5)
     return tu.Problem(
-        tu.Network(2, "erf", train_readout=True), teachers, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True), teachers, optimizer=tu.SGD(1.0)
     )
 
 

@@ -239,7 +239,7 @@ def test_default_tolerances_suit_single_precision(solver):
 def test_a_rate_that_no_step_can_follow_keeps_the_initial_state(activation, solver):
     """By the machine code, the JAX program and diffrax: time zero is known, and another solver would not help."""
     problem = tu.Problem(
-        tu.Network(2, activation), tu.Network(2, activation), sgd=tu.SGD(lr=1e9)
+        tu.Network(2, activation), tu.Network(2, activation), optimizer=tu.SGD(lr=1e9)
     )
     start = tu.Start(R=[[0.2, 0.0], [0.1, 0.3]], Q=[[0.5, 0.1], [0.1, 0.5]])
     with pytest.warns(

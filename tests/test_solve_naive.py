@@ -35,7 +35,7 @@ def both(
     problem = tu.Problem(
         tu.Network(K, activation, readout=v, train_readout=train > 0),
         tu.Network(M, activation, readout=v_teacher),
-        sgd=tu.SGD(
+        optimizer=tu.SGD(
             lr,
             batch=more.get("batch", 1),
             weight_decay=more.get("decay", 0.0),
@@ -168,7 +168,7 @@ def test_tanh_with_all_terms():
     K, M, lr, sigma = 2, 1, 0.8, 0.2
     R, Q, T = generic_overlaps(K, M, seed=1)
     problem = tu.Problem(
-        tu.Network(K, "tanh"), tu.Network(M, "tanh"), sgd=tu.SGD(lr), noise=sigma
+        tu.Network(K, "tanh"), tu.Network(M, "tanh"), optimizer=tu.SGD(lr), noise=sigma
     )
     ours = tu.solve(problem, tu.Start(R, Q, T), TIMES[:4])
     _, error = naive.solve_on_grid(

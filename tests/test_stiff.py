@@ -32,7 +32,7 @@ BIASED = tu.Problem(
     tu.Network(2, "tanh", bias=[0.1, -0.2], train_bias=True),
     tu.Network(2, "tanh"),
     inputs=WIDE,
-    sgd=tu.SGD(0.2),
+    optimizer=tu.SGD(0.2),
 )
 
 
@@ -340,17 +340,20 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
 
 
 @pytest.mark.parametrize(
-    ("sgd", "words"),
+    ("optimizer", "words"),
     [
         ({"momentum": tu.SlowMomentum(1.0)}, "SlowMomentum"),
         ({"spherical": True}, "spherical"),
         ({"trainable": np.array([[True] * 4, [True, False, True, True]])}, "trainable"),
     ],
 )
-def test_other_structures_are_refused(sgd, words):
+def test_other_structures_are_refused(optimizer, words):
     with pytest.raises(tu.InputError, match=f"{words}.*Use solver='explicit'"):
         tu.solve(
-            pair(2, 2, lr=0.1, inputs=WIDE, **sgd), START, [0.0, 1.0], solver="stiff"
+            pair(2, 2, lr=0.1, inputs=WIDE, **optimizer),
+            START,
+            [0.0, 1.0],
+            solver="stiff",
         )
 
 

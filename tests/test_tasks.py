@@ -31,7 +31,7 @@ def two_tasks(schedule=None, similarity=0.5, **options):
         similarity=similarity,
         **options,
     )
-    return tu.Problem(STUDENT, tasks, sgd=tu.SGD(lr=1.0))
+    return tu.Problem(STUDENT, tasks, optimizer=tu.SGD(lr=1.0))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_forgetting_against_similarity_in_one_batch(batch):
 
 def test_one_task_is_the_problem_of_its_teacher():
     teacher = tu.Network(2, "erf", readout=[1.0, 0.5])
-    plain = tu.Problem(STUDENT, teacher, sgd=tu.SGD(lr=0.7), noise=0.1)
+    plain = tu.Problem(STUDENT, teacher, optimizer=tu.SGD(lr=0.7), noise=0.1)
     tasks = plain.replace(teacher=tu.Tasks([teacher]))
     start = tu.asymmetric_start(plain)
     one, other = (tu.solve(p, start, [0.0, 5.0, 10.0]) for p in (plain, tasks))
@@ -134,7 +134,7 @@ def test_general_averages_equal_closed_forms(heads):
         tu.Tasks(
             [ONE, tu.Network(1, "linear")], tu.Replay(0.3, 2.0), heads, similarity=0.5
         ),
-        sgd=tu.SGD(0.5),
+        optimizer=tu.SGD(0.5),
         noise=0.2,
     )
     general = closed.replace(loss=lambda output, label: (label - output) ** 2 / 2)
@@ -230,7 +230,9 @@ def test_freezing_and_restarts():
 def test_a_drifting_teacher_has_the_exact_error(tmp_path):
     """Linear unit and teacher: e = (eta sigma^2 + 2 omega / (eta + omega)) / (2 (2 - eta))."""
     tasks = tu.Tasks([tu.Network(1, "linear")], drift=tu.Drift(0.03))
-    problem = tu.Problem(tu.Network(1, "linear"), tasks, sgd=tu.SGD(0.3), noise=0.3)
+    problem = tu.Problem(
+        tu.Network(1, "linear"), tasks, optimizer=tu.SGD(0.3), noise=0.3
+    )
     eta, omega, sigma = 0.3, 0.03, 0.3
     expected = (eta * sigma**2 + 2 * omega / (eta + omega)) / (2 * (2 - eta))
     rates = tu.solve_batch(
@@ -312,7 +314,7 @@ def test_one_task_of_a_trajectory():
 @pytest.mark.parametrize("name", ["task", "teacher_task"])
 def test_a_file_keeps_the_names_of_its_axes(name, heads, tmp_path):
     tasks = tu.Tasks([ONE, ONE], tu.Switch(0.5), heads, similarity=0.5)
-    problem = tu.Problem(STUDENT, tasks, sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(STUDENT, tasks, optimizer=tu.SGD(lr=0.5))
     theory = tu.solve(
         problem,
         tu.asymmetric_start(problem),

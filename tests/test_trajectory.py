@@ -21,14 +21,14 @@ from tutelage import storage
 TIMES = np.linspace(0.0, 4.0, 9)
 SCHEMA_PAGE = Path(__file__).parents[1] / "docs" / "schema.md"
 PLAIN = tu.Problem(
-    tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(0.5), noise=0.3
+    tu.Network(1, "linear"), tu.Network(1, "linear"), optimizer=tu.SGD(0.5), noise=0.3
 )
 ALONE = tu.Start(R=[[0.1]], Q=[[1.0]])
 RICH = tu.Problem(
     tu.Network(2, "he2", readout=0.7, train_readout=True, train_bias=True),
     tu.Network(1, "linear"),
     inputs=tu.PowerLaw(1.0, 3),
-    sgd=tu.SGD(0.2),
+    optimizer=tu.SGD(0.2),
     noise=0.1,
 )
 VECTOR = tu.Problem(
@@ -40,12 +40,12 @@ VECTOR = tu.Problem(
         train_readout=True,
     ),
     tu.Network(1, "linear", outputs=3, readout=[[1.0], [0.5], [0.2]]),
-    sgd=tu.SGD(0.2),
+    optimizer=tu.SGD(0.2),
 )
 SIGNS = tu.Problem(
     tu.Network(1, "linear"),
     tu.Network(1, "linear"),
-    sgd=tu.SGD(0.5),
+    optimizer=tu.SGD(0.5),
     loss="logistic",
     labels=tu.labels.Sign(flip=0.1),
 )
@@ -190,11 +190,11 @@ def test_the_problem_and_the_start_come_back_whole(name, tmp_path):
 def test_the_members_of_a_batch_come_back(tmp_path):
     trajectory = made("batch")
     dataset = trajectory.to_dataset()
-    assert dataset["sgd.lr"].dims == ("batch",)
-    assert dataset["sgd.lr"].values.tolist() == [0.1, 0.5, 1.9]
+    assert dataset["optimizer.lr"].dims == ("batch",)
+    assert dataset["optimizer.lr"].values.tolist() == [0.1, 0.5, 1.9]
     assert dataset.error.sel(time=2.0).shape == (3,)
     back = tu.load(trajectory.save(tmp_path / "a.nc"))
-    assert np.array_equal(back.problem.sgd.lr, trajectory.problem.sgd.lr)
+    assert np.array_equal(back.problem.optimizer.lr, trajectory.problem.optimizer.lr)
     assert np.array_equal(back.start.R, trajectory.start.R)
     assert np.array_equal(back.loss, trajectory.loss)
     assert np.asarray(back.problem.noise) == 0.3
@@ -216,9 +216,9 @@ def test_a_batch_is_not_taken_for_levels(transform):
     dataset = batched.to_dataset()
     assert dataset.start_R.dims == ("batch", "student", "teacher")
     assert json.loads(dataset.problem)["teacher"]["gram"] == [[1.0]]
-    assert json.loads(dataset.problem)["sgd"] == {"lr": 0.1}
+    assert json.loads(dataset.problem)["optimizer"] == {"lr": 0.1}
     assert np.allclose(
-        tu.Trajectory.from_dataset(dataset).start.R.ravel(), dataset["sgd.lr"]
+        tu.Trajectory.from_dataset(dataset).start.R.ravel(), dataset["optimizer.lr"]
     )
 
 
@@ -346,7 +346,7 @@ def test_the_page_lists_the_coordinates_and_attributes_that_are_written():
 def test_attributes_say_who_wrote_it_and_what():
     attrs = made("levels, bias, readout").to_dataset().attrs
     assert (attrs["schema"], attrs["tutelage_version"], attrs["kind"]) == (
-        "tutelage-trajectory/2",
+        "tutelage-trajectory/3",
         tu.__version__,
         "theory",
     )
@@ -467,7 +467,7 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 def test_a_newer_schema_is_refused_as_newer(tmp_path):
     dataset = (
-        made("one level").to_dataset().assign_attrs(schema="tutelage-trajectory/3")
+        made("one level").to_dataset().assign_attrs(schema="tutelage-trajectory/4")
     )
     storage.write(dataset, tmp_path / "a.nc")
     for read in (
@@ -478,8 +478,8 @@ def test_a_newer_schema_is_refused_as_newer(tmp_path):
             read()
         require_refusal(
             caught.value,
-            "'tutelage-trajectory/3'",
-            "reads 'tutelage-trajectory/2'",
+            "'tutelage-trajectory/4'",
+            "reads 'tutelage-trajectory/3'",
             "Update",
         )
 

@@ -47,24 +47,32 @@ PROBLEMS = {
     "erf": tu.Problem(
         tu.Network(2, "erf", train_readout=True),
         teacher(),
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
         noise=0.1,
     ),
     "relu": tu.Problem(
-        tu.Network(2, "relu"), teacher("relu"), sgd=tu.SGD(lr=0.2, batch=3)
+        tu.Network(2, "relu"), teacher("relu"), optimizer=tu.SGD(lr=0.2, batch=3)
     ),
     "polynomial": tu.Problem(
-        tu.Network(2, "quadratic"), teacher("quadratic"), sgd=tu.SGD(lr=0.01)
+        tu.Network(2, "quadratic"), teacher("quadratic"), optimizer=tu.SGD(lr=0.01)
     ),
-    "quadrature": tu.Problem(tu.Network(2, bent), teacher(bent), sgd=tu.SGD(lr=0.5)),
+    "quadrature": tu.Problem(
+        tu.Network(2, bent), teacher(bent), optimizer=tu.SGD(lr=0.5)
+    ),
     "momentum": tu.Problem(
-        tu.Network(2), teacher(), sgd=tu.SGD(lr=0.5, momentum=tu.SlowMomentum(1.0))
+        tu.Network(2),
+        teacher(),
+        optimizer=tu.SGD(lr=0.5, momentum=tu.SlowMomentum(1.0)),
     ),
     "dropout": tu.Problem(
-        tu.Network(2), teacher(), sgd=tu.SGD(lr=0.5), rule=tu.rules.Dropout(0.8)
+        tu.Network(2), teacher(), optimizer=tu.SGD(lr=0.5), rule=tu.rules.Dropout(0.8)
     ),
     "logistic": tu.Problem(
-        tu.Network(2), teacher(), sgd=tu.SGD(lr=0.5), loss="logistic", labels="sign"
+        tu.Network(2),
+        teacher(),
+        optimizer=tu.SGD(lr=0.5),
+        loss="logistic",
+        labels="sign",
     ),
 }
 
@@ -103,7 +111,7 @@ def test_the_floor_of_a_linear_teacher_is_its_unseen_variance():
     problem = tu.Problem(
         tu.Network(1, "linear"),
         tu.Network(1, "linear", unseen=[[0.3]]),
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     )
     theory = tu.solve(problem, tu.Start([[0.1]], [[0.2]]), 60.0, gradient_flow=True)
     np.testing.assert_allclose(
@@ -170,7 +178,9 @@ def test_runs_follow_the_theory(loop, way, monkeypatch):
 def test_tasks_have_unseen_parts_of_their_own():
     unseen, plain = tu.Network(1, "erf", unseen=[[0.4]]), tu.Network(1, "erf")
     problem = tu.Problem(
-        tu.Network(2), tu.Tasks([unseen, plain], heads="shared"), sgd=tu.SGD(lr=0.5)
+        tu.Network(2),
+        tu.Tasks([unseen, plain], heads="shared"),
+        optimizer=tu.SGD(lr=0.5),
     )
     np.testing.assert_array_equal(problem.unseen, np.diag([0.4, 0.0]))
     twice, at = two_levels(problem)

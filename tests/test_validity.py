@@ -130,7 +130,7 @@ def test_the_report_compiles_few_programs(activation, M, most):
 def test_zero_weights_on_a_kink_are_a_warning():
     """SGD stays where it begins, because JAX's ReLU has slope 0 at 0; the theory learns."""
     unit = tu.Network(1, "relu")
-    problem = tu.Problem(unit, unit, sgd=tu.SGD(0.3))
+    problem = tu.Problem(unit, unit, optimizer=tu.SGD(0.3))
     still = tu.Start([[0.0]], [[0.0]], dim=50)
     with pytest.warns(ValidityWarning, match="student unit 1 begins with zero weights"):
         theory = tu.solve(problem, still, [0.0, 1.0])
@@ -145,7 +145,7 @@ def test_zero_weights_on_a_kink_are_a_warning():
 def test_weights_that_move_have_no_warning(name, size):
     """Small weights move; without a kink at zero, theory and SGD agree."""
     unit = tu.Network(1, name)
-    problem = tu.Problem(unit, unit, sgd=tu.SGD(0.3))
+    problem = tu.Problem(unit, unit, optimizer=tu.SGD(0.3))
     start = tu.Start([[0.0]], [[size]], dim=50)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ValidityWarning)

@@ -141,7 +141,9 @@ def teacher_and_student() -> Figure:
 
 
 def _plateau_curve() -> Any:
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
     start = tu.Start(R=[[0.03, 0.02], [0.01, 0.03]], Q=[[0.3, 0.0], [0.0, 0.2]])
     return tu.solve(problem, start, times=tu.linear_times(300, 601))
 
@@ -208,7 +210,9 @@ def four_phases() -> Figure:
 
 def concentration() -> Figure:
     """Ten networks at three input dimensions, and the limit."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=1.0)
+    )
     start = tu.Start(R=[[0.4, 0.2], [0.2, 0.35]], Q=[[0.3, 0.1], [0.1, 0.25]])
     times = tu.linear_times(40, 81)
     theory = tu.solve(problem, start, times)
@@ -241,7 +245,9 @@ def concentration() -> Figure:
 
 def saddle() -> Figure:
     """The error of two units in the plane of a symmetric and an antisymmetric overlap, and a path through it."""
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.1))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.1)
+    )
     s, u = np.meshgrid(
         np.linspace(0, 1.15, 161), np.linspace(-1.2, 1.2, 161)
     )  # w_1 = a w*_1 + b w*_2, w_2 the other way round

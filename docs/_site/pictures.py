@@ -33,7 +33,7 @@ def learning_curve(target: Path) -> None:
     own = tu.analysis.specialization(theory).permutation
     times, marked = theory.times, slice(4, None, 9)
     conditions = (
-        f"random initial weights, learning rate {float(theory.problem.sgd.lr):g}"
+        f"random initial weights, learning rate {float(theory.problem.optimizer.lr):g}"
     )
     what = f"mean of {len(runs.error)} networks, N = {runs.dim}"
     with tu.plot.style():

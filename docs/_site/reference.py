@@ -27,6 +27,7 @@ GROUPS = {
     "losses": "Losses",
     "labels": "Labels",
     "rules": "Learning rules",
+    "optimizers": "Optimizers",
     "schedules": "Schedules",
     "theory": "Solve",
     "moments": "Gaussian averages",

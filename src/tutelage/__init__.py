@@ -2,7 +2,7 @@
 
 State a problem, solve its theory (order-parameter ODEs), simulate the network itself, compare:
 
-    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1)
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
     runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)

@@ -18,6 +18,7 @@ NAMESPACES = (
     "tutelage.losses",
     "tutelage.labels",
     "tutelage.rules",
+    "tutelage.optimizers",
     "tutelage.schedules",
     "tutelage.analysis",
     "tutelage.plot",

@@ -71,7 +71,7 @@ SHAPES = (
     "student",
     "teacher",
     "inputs",
-    "sgd",
+    "optimizer",
     "loss",
     "labels",
     "rule",
@@ -179,7 +179,7 @@ def solve(
     --------
     >>> import tutelage as tu
     >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem)
     >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
     >>> round(float(theory.error[-1]), 6), theory.R.shape
@@ -515,10 +515,10 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
 
 def largest_rate(problem: Problem) -> float:
     """Return eta lam_max at time zero, a fixed momentum included."""
-    lr: Any = problem.sgd.lr
+    lr: Any = problem.optimizer.lr
     if callable(lr):
         lr = lr(jnp.zeros(()))
-    momentum = problem.sgd.momentum
+    momentum = problem.optimizer.momentum
     gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
     return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
@@ -638,7 +638,7 @@ def solve_batch(
     --------
     >>> import tutelage as tu
     >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem)
     >>> times = tu.linear_times(10, 11)
     >>> curves = tu.solve_batch(problem, {"lr": [0.1, 0.2, 0.5]}, start, times=times)

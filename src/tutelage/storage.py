@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 FAMILY = "tutelage-trajectory"
-VERSION = 2
+VERSION = 3
 SCHEMA = f"{FAMILY}/{VERSION}"
 
 # The dimensions of each variable beside those of time and of a batch, and its name.

@@ -227,7 +227,9 @@ class Trajectory(eqx.Module):
         """Return the learning rate at the end of a single curve; None if unknown."""
         if self.problem is None:
             return None
-        rate = np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
+        rate = np.asarray(
+            rate_at(self.problem.optimizer.lr, jnp.asarray(self.end_time))
+        )
         return f"{rate:.6g}" if rate.ndim == 0 else None
 
     @cached_property
@@ -373,7 +375,7 @@ def load(path: str | Path) -> Trajectory:
     >>> import tempfile
     >>> import tutelage as tu
     >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=10.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = theory.save(folder + "/theory.nc")

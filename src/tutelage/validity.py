@@ -56,7 +56,7 @@ class Validity(ResultCard):
 
     >>> import tutelage as tu
     >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem, dim=1000)
     >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
     >>> theory.validity.limit_ratio, theory.validity.effective_rank
@@ -164,10 +164,10 @@ def assess(trajectory: Trajectory) -> Validity:
         noise_dim = _escape_noise(system, trajectory, state, notes)
         if noise_dim is not None and dim is not None:
             start_to_noise = float(np.sqrt(dim / noise_dim))
-        if not missing_traits(problem, CLASSIC) and not callable(problem.sgd.lr):
+        if not missing_traits(problem, CLASSIC) and not callable(problem.optimizer.lr):
             critical = critical_rate(problem, t)
     if critical is not None:
-        rate_to_critical = float(np.asarray(problem.sgd.lr)) / critical
+        rate_to_critical = float(np.asarray(problem.optimizer.lr)) / critical
     averages, averages_error = averages_report(system, trajectory)
     if averages_error is not None:
         pairs, spread = averages_error

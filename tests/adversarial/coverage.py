@@ -117,7 +117,7 @@ def committee(rng: np.random.Generator, most: int = 3) -> tu.Problem:
     return tu.Problem(
         tu.Network(students, "erf"),
         tu.Network(teachers, "erf"),
-        sgd=tu.SGD(lr=float(rng.uniform(0.1, 1.0))),
+        optimizer=tu.SGD(lr=float(rng.uniform(0.1, 1.0))),
         noise=float(rng.choice([0.0, 0.2, 0.5])),
     )
 
@@ -209,7 +209,7 @@ def growth_rate(rng: np.random.Generator) -> Pair | None:
     problem = tu.Problem(
         tu.Network(2, "erf"),
         tu.Network(2, "erf"),
-        sgd=tu.SGD(lr=float(rng.uniform(0.3, 1.5))),
+        optimizer=tu.SGD(lr=float(rng.uniform(0.3, 1.5))),
     )
     plateau = tu.analysis.fixed_point(problem, "plateau")
     rate = float(plateau.unstable[0].growth)
@@ -375,8 +375,8 @@ def momentum_gap(rng: np.random.Generator) -> Pair | None:
     """A fixed momentum, at the rate of a plain SGD with the same limit."""
     problem = committee(rng)
     beta = float(rng.uniform(0.2, 0.8))
-    lr = float(problem.sgd.lr) * (1 - beta)
-    problem = problem.replace(sgd=tu.SGD(lr, momentum=beta))
+    lr = float(problem.optimizer.lr) * (1 - beta)
+    problem = problem.replace(optimizer=tu.SGD(lr, momentum=beta))
     return measured_gap(
         rng, problem, specialized(rng, problem, small_dim(rng)), rough=False
     )
@@ -385,19 +385,19 @@ def momentum_gap(rng: np.random.Generator) -> Pair | None:
 def rough_gap(rng: np.random.Generator) -> Pair | None:
     """Problems whose expected gap is a size only."""
     problem = committee(rng)
-    lr = float(problem.sgd.lr)
+    lr = float(problem.optimizer.lr)
     start = specialized(rng, problem, small_dim(rng))
     kind = str(rng.choice(["slow momentum", "spherical", "spherical with momentum"]))
     if kind == "slow momentum":
         slow = tu.SlowMomentum(float(rng.uniform(1.0, 10.0)))
         return measured_gap(
-            rng, problem.replace(sgd=tu.SGD(lr, momentum=slow)), start, rough=True
+            rng, problem.replace(optimizer=tu.SGD(lr, momentum=slow)), start, rough=True
         )
     beta = 0.0
     if kind == "spherical with momentum":
         beta = float(rng.uniform(0.2, 0.8))
-    sgd = tu.SGD(lr * (1 - beta), momentum=beta, spherical=True)
-    return measured_gap(rng, problem.replace(sgd=sgd), start, rough=True)
+    optimizer = tu.SGD(lr * (1 - beta), momentum=beta, spherical=True)
+    return measured_gap(rng, problem.replace(optimizer=optimizer), start, rough=True)
 
 
 def small_dim(rng: np.random.Generator) -> int:
@@ -452,7 +452,7 @@ def escape_law(rng: np.random.Generator) -> tuple[object, tu.Trajectory]:
     problem = tu.Problem(
         tu.Network(2, "erf"),
         tu.Network(2, "erf"),
-        sgd=tu.SGD(lr=float(rng.uniform(0.8, 1.8))),
+        optimizer=tu.SGD(lr=float(rng.uniform(0.8, 1.8))),
     )
     tilt = 10.0 ** rng.uniform(-2.7, -1.5) * np.array([[1.0, -1.0], [-1.0, 1.0]])
     base = float(rng.uniform(0.15, 0.35))
@@ -543,8 +543,10 @@ def forgetting(rng: np.random.Generator) -> Pair | None:
     leaves = float(rng.uniform(3.0, 8.0))
     similarity = float(rng.uniform(0.0, 0.9))
     tasks = tu.Tasks([one, one], tu.Switch(leaves), similarity=similarity)
-    sgd = tu.SGD(lr=float(rng.uniform(0.3, 1.2)))
-    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=sgd)
+    optimizer = tu.SGD(lr=float(rng.uniform(0.3, 1.2)))
+    problem = tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=optimizer
+    )
     times = np.array([0.0, leaves, 2 * leaves])
     seeds = rng.integers(2**31, size=2)
     amounts = []
@@ -562,7 +564,9 @@ def data_gap(rng: np.random.Generator) -> Pair | None:
     X = rng.exponential(size=(400, 12)) * scales
     data = tu.from_data(X, levels=3)
     unit = tu.Network(2, "erf")
-    problem = data.problem(unit, unit, sgd=tu.SGD(lr=float(rng.uniform(0.2, 0.8))))
+    problem = data.problem(
+        unit, unit, optimizer=tu.SGD(lr=float(rng.uniform(0.2, 0.8)))
+    )
     weights = (0.3 * rng.standard_normal((2, 12)), rng.standard_normal((2, 12)))
     seeds = rng.integers(2**31, size=2)
     found = []
@@ -584,22 +588,32 @@ def data_gap(rng: np.random.Generator) -> Pair | None:
 def noisy_case(rng: np.random.Generator, hidden: int) -> tuple[tu.Problem, tu.Start]:
     """A problem whose rule is averaged over nodes, those of its label noise included."""
     unit = tu.Network(hidden, "erf")
-    sgd = tu.SGD(lr=float(rng.uniform(0.2, 1.5)))
+    optimizer = tu.SGD(lr=float(rng.uniform(0.2, 1.5)))
     kind = str(rng.choice(["flipped", "noisy labels", "Huber", "absolute"]))
     if kind == "flipped":
         flip = float(rng.choice([0.02, 0.1]))
         problem = tu.Problem(
-            unit, unit, sgd=sgd, labels=tu.labels.Sign(flip=flip), loss="logistic"
+            unit,
+            unit,
+            optimizer=optimizer,
+            labels=tu.labels.Sign(flip=flip),
+            loss="logistic",
         )
     elif kind == "noisy labels":
         problem = tu.Problem(
-            unit, unit, sgd=sgd, labels=tu.labels.Logistic(3.0), loss="logistic"
+            unit,
+            unit,
+            optimizer=optimizer,
+            labels=tu.labels.Logistic(3.0),
+            loss="logistic",
         )
     elif kind == "Huber":
         loss = tu.losses.Huber(float(rng.uniform(0.2, 1.5)))
-        problem = tu.Problem(unit, unit, sgd=sgd, loss=loss, noise=0.5)
+        problem = tu.Problem(unit, unit, optimizer=optimizer, loss=loss, noise=0.5)
     else:
-        problem = tu.Problem(unit, unit, sgd=sgd, loss="absolute", noise=0.3)
+        problem = tu.Problem(
+            unit, unit, optimizer=optimizer, loss="absolute", noise=0.3
+        )
     return problem, specialized(rng, problem)
 
 

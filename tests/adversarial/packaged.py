@@ -98,7 +98,7 @@ def problem(case):
         ),
         tu.Network(case.M, teacher, readout=case.v_teacher, bias=case.b_teacher),
         inputs=inputs(case),
-        sgd=tu.SGD(
+        optimizer=tu.SGD(
             rate(case.lr),
             batch=case.batch,
             weight_decay=case.decay,

@@ -50,7 +50,9 @@ def problem_of(case):
         keywords["noise"] = noisy.LAWS[case.noise].ppf
     else:
         keywords["noise"] = case.noise
-    return tu.Problem(*networks, loss=LOSSES[case.loss], sgd=tu.SGD(1.0), **keywords)
+    return tu.Problem(
+        *networks, loss=LOSSES[case.loss], optimizer=tu.SGD(1.0), **keywords
+    )
 
 
 @eqx.filter_jit

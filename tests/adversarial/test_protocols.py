@@ -13,7 +13,7 @@ def problem_of(lesson):
     unit = tu.Network(1, "linear")
     tasks = tu.Tasks([unit, unit], similarity=lesson.overlap)
     student = tu.Network(1, "linear", train_readout=True)
-    problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=0.5), noise=lesson.noise)
+    problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=0.5), noise=lesson.noise)
     R1, R2, Q, v1, v2 = lesson.state
     return problem, tu.Start([[R1, R2]], [[Q]], readout=[[v1], [v2]])
 

@@ -31,7 +31,7 @@ TIMES = tu.linear_times(120, 481)
 def two_tasks(schedule, similarity=0.5, **options):
     tasks = tu.Tasks([ONE, ONE], schedule, similarity=similarity, **options)
     return tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
 
 
@@ -359,7 +359,7 @@ def test_three_tasks_of_different_widths_with_one_head():
     ]
     tasks = tu.Tasks(teachers, tu.Switch([5.0, 10.0]), heads="shared", similarity=0.4)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=0.5)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=0.5)
     )
     start, times = tu.asymmetric_start(problem, dim=100), tu.linear_times(15, 31)
     theory = tu.solve(problem, start, times)

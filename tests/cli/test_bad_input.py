@@ -5,7 +5,7 @@ import pytest
 TWO = "[student]\nhidden = 2\n[teacher]\nhidden = 2\n"
 FILES = {
     "a = \n": "line 1",
-    TWO + "[sgd]\nlr = \n": "line 6",
+    TWO + "[optimizer]\nlr = \n": "line 6",
     "studnet = 3\n" + TWO: "student",
     "student = 3\n": "[student]",
     "noise = 1\n": "[student]",
@@ -14,7 +14,7 @@ FILES = {
     "[student]\nhiden = 2\n[teacher]\nhidden = 2\n": "'hidden'",
     "[student]\nhidden = 2\nactivation = 5\n[teacher]\nhidden = 2\n": "activation",
     TWO + "[inputs]\nkind = [1]\n": "kind",
-    TWO + "[sgd]\nlr = { kind = 'cosin', initial = 1 }\n": "'cosine'",
+    TWO + "[optimizer]\nlr = { kind = 'cosin', initial = 1 }\n": "'cosine'",
     TWO + "[start]\ndimm = 3\n": "'dim'",
     TWO + "[start]\nR = [[0, 0], [0, 0]]\n": "Q",
     TWO + "[start]\nR = [[0, 0], [0]]\nQ = [[1, 0], [0, 1]]\n": "R",
@@ -26,7 +26,7 @@ FILES = {
     "loss = 'logistc'\n" + TWO: "'logistic'",
     "labels = { kind = 'sign', flip = 2 }\n" + TWO: "probability",
     "loss = 'os:system'\n" + TWO: "--import os",
-    TWO + "[sgd]\nlr = 'os:system'\n": "--import os",
+    TWO + "[optimizer]\nlr = 'os:system'\n": "--import os",
     TWO + "[times]\nend = 'late'\n": "last time",
     TWO + "[times]\nlog = 3\n": "log",
     TWO + "[times]\npoints = 1.5\n": "points",

@@ -91,7 +91,9 @@ def test_random_start_and_quiet(tutelage, folder, monkeypatch):
 
 
 def test_a_start_in_the_file(tutelage, folder):
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=1.0)
+    )
     start = asymmetric_start(problem, 200)
     table = "\n".join(
         f"{n} = {np.asarray(getattr(start, n)).tolist()}" for n in ("R", "Q")
@@ -159,7 +161,7 @@ def test_bad_input_is_one_sentence(tutelage, folder, flags, words):
 def test_asymmetric_starts_are_possible_and_asymmetric(K, M):
     gram = 0.3 + 0.7 * np.eye(M)
     for teacher in (tu.Network(M, "erf"), tu.Network(M, "erf", gram=gram)):
-        problem = tu.Problem(tu.Network(K, "erf"), teacher, sgd=tu.SGD(lr=0.5))
+        problem = tu.Problem(tu.Network(K, "erf"), teacher, optimizer=tu.SGD(lr=0.5))
         start = asymmetric_start(problem, 100)
         start.blocks(problem)
         rows = {tuple(row) for row in np.round(start.R, 12)}

@@ -24,7 +24,7 @@ FILES = {
     "noise = " + "[" * DEEP + "]" * DEEP + "\n" + TWO: "nested",
     "noise = " + "[" * 50 + "]" * 50 + "\n" + TWO: "noise",
     "a" + ".a" * 2000 + " = 1\n" + TWO: "",
-    TWO + "[sgd]\nlr = " + "{ a = " * 3000 + "1" + " }" * 3000 + "\n": "",
+    TWO + "[optimizer]\nlr = " + "{ a = " * 3000 + "1" + " }" * 3000 + "\n": "",
     "noise = " + "9" * 5000 + "\n" + TWO: "digits",
 }
 

@@ -226,7 +226,7 @@ def test_interrupted_runs_are_counted_and_left_out(folder):
 
 def everything(count):
     """The same runs without an interruption."""
-    problem = tu.Problem(tu.Network(1), tu.Network(1), sgd=tu.SGD(0.5))
+    problem = tu.Problem(tu.Network(1), tu.Network(1), optimizer=tu.SGD(0.5))
     times, begin = np.linspace(0, 200, 5), tu.load("runs.nc").start
     return tu.simulate(problem, begin, dim=1000, times=times, runs=count).error
 

@@ -13,7 +13,7 @@ activation = "relu"
 [teacher]
 hidden = 2
 activation = "relu"
-[sgd]
+[optimizer]
 lr = { kind = "cosine", initial = 0.5, end = 10.0 }
 [start]
 seed = 4
@@ -37,7 +37,7 @@ def request(path=None, what=None, start=None, times=None):
 def test_defaults():
     asked = request()
     expected = tu.Problem(
-        tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5)
+        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=0.5)
     )
     assert asked.problem.to_dict() == expected.to_dict()
     np.testing.assert_array_equal(asked.times, np.linspace(0, 300, 201))
@@ -127,7 +127,7 @@ def test_flags_win_over_the_file_one_by_one(folder):
     assert asked.problem.student.activation.name == "erf"
     assert asked.problem.teacher.activation.name == "relu"
     assert float(asked.problem.noise) == 0.0
-    assert isinstance(asked.problem.sgd.lr, tu.schedules.Cosine)
+    assert isinstance(asked.problem.optimizer.lr, tu.schedules.Cosine)
     assert asked.start_table == {"seed": 4, "dim": 100}
     np.testing.assert_array_equal(asked.times, np.linspace(0, 10, 6))
     np.testing.assert_allclose(request(path).times, [0, 1e-3, 1e-2, 1e-1, 1, 10])
@@ -170,10 +170,10 @@ def test_a_learning_rate_may_be_a_function_of_a_module(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     path = folder / "p.toml"
     path.write_text(
-        "[student]\nhidden = 1\n[teacher]\nhidden = 1\n[sgd]\nlr = 'my_rates:slower'\n"
+        "[student]\nhidden = 1\n[teacher]\nhidden = 1\n[optimizer]\nlr = 'my_rates:slower'\n"
     )
     asked = request(path, {"imports": ["my_rates"]}).problem
-    assert float(asked.sgd.lr(1.0)) == 0.25
-    assert asked.to_dict()["sgd"]["lr"] == "my_rates:slower"
+    assert float(asked.optimizer.lr(1.0)) == 0.25
+    assert asked.to_dict()["optimizer"]["lr"] == "my_rates:slower"
     again = tu.Problem.from_dict(asked.to_dict(), ["my_rates"])
-    assert again.sgd.lr is asked.sgd.lr
+    assert again.optimizer.lr is asked.optimizer.lr

@@ -16,7 +16,7 @@ FAST = (*SHAPE, "--no-validity")
 
 def small_problem() -> tu.Problem:
     return tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.7), noise=0.2
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.7), noise=0.2
     )
 
 
@@ -248,7 +248,7 @@ def test_a_function_of_one_s_own_runs_only_when_its_module_is_allowed(
         ).stdout
     )
     problem = tu.Problem.from_dict(
-        {**answer["problem"], "loss": "squared", "sgd": {"lr": 1.0}}
+        {**answer["problem"], "loss": "squared", "optimizer": {"lr": 1.0}}
     )
     usual = tu.solve(
         problem, tu.random_start(problem, dim=1000), times=[0.0, 1.0]
@@ -265,7 +265,7 @@ train_readout = true
 teachers = [{ hidden = 1 }, { hidden = 1 }]
 schedule = { kind = "switch", times = [2.0] }
 similarity = 0.5
-[sgd]
+[optimizer]
 lr = 1.0
 [start]
 R = [[0.05, 0.02], [-0.01, 0.03]]

@@ -23,7 +23,7 @@ Q = [[0.3]]
 end = 10
 points = 3
 [over]
-sgd.lr = [0.3, 9.0]
+optimizer.lr = [0.3, 9.0]
 noise = { from = 0.1, to = 0.4, count = 3, log = true }
 """
 
@@ -40,7 +40,7 @@ def test_a_sweep_into_a_folder_and_its_status(tutelage, file, folder):
     )
     assert ending.code == 0
     for words in (
-        "6 points: sgd.lr (2), noise (3)",
+        "6 points: optimizer.lr (2), noise (3)",
         "final_error:",
         "3 with a note",
         "here/sweep.nc",
@@ -49,9 +49,9 @@ def test_a_sweep_into_a_folder_and_its_status(tutelage, file, folder):
         assert words in ending.stdout
     data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
     assert data["noise"].values == pytest.approx([0.1, 0.2, 0.4])
-    problem = tu.Problem(tu.Network(1), tu.Network(1), sgd=tu.SGD(0.3), noise=0.2)
+    problem = tu.Problem(tu.Network(1), tu.Network(1), optimizer=tu.SGD(0.3), noise=0.2)
     alone = tu.solve(problem, tu.Start(R=[[0.2]], Q=[[0.3]]), 10.0, rtol=1e-6)
-    assert data["final_error"].sel({"sgd.lr": 0.3}).values[1] == pytest.approx(
+    assert data["final_error"].sel({"optimizer.lr": 0.3}).values[1] == pytest.approx(
         float(alone.error[-1]), rel=1e-5
     )
     assert "unstable" in data["note"].values[1, 0]
@@ -65,7 +65,7 @@ def test_a_sweep_into_a_folder_and_its_status(tutelage, file, folder):
 def test_json_and_resuming(tutelage, file):
     first = json.loads(tutelage("sweep", file, "--executor", "serial", "--json").stdout)
     assert first["folder"] == "output/s"
-    assert first["axes"]["sgd.lr"] == [0.3, 9.0]
+    assert first["axes"]["optimizer.lr"] == [0.3, 9.0]
     assert first["measures"]["noise_floor"]["missing"] == 3
     assert (first["computed"], first["kept"]) == (1, 0)
     assert set(first["notes"]) == {"3", "4", "5"}
@@ -85,7 +85,7 @@ def test_a_changed_file_is_refused(tutelage, file, folder):
 
 def test_failed_points_give_exit_code_one(tutelage, folder):
     (folder / "s.toml").write_text(
-        FILE.replace("sgd.lr = [0.3, 9.0]", "student.hidden = [1, 2]")
+        FILE.replace("optimizer.lr = [0.3, 9.0]", "student.hidden = [1, 2]")
     )
     ending = tutelage("sweep", "s.toml", "--executor", "serial")
     assert ending.code == 1

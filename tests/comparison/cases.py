@@ -20,13 +20,16 @@ def start_of(K, M, dim, own=0.1):
 
 def erf_problem(noise=0.1, lr=1.0):
     return tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
     )
 
 
 def linear_problem():
     return tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.8), noise=0.3
+        tu.Network(1, "linear"),
+        tu.Network(1, "linear"),
+        optimizer=tu.SGD(lr=0.8),
+        noise=0.3,
     )
 
 

@@ -22,7 +22,9 @@ def curve(escape, times=TIMES):
 
 
 def problem():
-    return tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    return tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
 
 
 def solution(escape):

@@ -19,9 +19,9 @@ def exact_linear(problem, start, dim, times):
     eta, kappa, B, s2 = (
         float(x)
         for x in (
-            problem.sgd.lr,
-            problem.sgd.weight_decay,
-            problem.sgd.batch,
+            problem.optimizer.lr,
+            problem.optimizer.weight_decay,
+            problem.optimizer.batch,
             problem.noise**2,
         )
     )
@@ -47,7 +47,7 @@ def test_linear_network_against_the_exact_recursion(batch, decay):
     problem = tu.Problem(
         tu.Network(1, "linear"),
         tu.Network(1, "linear"),
-        sgd=tu.SGD(0.8, batch=batch, weight_decay=decay),
+        optimizer=tu.SGD(0.8, batch=batch, weight_decay=decay),
         noise=0.3,
     )
     start, times = tu.Start(R=[[0.1]], Q=[[0.4]], dim=200), tu.linear_times(6.0, 41)
@@ -73,10 +73,10 @@ def exact_linear_momentum(problem, start, dim, times):
     u is the gradient with decay. R, Q and U = v.w*/N, P = w.v/N, S = v.v/N are linear in
     themselves, so the average step is exact.
     """
-    eta = float(problem.sgd.lr)
-    kappa = float(problem.sgd.weight_decay)
-    batch = float(problem.sgd.batch)
-    beta = float(problem.sgd.momentum)
+    eta = float(problem.optimizer.lr)
+    kappa = float(problem.optimizer.weight_decay)
+    batch = float(problem.optimizer.batch)
+    beta = float(problem.optimizer.momentum)
     noise = float(problem.noise) ** 2
     R = float(start.R[0, 0])
     Q = float(start.Q[0, 0])
@@ -103,9 +103,9 @@ def exact_linear_momentum(problem, start, dim, times):
 
 def gaps_with_momentum(beta, batch, decay):
     """At N = 400, where the second order is a hundredth: by name, exact and expected gaps."""
-    sgd = tu.SGD(0.8 * (1 - beta), batch=batch, weight_decay=decay, momentum=beta)
+    optimizer = tu.SGD(0.8 * (1 - beta), batch=batch, weight_decay=decay, momentum=beta)
     linear = tu.Network(1, "linear")
-    problem = tu.Problem(linear, linear, sgd=sgd, noise=0.3)
+    problem = tu.Problem(linear, linear, optimizer=optimizer, noise=0.3)
     start = tu.Start(R=[[0.1]], Q=[[0.4]], dim=400)
     times = tu.linear_times(6.0, 41)
     theory = tu.solve(problem, start, times)
@@ -154,8 +154,8 @@ def test_each_effect_of_momentum_is_needed(without, monkeypatch):
 
 def test_erf_network_with_momentum_against_many_small_ones():
     """Of a gap of many standard errors a quarter is left, as without momentum."""
-    sgd = tu.SGD(0.3, momentum=0.7)
-    problem = erf_problem().replace(sgd=sgd)
+    optimizer = tu.SGD(0.3, momentum=0.7)
+    problem = erf_problem().replace(optimizer=optimizer)
     times = tu.linear_times(8.0, 21)
     start = start_of(2, 2, 50)
     runs = tu.simulate(problem, start, times=times, runs=4000, seed=5)
@@ -211,8 +211,10 @@ def test_a_state_recorded_late_is_expected_late():
 
 
 def test_elsewhere_a_rough_size():
-    sgd = tu.SGD(0.5, momentum=tu.SlowMomentum(5.0))
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=sgd)
+    optimizer = tu.SGD(0.5, momentum=tu.SlowMomentum(5.0))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=optimizer
+    )
     start, times = start_of(2, 2, 100), tu.linear_times(5.0, 41)
     runs = tu.simulate(problem, start, times=times, runs=50, seed=0)
     together = pair(tu.solve(problem, start, times), runs)

@@ -53,7 +53,7 @@ def test_own_equations():
     network = tu.Problem(
         tu.Network(1, "linear"),
         tu.Network(1, "linear"),
-        sgd=tu.SGD(0.5, weight_decay=0.01),
+        optimizer=tu.SGD(0.5, weight_decay=0.01),
         noise=np.sqrt(0.1),
     )
     found = tu.simulate(network, start, times=TIMES, runs=200, seed=2)
@@ -115,7 +115,7 @@ def test_a_theory_that_diverged_is_compared_up_to_there():
 def test_own_functions_are_compared_by_identity():
     bend = lambda x: x / (1 + x**2)  # noqa: E731
     a, b = (
-        tu.Problem(tu.Network(2, g), tu.Network(2, "erf"), sgd=tu.SGD(1.0))
+        tu.Problem(tu.Network(2, g), tu.Network(2, "erf"), optimizer=tu.SGD(1.0))
         for g in (bend, lambda x: x)
     )
     with pytest.raises(tu.InputError, match="different problems"):

@@ -13,11 +13,11 @@ THIRDS = tu.Problem(
     tu.Network(2, "erf"),
     tu.Network(2, "erf"),
     inputs=tu.PowerLaw(1.0, levels=3),
-    sgd=tu.SGD(lr=0.5),
+    optimizer=tu.SGD(lr=0.5),
     noise=0.1,
 )
 PLAIN = tu.Problem(
-    tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1
+    tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1
 )
 
 

@@ -16,7 +16,7 @@ def test_the_sampling_error_of_the_theory_counts():
         teacher,
         loss="logistic",
         labels="sign",
-        sgd=tu.SGD(lr=1.0),
+        optimizer=tu.SGD(lr=1.0),
     )
     start, times = (
         tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]]),

@@ -23,7 +23,7 @@ def mixture_samples(count, dim, seed):
 def gaussian():
     data = tu.from_data(*mixture_samples(6000, 60, 1), levels=1)
     return data, data.compare(
-        data.problem(SOFTMAX, sgd=tu.SGD(lr=0.5)), TIMES, runs=30, seed=3
+        data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.5)), TIMES, runs=30, seed=3
     )
 
 
@@ -85,7 +85,7 @@ def test_each_cause_is_found(law, cause):
     data, student = tu.from_data(x, levels=1), tu.Network(1, "erf")
     assert (data.grouping_error > 0.5) == (law == "wide")
     found = data.compare(
-        data.problem(student, student, sgd=tu.SGD(lr=0.5)),
+        data.problem(student, student, optimizer=tu.SGD(lr=0.5)),
         [0.0, 2.0, 6.0, 15.0],
         runs=30,
         seed=4,
@@ -130,7 +130,7 @@ def test_the_loop_is_plain_sgd_on_the_samples():
     x, y = mixture_samples(200, 8, 5)
     with pytest.warns(tu.errors.ValidityWarning):
         data = tu.from_data(x, y, levels=1)
-    problem, runs, seed, D = data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)), 2, 6, 8
+    problem, runs, seed, D = data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.3)), 2, 6, 8
     W0 = np.random.default_rng(0).standard_normal((3, 8))
     found = data.compare(problem, [0.0, 2.0, 5.0], runs=runs, seed=seed, weights=W0)
     z = (x - x.mean(0)) @ data.basis.T / np.sqrt(data.spectrum.scale)
@@ -160,7 +160,7 @@ def test_outputs_that_tie_are_guesses():
     x, y = mixture_samples(400, 40, 5)
     data = tu.from_data(x, np.where(np.arange(400) % 2, y, 0), levels=1)
     found = data.compare(
-        data.problem(SOFTMAX, sgd=tu.SGD(lr=0.3)),
+        data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.3)),
         [0.0, 0.1],
         runs=2,
         weights=np.zeros((3, 40)),
@@ -176,7 +176,9 @@ def test_labels_of_a_teacher_and_trained_readouts():
     x = rng.exponential(size=(300, 6))
     data = tu.from_data(x)
     student = tu.Network(2, "erf", train_readout=True, readout=[0.5, 0.8])
-    problem = data.problem(student, tu.Network(1, "erf"), sgd=tu.SGD(lr=0.4, batch=2))
+    problem = data.problem(
+        student, tu.Network(1, "erf"), optimizer=tu.SGD(lr=0.4, batch=2)
+    )
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     found = data.compare(problem, [0.0, 3.0], runs=2, seed=1, weights=(W, W_teacher))
     z = (x - x.mean(0)) @ data.basis.T / np.sqrt(data.spectrum.scale)
@@ -210,7 +212,7 @@ def test_real_labels():
     x = rng.standard_normal((8000, 50)) * np.sqrt(np.geomspace(3, 0.3, 50))
     y = x @ rng.standard_normal(50) / 5 + rng.standard_normal(8000)
     data = tu.from_data(x, y)
-    problem = data.problem(tu.Network(1, "linear"), sgd=tu.SGD(lr=0.3))
+    problem = data.problem(tu.Network(1, "linear"), optimizer=tu.SGD(lr=0.3))
     found = data.compare(problem, [0.0, 2.0, 10.0], runs=40, seed=2)
     assert found.theory.error[0] == pytest.approx(0.5, abs=0.05)
     for part, error in found.causes().values():
@@ -224,7 +226,7 @@ def test_labels_that_are_not_linear():
     rng = np.random.default_rng(9)
     x = rng.standard_normal((4000, 20))
     data = tu.from_data(x, x[:, 0] ** 2 + 0.5 * x[:, 1], levels=1)
-    problem = data.problem(tu.Network(1, "quadratic"), sgd=tu.SGD(lr=0.05))
+    problem = data.problem(tu.Network(1, "quadratic"), optimizer=tu.SGD(lr=0.05))
     found = data.compare(problem, [0.0, 10.0], runs=10, weights=np.eye(1, 20), seed=2)
     part, error = (values[-1] for values in found.causes()["not Gaussian"])
     assert part < -8 * error
@@ -277,7 +279,7 @@ def test_divergence_is_said():
     )
     with pytest.warns(tu.errors.DivergenceWarning):
         found = data.compare(
-            data.problem(student, student, sgd=tu.SGD(lr=20.0)),
+            data.problem(student, student, optimizer=tu.SGD(lr=20.0)),
             [0.0, 20.0, 60.0],
             runs=2,
         )

@@ -156,8 +156,11 @@ def test_a_linear_teacher_is_found():
 
 
 def test_labels_of_classes_make_the_loss(data, drawn):
-    softmax = data.problem(tu.Network(3, "linear", outputs=3), sgd=tu.SGD(lr=0.2))
-    assert (type(softmax.loss).__name__, float(softmax.sgd.lr)) == ("CrossEntropy", 0.2)
+    softmax = data.problem(tu.Network(3, "linear", outputs=3), optimizer=tu.SGD(lr=0.2))
+    assert (type(softmax.loss).__name__, float(softmax.optimizer.lr)) == (
+        "CrossEntropy",
+        0.2,
+    )
     x, y = drawn
     two = tu.from_data(x[y < 2], y[y < 2])
     signs = two.problem(tu.Network(2, "erf"))

@@ -106,7 +106,9 @@ def test_the_corrected_theory_is_nearer_to_sgd_on_the_law(name):
     gaps = []
     for data in (measured, corrected):
         student = tu.Network(1, "linear")
-        problem = data.problem(student, tu.Network(1, "linear"), sgd=tu.SGD(lr=lr))
+        problem = data.problem(
+            student, tu.Network(1, "linear"), optimizer=tu.SGD(lr=lr)
+        )
         theory = tu.solve(problem, tu.Start(R=[[0.0]], Q=[[0.0]]), times)
         gaps.append(np.max(np.abs(np.log(np.asarray(theory.error) / runs))))
     assert gaps[1] < gaps[0] / 2

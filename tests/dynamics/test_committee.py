@@ -25,7 +25,7 @@ PROBLEMS = {
         2, 2, lr=1.1, inputs=LEVELS, weight_decay=0.02, momentum=0.3
     ),
     "sign as teacher": tu.Problem(
-        tu.Network(3, "erf"), tu.Network(1, "sign"), sgd=tu.SGD(0.5)
+        tu.Network(3, "erf"), tu.Network(1, "sign"), optimizer=tu.SGD(0.5)
     ),
 }
 
@@ -95,7 +95,9 @@ def test_what_a_step_adds_beyond_the_limit(name):
     )
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-10 * np.max(np.abs(exact)))
     wrong = _beyond_limit(
-        both(problem.replace(batch=int(problem.sgd.batch) + 1))[0], np.zeros(3), states
+        both(problem.replace(batch=int(problem.optimizer.batch) + 1))[0],
+        np.zeros(3),
+        states,
     )
     assert np.max(np.abs(wrong - exact)) > 1e-3 * np.max(np.abs(exact))
 

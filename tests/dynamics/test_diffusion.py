@@ -37,7 +37,7 @@ def numpy_steps(problem, state, t, count, seed=0):
     lam, p, eta = (
         np.asarray(problem.inputs.eigenvalues),
         np.asarray(problem.inputs.fractions),
-        float(problem.sgd.lr),
+        float(problem.optimizer.lr),
     )
     fields = np.empty((count, L, K + M))
     for level in range(L):
@@ -63,7 +63,7 @@ def numpy_steps(problem, state, t, count, seed=0):
         for i in range(K):
             for j in range(i, K):
                 linear = delta[:, i] * fields[:, a, j] + delta[:, j] * fields[:, a, i]
-                square = lam[a] * delta[:, i] * delta[:, j] / problem.sgd.batch
+                square = lam[a] * delta[:, i] * delta[:, j] / problem.optimizer.batch
                 columns.append(eta * linear / p[a] + eta**2 * square)
     return np.stack([*columns, *(eta * off * g[:, k] for k in range(K))], axis=1)
 

@@ -27,7 +27,7 @@ def build(activation, bias=None):
             2, activation, train_readout=True, bias=bias, train_bias=bias is not None
         ),
         tu.Network(2, activation),
-        sgd=tu.SGD(0.5),
+        optimizer=tu.SGD(0.5),
         noise=0.1,
     )
     rule = tu.Quadrature(32, 2**11)

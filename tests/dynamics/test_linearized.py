@@ -119,7 +119,7 @@ PROBLEMS = {
     ),
     "quadratic": pair(2, 2, "quadratic", lr=0.1),
     "sign teacher": tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "sign"), sgd=tu.SGD(0.5)
+        tu.Network(2, "erf"), tu.Network(2, "sign"), optimizer=tu.SGD(0.5)
     ),
     "relu": pair(2, 1, "relu", lr=0.3),
 }
@@ -143,7 +143,7 @@ def test_jacobians_are_the_derivatives_that_jax_finds(name):
         atol=5e-12 * np.max(np.abs(exact)),
     )
     other = LocalDynamics(
-        OrderParameters(problem.replace(lr=1.001 * problem.sgd.lr), t), state
+        OrderParameters(problem.replace(lr=1.001 * problem.optimizer.lr), t), state
     )
     assert np.max(np.abs(other.jacobian(vector) - exact)) > 1e-5 * np.max(np.abs(exact))
 

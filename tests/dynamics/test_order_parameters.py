@@ -44,7 +44,7 @@ def problem_of(
     noise=0.3,
     train_readout=False,
     bias=None,
-    **sgd,
+    **optimizer,
 ):
     teacher_bias = None if bias is None else np.array([0.4, -0.2])[:M]
     return tu.Problem(
@@ -58,7 +58,7 @@ def problem_of(
         ),
         tu.Network(M, teacher or student, readout=TEACHER[:M], bias=teacher_bias),
         inputs=inputs,
-        sgd=tu.SGD(**({"lr": 0.8} | sgd)),
+        optimizer=tu.SGD(**({"lr": 0.8} | optimizer)),
         noise=noise,
     )
 
@@ -126,8 +126,8 @@ def naive(problem, state, t, A, B, G, eta):
     """d r_l and d q_l entry by entry."""
     lam, kappa, batch = (
         problem.inputs.eigenvalues,
-        float(problem.sgd.weight_decay),
-        problem.sgd.batch,
+        float(problem.optimizer.weight_decay),
+        problem.optimizer.batch,
     )
     r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
     L, K, M = r.shape

@@ -157,7 +157,7 @@ activation = "erf"
 [teacher]
 hidden = 2
 activation = "erf"
-[sgd]
+[optimizer]
 lr = 0.5
 [start]
 R = [[0.3005, 0.2995], [0.2995, 0.3005]]

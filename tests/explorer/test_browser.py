@@ -261,7 +261,10 @@ def test_a_problem_file_is_dropped_onto_the_page(server, live):
     page, problem = (
         live.page,
         tu.Problem(
-            tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.9), noise=0.3
+            tu.Network(2, "erf"),
+            tu.Network(2, "erf"),
+            optimizer=tu.SGD(lr=0.9),
+            noise=0.3,
         ),
     )
     start = "[start]\nR = [[0.3, 0.2], [0.2, 0.275]]\nQ = [[0.23, 0.1], [0.1, 0.25]]\n"

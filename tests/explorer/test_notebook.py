@@ -13,7 +13,7 @@ from tutelage.page.settings import Settings
 pytestmark = pytest.mark.pages
 SETUP = """
 import tutelage as tu
-problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.6), noise=0.1)
+problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.6), noise=0.1)
 start = tu.Start(R=[[0.3, 0.2], [0.2, 0.275]], Q=[[0.4, 0.1], [0.1, 0.5]], T=[[1.0, 0.2], [0.2, 1.3]])
 """
 CELLS = [

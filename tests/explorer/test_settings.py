@@ -23,7 +23,9 @@ def test_defaults_are_allowed_and_the_table_is_data():
 
 
 def test_given_overlaps_are_one_more_start():
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
     table = explorer_table(
         Settings.of(problem, tu.Start(np.eye(2), 2 * np.eye(2)), 40.0), local=True
     )
@@ -155,7 +157,7 @@ activation = "tanh"
 [teacher]
 hidden = 1
 activation = "erf"
-[sgd]
+[optimizer]
 lr = 0.3
 """
 MORE = """

@@ -39,7 +39,7 @@ LAYERS = (
     ("simulation",),
     ("plot",),
     ("analysis",),
-    ("schedules",),
+    ("schedules", "optimizers"),
     ("data",),
     ("comparison",),
     ("page",),

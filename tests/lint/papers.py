@@ -19,6 +19,7 @@ NAMESPACES = (
     "page",
     "plot",
     "rules",
+    "optimizers",
     "schedules",
 )
 EXCEPTIONS = {  # modules that are not public, and the files that may import them; one place for each

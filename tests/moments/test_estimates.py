@@ -150,7 +150,9 @@ def test_a_solve_warns_where_averages_are_not_accurate():
 
 
 def test_a_report_says_how_accurate_quadrature_is_and_does_not_warn_without_need():
-    problem = tu.Problem(tu.Network(1, "tanh"), tu.Network(1, "tanh"), sgd=tu.SGD(0.5))
+    problem = tu.Problem(
+        tu.Network(1, "tanh"), tu.Network(1, "tanh"), optimizer=tu.SGD(0.5)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         report = tu.solve(problem, tu.Start([[0.3]], [[0.5]]), [0.0, 1.0]).validity

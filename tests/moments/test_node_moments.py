@@ -67,7 +67,9 @@ def sampled_drift(problem, start, sampled=FEW):
 )
 def test_sampling_equals_the_closed_form_within_its_estimate(activation):
     network = tu.Network(2, activation, readout=[1.0, -0.7], train_readout=True)
-    problem = tu.Problem(network, tu.Network(2, activation), noise=0.3, sgd=tu.SGD(0.4))
+    problem = tu.Problem(
+        network, tu.Network(2, activation), noise=0.3, optimizer=tu.SGD(0.4)
+    )
     found, doubt = sampled_drift(problem, TWO)
     exact = drift(problem, TWO, moments_for(problem))
     assert np.all(
@@ -515,7 +517,7 @@ def random_problem(rng):
     problem = tu.Problem(
         tu.Network(int(K), activation),
         tu.Network(int(M), activation),
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
         noise=0.2,
     )
     X = rng.standard_normal((K + M, 20)) / np.sqrt(20)
@@ -590,7 +592,11 @@ def test_hinge_near_the_end(across):
     """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections: of order `across`."""
     unit = tu.Network(1, "linear")
     problem = tu.Problem(
-        unit, unit, loss="hinge", labels=tu.labels.Sign(flip=FLIP), sgd=tu.SGD(1.0)
+        unit,
+        unit,
+        loss="hinge",
+        labels=tu.labels.Sign(flip=FLIP),
+        optimizer=tu.SGD(1.0),
     )
     state, t = initial_overlaps(problem, tu.Start([[ALONG]], [[ALONG**2 + across]]))
     update, G = matrices_of(OrderParameters(as_arrays(problem), t), state)
@@ -608,7 +614,7 @@ def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
         teacher,
         loss="logistic",
         labels="sign",
-        sgd=tu.SGD(lr=1.0),
+        optimizer=tu.SGD(lr=1.0),
     )
 
     @jax.jit
@@ -637,7 +643,9 @@ def test_quantile_noise_of_squared_loss_is_its_variance(degrees):
         tu.Network(1, "erf"),
         [0.0, 1.0, 3.0],
     )
-    problem = tu.Problem(student, teacher, noise=float(law.std()), sgd=tu.SGD(1.0))
+    problem = tu.Problem(
+        student, teacher, noise=float(law.std()), optimizer=tu.SGD(1.0)
+    )
     found = tu.solve(problem.replace(noise=law.ppf), ONE, times)
     exact = tu.solve(problem, ONE, times)
     np.testing.assert_allclose(found.error, exact.error, rtol=1e-5)

@@ -238,7 +238,7 @@ def test_noise_on_several_outputs(name):
     student = tu.Network(2, "erf", outputs=2, readout=READOUT, train_readout=True)
     teacher = tu.Network(2, "erf", outputs=2, readout=TEACHER)
     problem = tu.Problem(
-        student, teacher, loss=LOSSES[name], noise=1.0, sgd=tu.SGD(1.0)
+        student, teacher, loss=LOSSES[name], noise=1.0, optimizer=tu.SGD(1.0)
     )
     found, doubt = with_estimate(problem, START, 2**11)
     mean, error = one_step(DESCENT[name], 1.0)
@@ -274,7 +274,7 @@ def test_the_force_near_the_teacher(name, distance):
     exact = np.mean(psi * slope(student[:, 0]) * x[:, 2] * distance)
     loss = "absolute" if name == "absolute" else tu.losses.Huber(delta)
     unit = tu.Network(2, "erf")
-    problem = tu.Problem(unit, unit, loss=loss, noise=sigma, sgd=tu.SGD(1e-9))
+    problem = tu.Problem(unit, unit, loss=loss, noise=sigma, optimizer=tu.SGD(1e-9))
     start = tu.Start(np.eye(2), np.eye(2) * (1 + distance**2))
     found = drift(problem, start, moments_for(problem, None, Sampled(2**13)))
     force = (found[4] / 2 - found[0]) / 1e-9
@@ -288,7 +288,7 @@ def test_a_rare_event_of_the_label_happens():
         return jnp.where(xi < 6e-4, -40.0, 1.0) * jnp.tanh(rho[0] + rho[1])
 
     unit = tu.Network(2, "erf")
-    problem = tu.Problem(unit, unit, labels=rare, sgd=tu.SGD(1.0))
+    problem = tu.Problem(unit, unit, labels=rare, optimizer=tu.SGD(1.0))
     found, doubt = with_estimate(problem, START)
     z = np.random.default_rng(0).standard_normal((200_000, 4)) @ ROOT.T
     exact = np.zeros(8)
@@ -330,7 +330,7 @@ def insensitive(output, label):
 def force_near_the_teacher(loss, distance, sigma=0.5):
     """The restoring force on a unit of a committee of two, by the theory, divided by the rate."""
     unit = tu.Network(2, "erf")
-    problem = tu.Problem(unit, unit, loss=loss, noise=sigma, sgd=tu.SGD(1e-9))
+    problem = tu.Problem(unit, unit, loss=loss, noise=sigma, optimizer=tu.SGD(1e-9))
     start = tu.Start(np.eye(2), np.eye(2) * (1 + distance**2))
     found = drift(problem, start, moments_for(problem, None, Sampled(2**13)))
     return (found[4] / 2 - found[0]) / 1e-9

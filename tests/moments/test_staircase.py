@@ -46,7 +46,9 @@ def own_curve(R, Q, end, steps=200):
 
 
 def test_the_steps_do_not_collapse_and_the_curve_is_right():
-    problem = tu.Problem(tu.Network(1, leaky), tu.Network(1, leaky), sgd=tu.SGD(RATE))
+    problem = tu.Problem(
+        tu.Network(1, leaky), tu.Network(1, leaky), optimizer=tu.SGD(RATE)
+    )
     theory = tu.solve(problem, tu.Start([[0.3]], [[0.6]]), [0.0, 1.0])
     assert int(theory.steps) < 40  # resolving the staircase takes hundreds
     R, Q = own_curve(0.3, 0.6, 1.0)

@@ -22,7 +22,7 @@ def classes(student, teacher="linear", loss="cross_entropy"):
         tu.Network(3, teacher, outputs=3),
         loss=loss,
         labels="argmax",
-        sgd=tu.SGD(lr=1.0),
+        optimizer=tu.SGD(lr=1.0),
     )
 
 
@@ -32,7 +32,7 @@ def signs(student, teacher_units=1):
         tu.Network(teacher_units, "erf"),
         loss="logistic",
         labels="sign",
-        sgd=tu.SGD(lr=1.0),
+        optimizer=tu.SGD(lr=1.0),
     )
 
 

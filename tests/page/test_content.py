@@ -148,7 +148,7 @@ def tasks_at(similarity, schedule=None):
         [tu.Network(1, "erf")] * 2, schedule or tu.Switch(10.0), similarity=similarity
     )
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
     start = tu.Start(
         R=[[0.05, 0.02], [-0.01, 0.03]],

@@ -267,7 +267,9 @@ def test_several_tasks_and_a_second_slider(browser, tmp_path):
     ]
     curves = [
         tu.solve(
-            tu.Problem(student, t, sgd=tu.SGD(lr=1.0)), start, tu.linear_times(20.0, 21)
+            tu.Problem(student, t, optimizer=tu.SGD(lr=1.0)),
+            start,
+            tu.linear_times(20.0, 21),
         )
         for t in tasks
     ]

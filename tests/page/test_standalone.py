@@ -55,7 +55,7 @@ def random_problem(shape, seed):
         teachers[0] if len(units) == 1 else tu.Tasks(teachers, tu.Switch(8.3)),
         rule=tu.rules.FeedbackAlignment(feedback) if aligned else "gradient",
         inputs=inputs,
-        sgd=tu.SGD(lr, batch=batch, weight_decay=decay),
+        optimizer=tu.SGD(lr, batch=batch, weight_decay=decay),
         noise=noise,
     )
     one = (lambda x: x[0]) if L == 1 else (lambda x: x)
@@ -183,7 +183,9 @@ def test_an_error_near_perfect_learning_keeps_its_digits(page):
     (found,) = page.evaluate(
         SOLVE, [{"problem": plain, "start": start, "times": [0.0, 1.0]}]
     )
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
+    )
     assert found["error"][0][0] == pytest.approx(
         float(tu.generalization_error(problem, R, Q)), rel=1e-6
     )

@@ -32,7 +32,7 @@ def test_the_wrong_theory_has_nine_tenths_of_G(control):
 
 
 @pytest.mark.parametrize(
-    "sgd",
+    "optimizer",
     [
         tu.SGD(tu.schedules.PowerDecay(1.0, exponent=0.5, timescale=5.0)),
         tu.SGD(tu.schedules.Piecewise([4.0, 9.0], [1.0, 0.5, 0.8])),
@@ -45,15 +45,17 @@ def test_the_wrong_theory_has_nine_tenths_of_G(control):
     ids=["power", "piecewise", "cosine", "own", "momentum", "slow", "slow-k"],
 )
 @pytest.mark.full
-def test_the_wrong_theory_of_other_algorithms(sgd):
-    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=sgd, noise=0.2)
+def test_the_wrong_theory_of_other_algorithms(optimizer):
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=optimizer, noise=0.2
+    )
     start = start_of(2, 2, 200)
     wrong, reference = (
         wrong_theory(problem, start, TIMES),
         scaled_spread(problem, start, TIMES, 0.9),
     )
     np.testing.assert_allclose(
-        wrong.Q, reference.Q, atol=1e-4 if "lambda" in repr(sgd) else 2e-6
+        wrong.Q, reference.Q, atol=1e-4 if "lambda" in repr(optimizer) else 2e-6
     )
     assert np.max(np.abs(wrong.Q - tu.solve(problem, start, TIMES).Q)) > 1e-3
 
@@ -62,7 +64,7 @@ def test_the_wrong_theory_of_other_algorithms(sgd):
 def test_a_trained_readout_is_scaled_too():
     student = tu.Network(2, "erf", train_readout=True)
     problem = tu.Problem(
-        student, tu.Network(2, "erf"), sgd=tu.SGD(1.0, readout_lr=0.3), noise=0.1
+        student, tu.Network(2, "erf"), optimizer=tu.SGD(1.0, readout_lr=0.3), noise=0.1
     )
     start = start_of(2, 2, 200)
     wrong, reference = (
@@ -125,7 +127,10 @@ def test_the_wrong_theory_of_tasks(options):
     """Switches, drift and freezing keep their own times."""
     tasks = tu.Tasks([tu.Network(1, "erf")] * 2, similarity=0.3, **options)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, noise=0.2, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True),
+        tasks,
+        noise=0.2,
+        optimizer=tu.SGD(1.0),
     )
     start = tu.Start(R=[[0.2, 0.1], [0.0, 0.3]], Q=0.5 * np.eye(2))
     wrong, reference = (

@@ -13,7 +13,7 @@ def words(**parts):
 
 
 def test_plain():
-    assert words(sgd=tu.SGD(0.5)) == (
+    assert words(optimizer=tu.SGD(0.5)) == (
         "One linear unit learns from one linear unit",
         "learning rate 0.5, no label noise, isotropic inputs",
     )
@@ -24,33 +24,40 @@ def test_plain():
     [
         ({"noise": 0.3}, "label noise 0.3"),
         ({"inputs": tu.PowerLaw(1.5, 4)}, "power-law inputs (beta = 1.5, 4 levels)"),
-        ({"sgd": tu.SGD(tu.schedules.Constant(0.2))}, "learning rate 0.2"),
+        ({"optimizer": tu.SGD(tu.schedules.Constant(0.2))}, "learning rate 0.2"),
         (
-            {"sgd": tu.SGD(tu.schedules.PowerDecay(0.5, 0.7))},
+            {"optimizer": tu.SGD(tu.schedules.PowerDecay(0.5, 0.7))},
             "learning rate PowerDecay(initial=0.5, exponent=0.7)",
         ),
         (
-            {"sgd": tu.SGD(tu.schedules.Cosine(0.5, 10.0))},
+            {"optimizer": tu.SGD(tu.schedules.Cosine(0.5, 10.0))},
             "learning rate Cosine(initial=0.5, end=10)",
         ),
         (
-            {"sgd": tu.SGD(tu.schedules.Piecewise([1.0], [0.5, 0.1]))},
+            {"optimizer": tu.SGD(tu.schedules.Piecewise([1.0], [0.5, 0.1]))},
             "learning rate Piecewise(switches=[1.0], values=[0.5, 0.1])",
         ),
         (
-            {"sgd": tu.SGD(tu.schedules.Interpolated([0, 1, 5], [0.5, 0.3, 0.1]))},
+            {
+                "optimizer": tu.SGD(
+                    tu.schedules.Interpolated([0, 1, 5], [0.5, 0.3, 0.1])
+                )
+            },
             "rate Interpolated(times=[0.0, 1.0, 5.0], values=",
         ),
-        ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "learning rate by a custom function"),
-        ({"sgd": tu.SGD(0.1, batch=8)}, "batch 8"),
-        ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),
-        ({"sgd": tu.SGD(0.1, momentum=0.9)}, "momentum 0.9"),
         (
-            {"sgd": tu.SGD(0.1, momentum=tu.SlowMomentum(2.0))},
+            {"optimizer": tu.SGD(lambda t: 0.1 + 0 * t)},
+            "learning rate by a custom function",
+        ),
+        ({"optimizer": tu.SGD(0.1, batch=8)}, "batch 8"),
+        ({"optimizer": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),
+        ({"optimizer": tu.SGD(0.1, momentum=0.9)}, "momentum 0.9"),
+        (
+            {"optimizer": tu.SGD(0.1, momentum=tu.SlowMomentum(2.0))},
             "momentum SlowMomentum(gamma=2)",
         ),
-        ({"sgd": tu.SGD(0.1, trainable=[0])}, "trainable [0]"),
-        ({"sgd": tu.SGD(0.1, spherical=True)}, "spherical True"),
+        ({"optimizer": tu.SGD(0.1, trainable=[0])}, "trainable [0]"),
+        ({"optimizer": tu.SGD(0.1, spherical=True)}, "spherical True"),
         (
             {"loss": "logistic", "labels": tu.labels.Sign(flip=0.1)},
             "logistic loss, sign labels (flip 0.1), isotropic",

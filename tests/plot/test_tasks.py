@@ -29,7 +29,7 @@ def two_tasks(schedule=None, **options):
         **options,
     )
     return tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
 
 
@@ -107,7 +107,7 @@ def test_overlaps_are_named_by_task_and_unit(theory):
     np.testing.assert_allclose(right.images[0].get_array(), theory.Q[10])
     assert columns(left) == ("task", ["1", "2"])
     wide = tu.Tasks([tu.Network(2, "erf"), tu.Network(1, "erf")], tu.Switch(1.0))
-    problem = tu.Problem(tu.Network(2, "erf"), wide, sgd=tu.SGD(lr=1.0))
+    problem = tu.Problem(tu.Network(2, "erf"), wide, optimizer=tu.SGD(lr=1.0))
     longer = tu.solve(problem, tu.asymmetric_start(problem), [0.0, 2.0])
     assert columns(plot_overlaps(longer).axes[0]) == (
         "task.unit",

@@ -28,7 +28,7 @@ def trajectory(
     problem = tu.Problem(
         tu.Network(K, "erf", train_readout=train),
         tu.Network(M, "erf"),
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
         noise=0.1,
     )
     s = (times / times[-1])[:, None, None]
@@ -215,7 +215,9 @@ def test_overlaps_of_a_mixture_are_those_with_its_means(teacher, panel, names, c
     inputs = tu.Mixture(
         [[1.0], [-1.0]], [[1.0]], labels=None if teacher else [1.0, -1.0]
     )
-    problem = tu.Problem(tu.Network(1), teacher, inputs=inputs, sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(
+        tu.Network(1), teacher, inputs=inputs, optimizer=tu.SGD(lr=0.5)
+    )
     moving = TIMES[:, None, None] * np.linspace(0.1, 0.2, len(names))
     solution = replace(
         trajectory(1, len(names)),

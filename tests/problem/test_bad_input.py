@@ -52,7 +52,7 @@ def numpy_only(x):
 LOCAL = lambda x: jnp.sin(x)  # noqa: E731  no module has it by name
 PER_LEVEL = problem(inputs=tu.PowerLaw(1.0, 3))
 GRAM = problem(teacher=tu.Network(2, gram=[[1.0, 0.2], [0.2, 1.0]]))
-SPHERE = problem(sgd=tu.SGD(0.1, spherical=True))
+SPHERE = problem(optimizer=tu.SGD(0.1, spherical=True))
 
 # name: (what is called, what the message must mention)
 CASES = {
@@ -293,7 +293,10 @@ CASES = {
         lambda: problem(inputs="isotropic"),
         ["inputs", "'isotropic'", "Isotropic()"],
     ),
-    "sgd number": (lambda: problem(sgd=0.1), ["sgd", "0.1", "SGD(lr)"]),
+    "optimizer number": (
+        lambda: problem(optimizer=0.1),
+        ["optimizer", "0.1", "SGD(lr)"],
+    ),
     "noise negative": (lambda: problem(noise=-0.1), ["noise", "-0.1", "zero or more"]),
     "noise None": (lambda: problem(noise=None), ["noise", "None"]),
     "noise several": (
@@ -321,15 +324,15 @@ CASES = {
         ["gram", "(2, 2, 2)", "(1, 2, 2)"],
     ),
     "trainable too high": (
-        lambda: problem(sgd=tu.SGD(0.1, trainable=[1])),
+        lambda: problem(optimizer=tu.SGD(0.1, trainable=[1])),
         ["trainable", "[1]", "0 to 0"],
     ),
     "trainable negative": (
-        lambda: problem(sgd=tu.SGD(0.1, trainable=[-1])),
+        lambda: problem(optimizer=tu.SGD(0.1, trainable=[-1])),
         ["trainable", "[-1]"],
     ),
     "trainable mask": (
-        lambda: problem(sgd=tu.SGD(0.1, trainable=[True] * 3)),
+        lambda: problem(optimizer=tu.SGD(0.1, trainable=[True] * 3)),
         ["trainable", "(3,)", "(1,)"],
     ),
     # changes
@@ -346,8 +349,8 @@ CASES = {
         ["'hidden'", "student and teacher", "'student.hidden'"],
     ),
     "replace wrong part": (
-        lambda: PROBLEM.replace(**{"sgd.hidden": 4}),
-        ["'sgd.hidden'", "sgd.lr"],
+        lambda: PROBLEM.replace(**{"optimizer.hidden": 4}),
+        ["'optimizer.hidden'", "optimizer.lr"],
     ),
     "replace bad value": (lambda: PROBLEM.replace(lr=-1.0), ["lr", "-1"]),
     # starts
@@ -470,23 +473,23 @@ CASES = {
         ["(1, 1)", "2 student"],
     ),
     "schedule negative": (
-        lambda: tu.solve(problem(sgd=tu.SGD(lambda t: 1 - t)), START, [0.0, 3.0]),
+        lambda: tu.solve(problem(optimizer=tu.SGD(lambda t: 1 - t)), START, [0.0, 3.0]),
         ["lr", "-2", "time 3"],
     ),
     "schedule dips": (
         lambda: tu.solve(
-            problem(sgd=tu.SGD(lambda t: jnp.cos(t))),
+            problem(optimizer=tu.SGD(lambda t: jnp.cos(t))),
             START,
             np.linspace(0, 4 * np.pi, 33),
         ),
         ["lr", "time", "zero or more"],
     ),
     "schedule shape": (
-        lambda: tu.solve(problem(sgd=tu.SGD(lambda t: jnp.ones(2))), START, 1.0),
+        lambda: tu.solve(problem(optimizer=tu.SGD(lambda t: jnp.ones(2))), START, 1.0),
         ["lr", "(2,)", "one number"],
     ),
     "schedule not JAX": (
-        lambda: tu.solve(problem(sgd=tu.SGD(lambda t: float(t))), START, 1.0),
+        lambda: tu.solve(problem(optimizer=tu.SGD(lambda t: float(t))), START, 1.0),
         ["lr", "jax.numpy"],
     ),
     "log_times order": (lambda: tu.log_times(2.0, 1.0), ["first", "2", "1"]),
@@ -513,15 +516,15 @@ CASES = {
         ["Dropout", "'kep'", "nearest is 'keep'"],
     ),
     "TOML unknown name": (
-        lambda: toml("[sgd]\nlearning_rate = 1\n"),
-        ["[sgd]", "'learning_rate'", "nearest is 'lr'"],
+        lambda: toml("[optimizer]\nlearning_rate = 1\n"),
+        ["[optimizer]", "'learning_rate'", "nearest is 'lr'"],
     ),
     "TOML misspelt table": (
         lambda: toml("[sdg]\nlr = 1\n"),
-        ["'sdg'", "nearest is 'sgd'"],
+        ["'sdg'", "nearest is 'optimizer'"],
     ),
     "TOML misspelt name": (
-        lambda: toml("[sgd]\nlr = 1\nbatchh = 2\n"),
+        lambda: toml("[optimizer]\nlr = 1\nbatchh = 2\n"),
         ["'batchh'", "nearest is 'batch'"],
     ),
     "TOML no teacher": (
@@ -534,15 +537,18 @@ CASES = {
         ["[student]", "hidden"],
     ),
     "TOML bad value": (
-        lambda: toml("[sgd]\nlr = -1\n"),
-        ["[sgd]", "lr is -1", "positive"],
+        lambda: toml("[optimizer]\nlr = -1\n"),
+        ["[optimizer]", "lr is -1", "positive"],
     ),
-    "TOML word value": (lambda: toml('[sgd]\nlr = "fast"\n'), ["[sgd]", "'fast'"]),
+    "TOML word value": (
+        lambda: toml('[optimizer]\nlr = "fast"\n'),
+        ["[optimizer]", "'fast'"],
+    ),
     "TOML table value": (
-        lambda: toml("[sgd]\nbatch = { a = 1 }\n"),
+        lambda: toml("[optimizer]\nbatch = { a = 1 }\n"),
         ["batch", "'a'", "whole"],
     ),
-    "TOML NaN": (lambda: toml("[sgd]\nlr = nan\n"), ["lr", "nan"]),
+    "TOML NaN": (lambda: toml("[optimizer]\nlr = nan\n"), ["lr", "nan"]),
     "TOML not a table": (
         lambda: tu.Problem.from_toml("student = 3\nteacher = 3\n"),
         ["student", "3", "table"],
@@ -557,19 +563,19 @@ CASES = {
     ),
     "TOML kind list": (lambda: toml("[inputs]\nkind = []\n"), ["inputs.kind", "[]"]),
     "TOML schedule kind": (
-        lambda: toml('[sgd]\nlr = { kind = "cos", initial = 1.0 }\n'),
-        ["sgd.lr.kind", "'cos'"],
+        lambda: toml('[optimizer]\nlr = { kind = "cos", initial = 1.0 }\n'),
+        ["optimizer.lr.kind", "'cos'"],
     ),
     "TOML schedule lacks": (
-        lambda: toml('[sgd]\nlr = { kind = "cosine", initial = 1.0 }\n'),
-        ["[sgd.lr]", "end"],
+        lambda: toml('[optimizer]\nlr = { kind = "cosine", initial = 1.0 }\n'),
+        ["[optimizer.lr]", "end"],
     ),
     "TOML schedule value": (
-        lambda: toml('[sgd]\nlr = { kind = "constant", value = -1.0 }\n'),
-        ["[sgd.lr]", "-1"],
+        lambda: toml('[optimizer]\nlr = { kind = "constant", value = -1.0 }\n'),
+        ["[optimizer.lr]", "-1"],
     ),
     "TOML momentum": (
-        lambda: toml("[sgd]\nlr = 1.0\nmomentum = { gama = 1.0 }\n"),
+        lambda: toml("[optimizer]\nlr = 1.0\nmomentum = { gama = 1.0 }\n"),
         ["'gama'", "'gamma'"],
     ),
     "TOML spectrum scale": (
@@ -592,12 +598,12 @@ CASES = {
         ["'<lambda>'", "function"],
     ),
     "not stored: schedule": (
-        lambda: problem(sgd=tu.SGD(lambda t: 0.1)).to_json(),
+        lambda: problem(optimizer=tu.SGD(lambda t: 0.1)).to_json(),
         ["lr", "function"],
     ),
     "not stored: force": (
         lambda: problem(
-            sgd=tu.SGD(0.1, momentum=tu.SlowMomentum(1.0, k=lambda t: 0.1))
+            optimizer=tu.SGD(0.1, momentum=tu.SlowMomentum(1.0, k=lambda t: 0.1))
         ).to_json(),
         ["k", "function"],
     ),
@@ -770,7 +776,7 @@ PARTS = {
     "student": {"hidden": 2},
     "teacher": {"hidden": 2},
     "inputs": {"kind": "spectrum", "eigenvalues": [1.0]},
-    "sgd": {},
+    "optimizer": {},
 }
 
 

@@ -18,7 +18,7 @@ MATRIX = [[1.0, 0.0], [0.5, -0.5], [0.0, 2.0]]
 
 
 def single(**learning):
-    return tu.Problem(ONE, ONE, sgd=tu.SGD(0.5), **learning)
+    return tu.Problem(ONE, ONE, optimizer=tu.SGD(0.5), **learning)
 
 
 def three(student, **learning):

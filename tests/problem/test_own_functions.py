@@ -20,7 +20,7 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 def one(student, teacher="erf"):
     return tu.Problem(
-        tu.Network(1, student), tu.Network(1, teacher), sgd=tu.SGD(lr=0.2)
+        tu.Network(1, student), tu.Network(1, teacher), optimizer=tu.SGD(lr=0.2)
     )
 
 

@@ -12,7 +12,7 @@ PROBLEM = tu.Problem(
     tu.Network(2, readout=0.5),
     tu.Network(3, "relu"),
     inputs=tu.PowerLaw(1.0, 4),
-    sgd=tu.SGD(0.5),
+    optimizer=tu.SGD(0.5),
     noise=0.1,
 )
 
@@ -24,7 +24,7 @@ def test_plain_and_dotted_names():
             "noise": 0.2,
             "beta": 2.0,
             "student.activation": "tanh",
-            "sgd.batch": 4,
+            "optimizer.batch": 4,
         }
     )
     assert eqx.tree_equal(
@@ -33,7 +33,7 @@ def test_plain_and_dotted_names():
             tu.Network(2, "tanh", readout=0.5),
             tu.Network(3, "relu"),
             inputs=tu.PowerLaw(2.0, 4),
-            sgd=tu.SGD(0.3, batch=4),
+            optimizer=tu.SGD(0.3, batch=4),
             noise=0.2,
         ),
     )
@@ -42,12 +42,12 @@ def test_plain_and_dotted_names():
 
 def test_whole_parts_and_their_fields_together():
     changed = PROBLEM.replace(
-        sgd=tu.SGD(0.1, batch=2),
+        optimizer=tu.SGD(0.1, batch=2),
         lr=0.4,
         inputs=tu.Spectrum([1.0, 3.0]),
         fractions=[0.25, 0.75],
     )
-    assert eqx.tree_equal(changed.sgd, tu.SGD(0.4, batch=2))
+    assert eqx.tree_equal(changed.optimizer, tu.SGD(0.4, batch=2))
     assert np.allclose(changed.inputs.weights.sum(), 1.0)
     assert changed.inputs.fractions.tolist() == [0.25, 0.75]
 
@@ -55,7 +55,7 @@ def test_whole_parts_and_their_fields_together():
 def test_the_numbers_of_a_schedule_have_names_too():
     decaying = PROBLEM.replace(lr=tu.schedules.PowerDecay(0.5))
     assert eqx.tree_equal(
-        decaying.replace(**{"lr.timescale": 3.0}).sgd.lr,
+        decaying.replace(**{"lr.timescale": 3.0}).optimizer.lr,
         tu.schedules.PowerDecay(0.5, timescale=3.0),
     )
 
@@ -97,7 +97,7 @@ def test_a_changed_spectrum_keeps_a_unit_mean_and_only_that():
 
 def test_a_change_can_be_traced():
     def readback(lr):
-        return jnp.asarray(PROBLEM.replace(lr=lr).sgd.lr) * 2
+        return jnp.asarray(PROBLEM.replace(lr=lr).optimizer.lr) * 2
 
     assert float(jax.jit(readback)(0.25)) == 0.5
     assert float(jax.grad(readback)(0.25)) == 2.0

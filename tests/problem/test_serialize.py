@@ -104,7 +104,7 @@ def problems(draw):
     )
     spherical = draw(st.booleans())
     slow = st.builds(tu.SlowMomentum, positive, st.none() | schedules)
-    sgd = tu.SGD(
+    optimizer = tu.SGD(
         draw(schedules),
         batch=draw(st.integers(1, 64)),
         weight_decay=0.0 if spherical else draw(st.floats(0, 1)),
@@ -117,7 +117,11 @@ def problems(draw):
         spherical=spherical,
     )
     return tu.Problem(
-        student, teacher, inputs=inputs, sgd=sgd, noise=draw(st.floats(0, 2))
+        student,
+        teacher,
+        inputs=inputs,
+        optimizer=optimizer,
+        noise=draw(st.floats(0, 2)),
     )
 
 
@@ -144,14 +148,14 @@ TIMES = np.linspace(0.0, 4.0, 9)
         tu.Problem(
             tu.Network(1, "linear"),
             tu.Network(1, "linear"),
-            sgd=tu.SGD(tu.schedules.PowerDecay(0.7, 0.3)),
+            optimizer=tu.SGD(tu.schedules.PowerDecay(0.7, 0.3)),
             noise=1 / 3,
         ),
         tu.Problem(
             tu.Network(1),
             tu.Network(1, gram=[[1.7]]),
             inputs=tu.Spectrum([0.3, 1.9], [0.6, 0.4]),
-            sgd=tu.SGD(0.1),
+            optimizer=tu.SGD(0.1),
         ),
     ],
     ids=["schedule", "spectrum"],
@@ -168,7 +172,9 @@ def test_what_was_read_solves_identically(problem):
 
 def test_a_measured_spectrum_keeps_its_theory_but_not_its_eigenvectors():
     spectrum = tu.from_data(load_digits().data, levels=6).inputs
-    problem = tu.Problem(tu.Network(2), tu.Network(2), inputs=spectrum, sgd=tu.SGD(0.1))
+    problem = tu.Problem(
+        tu.Network(2), tu.Network(2), inputs=spectrum, optimizer=tu.SGD(0.1)
+    )
     for back in (
         tu.Problem.from_toml(problem.to_toml()),
         tu.Problem.from_json(problem.to_json()),
@@ -199,11 +205,11 @@ def test_the_file_is_short_and_says_what_matters():
         tu.Network(3, "relu", readout=0.5),
         tu.Network(2),
         inputs=tu.PowerLaw(1.0, 4),
-        sgd=tu.SGD(0.5),
+        optimizer=tu.SGD(0.5),
     )
     assert problem.to_toml() == (
         'noise = 0.0\n\n[student]\nhidden = 3\nactivation = "relu"\nreadout = 0.5\n\n[teacher]\nhidden = 2\n'
-        'activation = "erf"\n\n[inputs]\nkind = "power_law"\nbeta = 1.0\nlevels = 4\n\n[sgd]\nlr = 0.5\n'
+        'activation = "erf"\n\n[inputs]\nkind = "power_law"\nbeta = 1.0\nlevels = 4\n\n[optimizer]\nlr = 0.5\n'
     )
 
 
@@ -243,7 +249,10 @@ class Exponential(tu.Inputs):
 
 def test_a_user_s_own_law_of_inputs_is_stored_as_its_spectrum(tmp_path):
     problem = tu.Problem(
-        tu.Network(1), tu.Network(1), inputs=Exponential(0.5, 3), sgd=tu.SGD(lr=0.3)
+        tu.Network(1),
+        tu.Network(1),
+        inputs=Exponential(0.5, 3),
+        optimizer=tu.SGD(lr=0.3),
     )
     theory = tu.solve(problem, tu.random_start(problem, dim=12), 5.0)
     theory.save(tmp_path / "theory.nc")
@@ -256,7 +265,7 @@ def test_a_user_s_own_law_of_inputs_is_stored_as_its_spectrum(tmp_path):
             read.inputs.eigenvalues, np.exp([0.0, -0.5, -1.0]), rtol=1e-15
         )  # not normalized
         np.testing.assert_array_equal(read.inputs.fractions, problem.inputs.fractions)
-        assert (read.inputs.known_dim, float(read.sgd.lr)) == (12, 0.3)
+        assert (read.inputs.known_dim, float(read.optimizer.lr)) == (12, 0.3)
         np.testing.assert_allclose(
             tu.solve(read, theory.start, 5.0).error, theory.error, rtol=1e-9
         )
@@ -271,7 +280,7 @@ def test_a_batch_that_differs_in_a_user_s_own_law_has_no_stored_problem(tmp_path
             tu.Network(1),
             tu.Network(1),
             inputs=Exponential(rate, 3),
-            sgd=tu.SGD(lr=0.3),
+            optimizer=tu.SGD(lr=0.3),
         )
         return tu.solve(
             problem,

@@ -13,7 +13,9 @@ STUDENT = tu.Network(2, "erf", train_readout=True)
 
 def problem(*teachers, **options):
     return tu.Problem(
-        STUDENT, tu.Tasks(list(teachers) or [ONE, ONE], **options), sgd=tu.SGD(lr=1.0)
+        STUDENT,
+        tu.Tasks(list(teachers) or [ONE, ONE], **options),
+        optimizer=tu.SGD(lr=1.0),
     )
 
 

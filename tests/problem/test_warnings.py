@@ -12,7 +12,7 @@ import tutelage as tu
 from tests.problem.messages import require_form
 
 TIMES = np.linspace(0.0, 4.0, 9)
-TWO = tu.Problem(tu.Network(2), tu.Network(2), sgd=tu.SGD(0.5))
+TWO = tu.Problem(tu.Network(2), tu.Network(2), optimizer=tu.SGD(0.5))
 
 
 def heard(call):
@@ -25,7 +25,7 @@ def heard(call):
 
 def one(activation, lr):
     return tu.Problem(
-        tu.Network(1, activation), tu.Network(1, activation), sgd=tu.SGD(lr)
+        tu.Network(1, activation), tu.Network(1, activation), optimizer=tu.SGD(lr)
     )
 
 
@@ -88,7 +88,7 @@ def test_a_measured_spectrum_is_judged_by_its_own_dimension(said):
 
 @pytest.mark.parametrize("units", [2, 3])
 def test_an_exactly_symmetric_start_is_said_once(said, units):
-    problem = tu.Problem(tu.Network(units), tu.Network(2), sgd=tu.SGD(0.5))
+    problem = tu.Problem(tu.Network(units), tu.Network(2), optimizer=tu.SGD(0.5))
     start = tu.Start(R=np.full((units, 2), 0.01), Q=0.1 * np.eye(units))
     [(category, sentence)] = said(problem, start)
     assert category is tu.errors.SymmetryWarning

@@ -10,7 +10,7 @@ import tutelage as tu
 
 def committee(K: int = 2, activation="erf", rate=0.5, **options) -> tu.Problem:
     network = tu.Network(K, activation)
-    return tu.Problem(network, network, sgd=tu.SGD(rate), **options)
+    return tu.Problem(network, network, optimizer=tu.SGD(rate), **options)
 
 
 @pytest.fixture(scope="module")

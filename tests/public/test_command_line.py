@@ -33,7 +33,7 @@ def test_solve_prints_the_curve_of_the_library(command):
     options = ("--lr", "0.7", "--seed", "3", "--json", "--no-validity")
     code, output, _ = command("solve", *COMMITTEE, *options)
     network = tu.Network(2, "erf")
-    task = tu.Problem(network, network, sgd=tu.SGD(0.7))
+    task = tu.Problem(network, network, optimizer=tu.SGD(0.7))
     start = tu.random_start(task, dim=1000, seed=3)
     theory = tu.solve(task, start, tu.linear_times(5.0, 6))
     assert code == 0

@@ -17,6 +17,7 @@ OTHER_NAMES = {  # modules of the root without a stub
     "tutelage.moments",
     "tutelage.page",
     "tutelage.rules",
+    "tutelage.optimizers",
     "tutelage.schedules",
 }
 NOT_TESTED = {  # a family of formulas for annotations, and what chooses among them

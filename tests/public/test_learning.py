@@ -14,7 +14,7 @@ TIMES = [0.0, 1.0, 5.0, 10.0, 20.0]
 
 def one_unit(**task) -> tu.Problem:
     options = {"labels": "sign"} | task
-    return tu.Problem(UNIT, UNIT, sgd=tu.SGD(1.0), **options)
+    return tu.Problem(UNIT, UNIT, optimizer=tu.SGD(1.0), **options)
 
 
 # Losses
@@ -135,7 +135,7 @@ def test_feedback_alignment():
     task = tu.Problem(
         tu.Network(2, "erf", readout=[0.6, 0.4], train_readout=True),
         tu.Network(2, "erf"),
-        sgd=tu.SGD(1.0, readout_lr=0.5),
+        optimizer=tu.SGD(1.0, readout_lr=0.5),
         rule=tu.rules.FeedbackAlignment([1.0, 0.5]),
     )
     theory = tu.solve(task, tu.Start(**COMMITTEE_START), [0.0, 3.0, 15.0, 30.0, 60.0])
@@ -147,7 +147,9 @@ def test_feedback_alignment():
 def test_dropout():
     """Inverted masks, kept with probability 0.8: digits of plain NumPy."""
     network = tu.Network(2, "erf")
-    task = tu.Problem(network, network, sgd=tu.SGD(1.0), rule=tu.rules.Dropout(0.8))
+    task = tu.Problem(
+        network, network, optimizer=tu.SGD(1.0), rule=tu.rules.Dropout(0.8)
+    )
     theory = tu.solve(task, tu.Start(**COMMITTEE_START), [0.0, 3.0, 15.0, 30.0, 60.0])
     error = [0.07929251, 0.04875065, 0.04858041, 0.04883478]
     np.testing.assert_allclose(theory.error[1:], error, atol=6e-9)
@@ -161,8 +163,8 @@ def test_the_gradient_is_the_default_rule():
 def test_a_reused_sample_moves_a_linear_unit_further():
     """Two steps on one sample act as one step of rate 2 eta - eta^2 (|x|^2 / N = 1)."""
     eta = 0.3
-    reused = tu.Problem(UNIT, UNIT, sgd=tu.SGD(eta), rule=tu.rules.Reuse(2))
-    plain = tu.Problem(UNIT, UNIT, sgd=tu.SGD(2 * eta - eta**2))
+    reused = tu.Problem(UNIT, UNIT, optimizer=tu.SGD(eta), rule=tu.rules.Reuse(2))
+    plain = tu.Problem(UNIT, UNIT, optimizer=tu.SGD(2 * eta - eta**2))
     curves = [tu.solve(task, START, [0.0, 1.0, 4.0]) for task in (reused, plain)]
     np.testing.assert_allclose(curves[0].error, curves[1].error, rtol=1e-7)
 
@@ -174,7 +176,7 @@ def test_node_perturbation_adds_the_variance_of_its_noise():
     """
     eta, scale = 0.1, 0.2
     rule = tu.rules.NodePerturbation(scale)
-    task = tu.Problem(UNIT, UNIT, sgd=tu.SGD(eta), rule=rule)
+    task = tu.Problem(UNIT, UNIT, optimizer=tu.SGD(eta), rule=rule)
     theory = tu.solve(task, tu.Start([[0.0]], [[0.0]]), [0.0, 500.0], rtol=1e-6)
     # d(2 e_g) = -2 eta (2 e_g) + eta^2 (3 (2 e_g) + 15/4 scale^2) = 0 at the end
     floor = eta * 15 / 4 * scale**2 / (2 - 3 * eta) / 2
@@ -242,3 +244,20 @@ def test_independent_draws_for_each_unit():
     values, weights = masks.enumerated()
     assert values.shape == (8, 3)
     np.testing.assert_allclose(weights, 1 / 8)
+
+
+def test_an_optimizer_is_named_in_files():
+    momentum = tu.optimizers.SlowMomentum(gamma=2.0)
+    optimizer = tu.optimizers.SGD(lr=0.3, momentum=momentum)
+    problem = tu.Problem(tu.Network(2), tu.Network(2), optimizer=optimizer)
+    table = problem.to_dict()["optimizer"]
+    assert table["kind"] == "sgd"
+    assert tu.Problem.from_dict(problem.to_dict()).optimizer.momentum.gamma == 2.0
+    del table["kind"]  # plain SGD is the default
+    assert tu.Problem.from_dict(problem.to_dict() | {"optimizer": table}) is not None
+
+
+def test_a_file_with_the_older_table_of_sgd_gets_one_message():
+    tables = {"student": {"hidden": 2}, "teacher": {"hidden": 2}, "sgd": {"lr": 0.3}}
+    with pytest.raises(tu.InputError, match=r"rename it to \[optimizer\]"):
+        tu.Problem.from_dict(tables)

@@ -12,7 +12,9 @@ def problem() -> tu.Problem:
         tu.Network(2, "erf", train_readout=True),
         tu.Network(2, "erf", readout=[1.0, 0.5]),
         inputs=tu.Spectrum([3.0, 0.5], [0.2, 0.8]),
-        sgd=tu.SGD(0.7, batch=2, weight_decay=0.01, momentum=tu.SlowMomentum(2.0)),
+        optimizer=tu.SGD(
+            0.7, batch=2, weight_decay=0.01, momentum=tu.SlowMomentum(2.0)
+        ),
         noise=0.1,
     )
 
@@ -33,8 +35,8 @@ def test_the_erf_activation_is_that_of_the_literature():
 
 
 def test_the_parts_of_a_problem_keep_their_numbers(problem):
-    assert float(problem.sgd.lr) == 0.7
-    assert problem.sgd.batch == 2
+    assert float(problem.optimizer.lr) == 0.7
+    assert problem.optimizer.batch == 2
     assert float(problem.noise) == 0.1
     assert problem.student.train_readout
     assert problem.inputs.levels == 2
@@ -43,7 +45,7 @@ def test_the_parts_of_a_problem_keep_their_numbers(problem):
 def test_replace_changes_parts_by_name(problem):
     changed = problem.replace(**{"noise": 0.3, "lr": 0.2, "student.hidden": 3})
     assert float(changed.noise) == 0.3
-    assert float(changed.sgd.lr) == 0.2
+    assert float(changed.optimizer.lr) == 0.2
     assert changed.student.hidden == 3
     assert problem.student.hidden == 2
 

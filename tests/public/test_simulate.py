@@ -11,7 +11,7 @@ TIMES = tu.linear_times(5.0, 6)
 @pytest.fixture(scope="module")
 def problem() -> tu.Problem:
     network = tu.Network(2, "erf")
-    return tu.Problem(network, network, sgd=tu.SGD(0.5))
+    return tu.Problem(network, network, optimizer=tu.SGD(0.5))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_given_weights_learn_from_given_samples_as_plain_sgd():
     student = rng.standard_normal((1, N))
     teacher = rng.standard_normal((1, N))
     unit = tu.Network(1, "linear")
-    task = tu.Problem(unit, unit, sgd=tu.SGD(eta))
+    task = tu.Problem(unit, unit, optimizer=tu.SGD(eta))
     runs = tu.simulate(
         task,
         times=[0.0, 1.0, 2.0],

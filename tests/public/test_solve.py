@@ -18,7 +18,7 @@ def committee(K: int = 2, activation="erf", **options) -> tu.Problem:
 
 @pytest.fixture(scope="module")
 def problem() -> tu.Problem:
-    return committee(sgd=tu.SGD(0.5))
+    return committee(optimizer=tu.SGD(0.5))
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def test_the_plateau_of_gradient_flow(K):
 def test_a_linear_network_with_weight_decay_settles_at_its_closed_form():
     """The stationary variance of one linear unit with ridge kappa and noise sigma."""
     kappa, eta, sigma, rho = 0.2, 0.7, 0.4, 1.3
-    sgd = tu.SGD(eta, weight_decay=kappa)
-    task = committee(1, "linear", sgd=sgd, noise=sigma)
+    optimizer = tu.SGD(eta, weight_decay=kappa)
+    task = committee(1, "linear", optimizer=optimizer, noise=sigma)
     theory = tu.solve(task, tu.Start([[0.1]], [[0.5]], [[rho]]), [0.0, 200.0])
     bias = rho * kappa**2 / (1 + kappa) ** 2
     variance = 2 * (1 + kappa) / (2 * (1 + kappa) - eta) * (bias + sigma**2)
@@ -51,7 +51,7 @@ def test_a_linear_network_with_weight_decay_settles_at_its_closed_form():
 
 def test_a_batch_divides_the_noise_of_the_gradient():
     """Noise floor of a linear unit: sigma^2 eta / (4 b - 2 eta) with b samples."""
-    task = committee(1, "linear", sgd=tu.SGD(0.4, batch=3), noise=0.3)
+    task = committee(1, "linear", optimizer=tu.SGD(0.4, batch=3), noise=0.3)
     theory = tu.solve(task, tu.Start([[1.0]], [[1.0]]), [0.0, 100.0])
     assert theory.error[-1] == pytest.approx(0.3**2 * 0.4 / (4 * 3 - 2 * 0.4))
 
@@ -104,14 +104,14 @@ def test_a_solve_is_differentiable(problem):
     start = tu.asymmetric_start(problem)
 
     def final_error(rate):
-        changed = committee(sgd=tu.SGD(rate))
+        changed = committee(optimizer=tu.SGD(rate))
         return tu.solve(changed, start, [0.0, 2.0], gradient="forward").error[-1]
 
     _, slope = jax.jvp(final_error, (0.5,), (1.0,))
     step = 1e-3
     errors = []
     for rate in (0.5 - step, 0.5 + step):
-        changed = committee(sgd=tu.SGD(rate))
+        changed = committee(optimizer=tu.SGD(rate))
         errors.append(tu.solve(changed, start, [0.0, 2.0]).error[-1])
     assert float(slope) == pytest.approx((errors[1] - errors[0]) / (2 * step), rel=1e-5)
 
@@ -142,7 +142,7 @@ def test_observables_are_recorded(problem):
 
 def test_a_divergence_keeps_what_came_before():
     """One linear unit is unstable beyond eta = 2."""
-    task = committee(1, "linear", sgd=tu.SGD(2.2))
+    task = committee(1, "linear", optimizer=tu.SGD(2.2))
     with pytest.warns(tu.errors.DivergenceWarning, match="diverged"):
         theory = tu.solve(task, tu.Start([[0.5]], [[0.5]]), [0.0, 20.0, 4000.0])
     assert not theory.finished

@@ -16,7 +16,7 @@ def two_tasks(schedule, similarity=0.5, **options) -> tu.Problem:
     teachers = [tu.Network(1, "erf"), tu.Network(1, "erf")]
     tasks = tu.Tasks(teachers, schedule, similarity=similarity, **options)
     student = tu.Network(2, "erf", train_readout=True)
-    return tu.Problem(student, tasks, sgd=tu.SGD(1.0))
+    return tu.Problem(student, tasks, optimizer=tu.SGD(1.0))
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def dropped(keep=0.8, readout=1.0, train_readout=False, **changes):
     return tu.Problem(
         student,
         TEACHER,
-        sgd=tu.SGD(1.0, readout_lr=0.5),
+        optimizer=tu.SGD(1.0, readout_lr=0.5),
         rule=tu.rules.Dropout(keep),
         **changes,
     )
@@ -210,7 +210,9 @@ def test_both_simulations_agree_in_law():
 @pytest.mark.full
 def test_more_than_ten_units_have_a_closed_form():
     student = tu.Network(12, "erf", readout=1 / 6)
-    problem = tu.Problem(student, TEACHER, rule=tu.rules.Dropout(0.8), sgd=tu.SGD(0.5))
+    problem = tu.Problem(
+        student, TEACHER, rule=tu.rules.Dropout(0.8), optimizer=tu.SGD(0.5)
+    )
     theory = tu.solve(problem, tu.random_start(problem, dim=1000, seed=0), [0.0, 10.0])
     assert theory.validity.averages == "closed form"
     assert np.all(np.isfinite(theory.error))

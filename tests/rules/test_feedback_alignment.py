@@ -22,7 +22,7 @@ def aligned(feedback=FEEDBACK, readout=READOUT, train_readout=True, **changes):
     student = tu.Network(2, "erf", readout=readout, train_readout=train_readout)
     rule = changes.pop("rule", tu.rules.FeedbackAlignment(feedback))
     return tu.Problem(
-        student, TEACHER, sgd=tu.SGD(1.0, readout_lr=0.5), rule=rule, **changes
+        student, TEACHER, optimizer=tu.SGD(1.0, readout_lr=0.5), rule=rule, **changes
     )
 
 

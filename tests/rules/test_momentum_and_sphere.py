@@ -145,19 +145,26 @@ def mostly_full(names, quick):
 def test_momentum_with_rules(name):
     rule, delta = RULES[name]
     slow = tu.Problem(
-        STUDENT, TEACHER, rule=rule, sgd=tu.SGD(lr=1.0, momentum=tu.SlowMomentum(2.0))
+        STUDENT,
+        TEACHER,
+        rule=rule,
+        optimizer=tu.SGD(lr=1.0, momentum=tu.SlowMomentum(2.0)),
     )
     runs = descend(delta, 1.0, gamma=2.0)
     assert largest_gap(slow, runs) < 4
     assert largest_gap(slow.replace(momentum=tu.SlowMomentum(0.5)), runs) > 6
-    fixed = tu.Problem(STUDENT, TEACHER, rule=rule, sgd=tu.SGD(lr=0.5, momentum=0.5))
+    fixed = tu.Problem(
+        STUDENT, TEACHER, rule=rule, optimizer=tu.SGD(lr=0.5, momentum=0.5)
+    )
     assert largest_gap(fixed, descend(delta, 0.5, beta=0.5)) < 4
 
 
 @pytest.mark.parametrize("name", mostly_full(LOSSES, "logistic"))
 def test_spherical_weights_with_losses(name):
     parts, delta = LOSSES[name]
-    problem = tu.Problem(STUDENT, TEACHER, sgd=tu.SGD(lr=1.0, spherical=True), **parts)
+    problem = tu.Problem(
+        STUDENT, TEACHER, optimizer=tu.SGD(lr=1.0, spherical=True), **parts
+    )
     runs = descend(delta, 1.0, spherical=True)
     assert largest_gap(problem, runs) < 4
     assert largest_gap(problem.replace(spherical=False), runs) > 8

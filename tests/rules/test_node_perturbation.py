@@ -19,10 +19,14 @@ TEACHER = tu.Network(2, "erf")
 
 def perturbed(scale=0.3, units=2, **changes):
     student = tu.Network(units, "erf", readout=READOUT[:units], train_readout=True)
-    sgd = changes.pop("sgd", tu.SGD(0.5, readout_lr=0.5))
+    optimizer = changes.pop("optimizer", tu.SGD(0.5, readout_lr=0.5))
     teacher = tu.Network(units, "erf")
     return tu.Problem(
-        student, teacher, sgd=sgd, rule=tu.rules.NodePerturbation(scale), **changes
+        student,
+        teacher,
+        optimizer=optimizer,
+        rule=tu.rules.NodePerturbation(scale),
+        **changes,
     )
 
 

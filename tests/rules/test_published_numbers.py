@@ -13,7 +13,9 @@ TIMES = [0.0, 1.0, 5.0, 10.0, 20.0]
 
 
 def one_unit(**changes):
-    return tu.Problem(UNIT, UNIT, sgd=tu.SGD(1.0), **({"labels": "sign"} | changes))
+    return tu.Problem(
+        UNIT, UNIT, optimizer=tu.SGD(1.0), **({"labels": "sign"} | changes)
+    )
 
 
 def after_start(values):
@@ -100,7 +102,7 @@ def test_huber_loss_under_heavy_tailed_noise():
         tu.Network(1, "erf"),
         loss=tu.losses.Huber(0.5),
         noise=lambda u: 0.3 * noise.ppf(u),
-        sgd=tu.SGD(1.0),
+        optimizer=tu.SGD(1.0),
     )
     theory = tu.solve(problem, tu.Start([[0.2]], [[0.5]]), [0.0, 2.0, 10.0], rtol=1e-5)
     np.testing.assert_allclose(
@@ -114,7 +116,7 @@ def test_committee_with_logistic_loss_within_its_sampling_error():
         tu.Network(2, "erf", readout=[1.0, 0.5]),
         loss="logistic",
         labels="sign",
-        sgd=tu.SGD(1.0),
+        optimizer=tu.SGD(1.0),
     )
     start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
     theory = tu.solve(
@@ -135,7 +137,7 @@ def test_softmax_of_three_classes():
     """delta_k = 1(k = argmax rho) - softmax_k(lambda); the sum of the student vectors is conserved."""
     network = tu.Network(3, "linear", outputs=3)
     problem = tu.Problem(
-        network, network, loss="cross_entropy", labels="argmax", sgd=tu.SGD(1.0)
+        network, network, loss="cross_entropy", labels="argmax", optimizer=tu.SGD(1.0)
     )
     start = tu.Start(
         [[0.2, 0.0, 0.05], [0.02, 0.1, 0.0], [0.0, 0.03, 0.15]],
@@ -169,7 +171,7 @@ def test_classical_rules_reach_their_laws(rule, law, at, within):
 
 
 def test_squared_loss_has_no_theory_under_noise_of_infinite_variance():
-    problem = tu.Problem(UNIT, UNIT, noise=stats.t(1.5).ppf, sgd=tu.SGD(0.2))
+    problem = tu.Problem(UNIT, UNIT, noise=stats.t(1.5).ppf, optimizer=tu.SGD(0.2))
     with pytest.raises(tu.InputError, match="infinite variance"):
         tu.solve(problem, ONE, [0.0, 0.1])
     assert tu.solve(problem.replace(noise=stats.t(3).ppf), ONE, [0.0, 0.1]).finished

@@ -20,7 +20,7 @@ def episodes(
 ):
     rule = tu.rules.Reinforce(decisions, reward, penalty)
     return tu.Problem(
-        UNIT, teacher, sgd=tu.SGD(1.0), labels=labels, rule=rule, **changes
+        UNIT, teacher, optimizer=tu.SGD(1.0), labels=labels, rule=rule, **changes
     )
 
 

@@ -21,11 +21,11 @@ TEACHER = tu.Network(2, "erf")
 READOUT = [0.6, 0.4]
 
 
-def reused(times=3, lr=0.8, readout_lr=0.5, inputs=LEVELS, **sgd):
+def reused(times=3, lr=0.8, readout_lr=0.5, inputs=LEVELS, **optimizer):
     student = tu.Network(2, "erf", readout=READOUT, train_readout=True)
-    sgd = tu.SGD(lr, readout_lr=readout_lr, **sgd)
+    optimizer = tu.SGD(lr, readout_lr=readout_lr, **optimizer)
     return tu.Problem(
-        student, TEACHER, inputs=inputs, sgd=sgd, rule=tu.rules.Reuse(times)
+        student, TEACHER, inputs=inputs, optimizer=optimizer, rule=tu.rules.Reuse(times)
     )
 
 
@@ -48,7 +48,7 @@ def numpy_sgd(problem, times, dim, runs, end, seed=0):
         np.tile(READOUT, (runs, 1)),
     )
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), dims)
-    lr, readout_lr = float(problem.sgd.lr), float(problem.sgd.readout_lr)
+    lr, readout_lr = float(problem.optimizer.lr), float(problem.optimizer.readout_lr)
     for _ in range(round(end * dim)):
         x = np.sqrt(lam) * rng.standard_normal((runs, dim))
         y = special.erf(x @ W_teacher.T / np.sqrt(2 * dim)).sum(axis=1)
@@ -86,7 +86,7 @@ def test_one_use_is_backpropagation(loss):
         unit,
         loss=loss,
         labels=labels,
-        sgd=tu.SGD(0.7),
+        optimizer=tu.SGD(0.7),
         noise=0.2 if size == 2 else 0.0,
     )
     once = plain.replace(rule=tu.rules.Reuse(1))
@@ -101,7 +101,7 @@ def test_digits():
         tu.Network(1, "tanh"),
         teacher,
         loss=lambda output, label: -jnp.sum(output * label),
-        sgd=tu.SGD(0.4, spherical=True),
+        optimizer=tu.SGD(0.4, spherical=True),
         rule=tu.rules.Reuse(2),
     )
     theory = tu.solve(
@@ -119,7 +119,7 @@ def test_two_uses_by_quadrature():
         tu.Network(1, "erf"),
         tu.Network(1, "erf"),
         inputs=LEVELS,
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
         rule=tu.rules.Reuse(2),
     )
     both, G, _, _ = matrices(problem, tu.Start([[R]], [[Q]], [[1.0]]))
@@ -233,15 +233,15 @@ def test_bad_times(times, message):
 
 
 @pytest.mark.parametrize(
-    ("sgd", "message"),
+    ("optimizer", "message"),
     [
         ({"batch": 4}, "one sample at a time and batch is 4"),
         ({"momentum": 0.9}, "plain SGD"),
     ],
 )
-def test_what_it_cannot_be_combined_with(sgd, message):
+def test_what_it_cannot_be_combined_with(optimizer, message):
     with pytest.raises(tu.InputError, match=message):
-        reused(**sgd)
+        reused(**optimizer)
 
 
 def test_files():

@@ -34,7 +34,7 @@ CASES = {
         tu.Problem(
             tu.Network(3, "erf"),
             tu.Network(2, "erf", readout=[1.0, 0.6]),
-            sgd=tu.SGD(1.5),
+            optimizer=tu.SGD(1.5),
             noise=0.5,
         ),
         start(3, 2),
@@ -44,7 +44,7 @@ CASES = {
         tu.Problem(
             tu.Network(2, "quadratic", readout=0.5),
             tu.Network(2, "quadratic", readout=0.5),
-            sgd=tu.SGD(0.08),
+            optimizer=tu.SGD(0.08),
         ),
         start(2, 2),
         24,
@@ -53,7 +53,7 @@ CASES = {
         tu.Problem(
             tu.Network(2, "relu", train_readout=True),
             tu.Network(2, "relu"),
-            sgd=tu.SGD(0.5),
+            optimizer=tu.SGD(0.5),
             noise=0.1,
         ),
         start(2, 2),
@@ -64,7 +64,7 @@ CASES = {
             tu.Network(2, "erf"),
             tu.Network(2, "erf"),
             inputs=FOUR,
-            sgd=tu.SGD(1.0),
+            optimizer=tu.SGD(1.0),
             noise=0.2,
         ),
         start(2, 2, 4),
@@ -74,7 +74,7 @@ CASES = {
         tu.Problem(
             tu.Network(3, "erf"),
             tu.Network(2, "erf"),
-            sgd=tu.SGD(1.5, batch=2),
+            optimizer=tu.SGD(1.5, batch=2),
             noise=0.3,
         ),
         start(3, 2),
@@ -85,7 +85,7 @@ CASES = {
             tu.Network(2, "erf"),
             tu.Network(2, "erf"),
             inputs=FOUR,
-            sgd=tu.SGD(2.5, batch=5),
+            optimizer=tu.SGD(2.5, batch=5),
             noise=0.5,
         ),
         start(2, 2, 4),
@@ -95,7 +95,7 @@ CASES = {
         tu.Problem(
             tu.Network(2, "erf"),
             tu.Network(2, "sign"),
-            sgd=tu.SGD(tu.schedules.Cosine(1.5, 3.0, 0.2), weight_decay=0.4),
+            optimizer=tu.SGD(tu.schedules.Cosine(1.5, 3.0, 0.2), weight_decay=0.4),
         ),
         start(2, 2),
         16,
@@ -104,7 +104,7 @@ CASES = {
         tu.Problem(
             tu.Network(2, "erf", train_readout=True),
             tu.Network(2, "erf"),
-            sgd=tu.SGD(0.4, momentum=0.7, weight_decay=0.2, batch=2),
+            optimizer=tu.SGD(0.4, momentum=0.7, weight_decay=0.2, batch=2),
             noise=0.3,
         ),
         start(2, 2),
@@ -114,7 +114,7 @@ CASES = {
         tu.Problem(
             tu.Network(2, "erf"),
             tu.Network(1, "erf"),
-            sgd=tu.SGD(1.0, momentum=tu.SlowMomentum(3.0), weight_decay=0.1),
+            optimizer=tu.SGD(1.0, momentum=tu.SlowMomentum(3.0), weight_decay=0.1),
             noise=0.2,
         ),
         start(2, 1),
@@ -125,7 +125,7 @@ CASES = {
             tu.Network(2, "tanh", bias=[0.1, -0.2], train_bias=True),
             tu.Network(2, "gelu", bias=0.3),
             inputs=FOUR,
-            sgd=tu.SGD(
+            optimizer=tu.SGD(
                 1.0,
                 spherical=True,
                 trainable=[[True, True, False, True], [True, True, True, True]],

@@ -26,13 +26,13 @@ class Watchful(tu.Rule):
 
 def problem():
     """On two levels, whose eigenvalues weigh the overlaps."""
-    sgd = tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0))
+    optimizer = tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0))
     return tu.Problem(
         UNIT,
         UNIT,
         labels="sign",
         rule=Watchful(),
-        sgd=sgd,
+        optimizer=optimizer,
         inputs=tu.Spectrum([8.0, 2 / 9], [0.1, 0.9]),
     )
 

@@ -11,7 +11,7 @@ PROBLEM = tu.Problem(
     tu.Network(2, "erf"),
     tu.Network(2, "erf"),
     inputs=tu.Spectrum([2.0, 0.5], [0.5, 0.5]),
-    sgd=tu.SGD(0.5),
+    optimizer=tu.SGD(0.5),
 )
 START = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
 
@@ -91,7 +91,7 @@ def test_orders_of_rows():
 
 def test_rows_of_whole_numbers_and_sampling_beyond_them():
     data = np.random.default_rng(0).integers(-2, 3, size=(50, 8))
-    problem = tu.Problem(tu.Network(2), tu.Network(2), sgd=tu.SGD(0.1))
+    problem = tu.Problem(tu.Network(2), tu.Network(2), optimizer=tu.SGD(0.1))
     runs = tu.simulate(
         problem, START, inputs=data, order="sampled", times=[0.0, 20.0], runs=2
     )
@@ -103,7 +103,7 @@ def test_rows_of_whole_numbers_and_sampling_beyond_them():
 def test_images_and_a_file_of_images_are_rows(tmp_path):
     images = np.random.default_rng(0).standard_normal((50, 2, 4))
     np.save(tmp_path / "images.npy", images)
-    problem = tu.Problem(tu.Network(2), tu.Network(2), sgd=tu.SGD(0.1))
+    problem = tu.Problem(tu.Network(2), tu.Network(2), optimizer=tu.SGD(0.1))
     rows, *others = (
         tu.simulate(problem, START, inputs=inputs, times=[0.0, 6.0], runs=1).Q
         for inputs in (
@@ -122,7 +122,10 @@ def test_measured_rows_are_centered_scaled_and_rotated():
     rng = np.random.default_rng(2)
     data = rng.standard_normal((300, 6)) @ rng.standard_normal((6, 6)) + 3.0
     problem = tu.Problem(
-        tu.Network(2), tu.Network(1), inputs=tu.from_data(data).inputs, sgd=tu.SGD(0.3)
+        tu.Network(2),
+        tu.Network(1),
+        inputs=tu.from_data(data).inputs,
+        optimizer=tu.SGD(0.3),
     )
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     runs = tu.simulate(problem, weights=(W, W_teacher), inputs=data, times=[0.0, 50.0])
@@ -144,7 +147,7 @@ def test_memory_stays_bounded():
     import tracemalloc
 
     problem = tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(0.5)
+        tu.Network(1, "linear"), tu.Network(1, "linear"), optimizer=tu.SGD(0.5)
     )
     tu.simulate(
         problem,

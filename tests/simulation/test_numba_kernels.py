@@ -157,12 +157,12 @@ def test_one_machine_code_serves_all_problems(monkeypatch):
             trained,
             tu.Network(3, "relu"),
             inputs=tu.PowerLaw(1.0, levels=2),
-            sgd=tu.SGD(lr=0.5, batch=3),
+            optimizer=tu.SGD(lr=0.5, batch=3),
         ),
         tu.Problem(
             erf,
             tu.Network(2, "he3", unseen=0.1 * np.eye(2)),
-            sgd=tu.SGD(lr=0.1, momentum=0.5),
+            optimizer=tu.SGD(lr=0.1, momentum=0.5),
             noise=0.1,
         ),
         *(

@@ -13,7 +13,9 @@ TIMES = np.array([0.0, 2.5, 10.0, 25.0])
 def curves():
     images = load_digits().data
     inputs = tu.from_data(images).inputs
-    problem = tu.Problem(tu.Network(2), tu.Network(2), inputs=inputs, sgd=tu.SGD(0.1))
+    problem = tu.Problem(
+        tu.Network(2), tu.Network(2), inputs=inputs, optimizer=tu.SGD(0.1)
+    )
     rng = np.random.default_rng(3)
     weights = rng.standard_normal((2, 64)), rng.standard_normal((2, 64))
     start = tu.start_from_weights(problem, *weights)

@@ -223,9 +223,13 @@ def test_compiled_and_traced_weights_agree(name):
     student = tu.Network(
         2, "erf", readout=0.7, train_readout=True, bias=0.1, train_bias=True
     )
-    sgd = tu.SGD(0.9, batch=2, momentum=0.3, weight_decay=0.1)
+    optimizer = tu.SGD(0.9, batch=2, momentum=0.3, weight_decay=0.1)
     problem = tu.Problem(
-        student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd, **COMBINATIONS[name]
+        student,
+        tu.Network(2, "erf"),
+        inputs=FOUR,
+        optimizer=optimizer,
+        **COMBINATIONS[name],
     )
     own = problem.replace(
         loss=losses.Function(lambda output, label: problem.loss(output, label))

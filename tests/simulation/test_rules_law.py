@@ -15,7 +15,11 @@ UNIT = tu.Network(1, "linear")
 CASES = {
     "logistic": (
         tu.Problem(
-            TWO, ONE, sgd=tu.SGD(1.5), loss="logistic", labels=tu.labels.Sign(flip=0.1)
+            TWO,
+            ONE,
+            optimizer=tu.SGD(1.5),
+            loss="logistic",
+            labels=tu.labels.Sign(flip=0.1),
         ),
         start(2, 1),
         16,
@@ -24,7 +28,7 @@ CASES = {
         tu.Problem(
             TWO,
             ONE,
-            sgd=tu.SGD(1.2, batch=3),
+            optimizer=tu.SGD(1.2, batch=3),
             loss="hinge",
             labels=tu.labels.Logistic(slope=2.0),
         ),
@@ -36,7 +40,7 @@ CASES = {
             tu.Network(2, "relu"),
             tu.Network(2, "relu"),
             inputs=FOUR,
-            sgd=tu.SGD(2.0),
+            optimizer=tu.SGD(2.0),
             loss=tu.losses.Huber(0.6),
             noise=0.5,
         ),
@@ -47,7 +51,7 @@ CASES = {
         tu.Problem(
             UNIT,
             UNIT,
-            sgd=tu.SGD(1.0),
+            optimizer=tu.SGD(1.0),
             rule=tu.rules.Perceptron(0.2),
             labels=tu.labels.Sign(flip=0.1),
         ),
@@ -56,7 +60,11 @@ CASES = {
     ),
     "adatron": (
         tu.Problem(
-            UNIT, UNIT, sgd=tu.SGD(1.0, weight_decay=0.1), rule="adatron", labels="sign"
+            UNIT,
+            UNIT,
+            optimizer=tu.SGD(1.0, weight_decay=0.1),
+            rule="adatron",
+            labels="sign",
         ),
         start(1, 1),
         12,
@@ -78,7 +86,7 @@ def ensembles(name: str, runs: int, faster: float = 1.0):
     """Runs of both methods, those of the overlaps with a learning rate that is too large by a factor."""
     problem, begin, dim = CASES[name]
     options = {"dim": dim, "times": TIMES, "runs": runs}
-    wrong = problem.replace(lr=faster * float(problem.sgd.lr))
+    wrong = problem.replace(lr=faster * float(problem.optimizer.lr))
     return tu.simulate(wrong, begin, seed=1, **options), tu.simulate(
         problem, begin, seed=2, method="weights", **options
     )

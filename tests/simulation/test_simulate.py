@@ -14,7 +14,9 @@ from tutelage.simulation import runs as runs_module
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.times import steps_at
 
-ERF = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(0.5), noise=0.1)
+ERF = tu.Problem(
+    tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(0.5), noise=0.1
+)
 ORDER_ONE = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
 
 
@@ -93,7 +95,7 @@ def test_levels_of_one_dimension_are_ordinary_simulation():
         tu.Network(2, "erf"),
         tu.Network(2, "erf"),
         inputs=tu.PowerLaw(1.0, 20),
-        sgd=tu.SGD(0.1),
+        optimizer=tu.SGD(0.1),
     )
     runs = tu.simulate(
         problem,
@@ -133,7 +135,7 @@ def test_spheres_stay_spheres():
 @pytest.mark.parametrize("method", ["overlaps", "weights"])
 def test_divergence_is_said(method):
     problem = tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0)
+        tu.Network(1, "linear"), tu.Network(1, "linear"), optimizer=tu.SGD(6.0)
     )
     with pytest.warns(
         tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="
@@ -265,7 +267,7 @@ def test_schedule_that_turns_negative_is_refused():
 
 def test_dims_per_level_decide_what_fits():
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, sgd=tu.SGD(0.5)
+        tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=FOUR, optimizer=tu.SGD(0.5)
     )
     with pytest.raises(
         tu.InputError, match="level 1 need 4 dimensions, but it has only 2"

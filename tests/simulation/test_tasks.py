@@ -65,7 +65,9 @@ def test_weights_follow_the_plain_loop_through_switches_and_back(
     """Three tasks of different widths and activations, and the first one again: the same numbers to 1e-12."""
     if loop == "jax":
         monkeypatch.setattr(prepare, "has_kernels", lambda problem: False)
-    problem = tu.Problem(STUDENT, tu.Tasks(TEACHERS, BACK, heads), sgd=tu.SGD(lr=0.8))
+    problem = tu.Problem(
+        STUDENT, tu.Tasks(TEACHERS, BACK, heads), optimizer=tu.SGD(lr=0.8)
+    )
     rng, dim = np.random.default_rng(3), 30
     W, teachers, X = (rng.standard_normal((n, dim)) for n in (2, 6, 2 * dim))
     times = [0.0, 0.5, 0.7, 1.0, 1.5, 2.0]
@@ -134,7 +136,7 @@ def plain_runs(problem, start, dim, times, runs, seed, probabilities=None):
                     teachers[on],
                     x[on],
                     task,
-                    float(problem.sgd.lr),
+                    float(problem.optimizer.lr),
                 )
     found = np.array(found)
     return found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(runs)
@@ -152,7 +154,9 @@ def test_theory_follows_plain_sgd_with_drawn_tasks(heads):
     """Three tasks, the earlier ones replayed: every entry within four standard errors; other probabilities are not."""
     schedule, times = tu.Replay(0.4, after=[1.0, 2.0]), [0.0, 1.0, 2.0, 3.0]
     problem = tu.Problem(
-        STUDENT, tu.Tasks(CLOSED, schedule, heads, similarity=0.3), sgd=tu.SGD(lr=0.8)
+        STUDENT,
+        tu.Tasks(CLOSED, schedule, heads, similarity=0.3),
+        optimizer=tu.SGD(lr=0.8),
     )
     start = tu.asymmetric_start(problem)
     theory = flat(tu.solve(problem, start, times))
@@ -177,7 +181,7 @@ DRIFTING = tu.Problem(
         freeze_heads=[0.7, np.inf],
     ),
     inputs=tu.Spectrum([2.0, 0.5], [1 / 3, 2 / 3]),
-    sgd=tu.SGD(lr=0.8, batch=2),
+    optimizer=tu.SGD(lr=0.8, batch=2),
     noise=0.1,
 )
 OPTIONS = {"dim": 36, "times": [0.0, 0.5, 1.0, 1.5]}
@@ -237,7 +241,7 @@ def test_runs_lie_in_the_band_through_the_switch(tmp_path):
     )
     tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(8.0), similarity=0.5)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
     times = tu.linear_times(16, 17)
     theory, runs = (
@@ -286,7 +290,7 @@ def test_rules_that_draw_numbers_or_see_episodes_learn_several_tasks(rule):
         tasks,
         rule=rule,
         labels="sign" if classes else "real",
-        sgd=tu.SGD(lr=0.5),
+        optimizer=tu.SGD(lr=0.5),
     )
     start, times = tu.asymmetric_start(problem, dim=200), [0.0, 1.0, 2.0]
     theory = tu.solve(problem, start, times)

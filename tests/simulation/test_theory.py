@@ -10,7 +10,7 @@ import tutelage as tu
 from tutelage.dynamics import OrderParameters, Overlaps
 from tutelage.dynamics.order_parameters import generalization_error
 
-PROBLEM = tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf"), sgd=tu.SGD(3.0))
+PROBLEM = tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf"), optimizer=tu.SGD(3.0))
 START = tu.Start(R=[[0.5]], Q=[[0.8]])
 ALPHA = 4.0
 

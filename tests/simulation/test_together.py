@@ -151,7 +151,7 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
 
 def test_divergence_is_said():
     problem = tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0)
+        tu.Network(1, "linear"), tu.Network(1, "linear"), optimizer=tu.SGD(6.0)
     )
     with pytest.warns(
         tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="

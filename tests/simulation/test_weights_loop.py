@@ -14,15 +14,15 @@ from tutelage.simulation.runs import stream
 
 def plain_loop(problem, W, W_teacher, X, steps, noise=None):
     """SGD as one would write it: x is a row of X. Yields (W, readout, bias) after each number of steps."""
-    student, teacher, sgd = problem.student, problem.teacher, problem.sgd
+    student, teacher, optimizer = problem.student, problem.teacher, problem.optimizer
     g = lambda x: np.asarray(student.activation(jnp.asarray(x)))  # noqa: E731
     g_slope = lambda x: np.asarray(student.activation.slope(jnp.asarray(x)))  # noqa: E731
-    N, K, B = W.shape[1], student.hidden, sgd.batch
+    N, K, B = W.shape[1], student.hidden, optimizer.batch
     v = np.array(student.readout)
     b = np.zeros(K) if student.bias is None else np.array(student.bias)
     b_teacher = 0.0 if teacher.bias is None else teacher.bias
-    slow = isinstance(sgd.momentum, tu.SlowMomentum)
-    beta = 0.0 if slow else float(sgd.momentum)
+    slow = isinstance(optimizer.momentum, tu.SlowMomentum)
+    beta = 0.0 if slow else float(optimizer.momentum)
     W, m, mv, mb = W.copy(), np.zeros_like(W), np.zeros(K), np.zeros(K)
     norms = np.linalg.norm(W, axis=1)
     mask = problem.trainable_mask()
@@ -50,36 +50,54 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
             labels = labels + problem.noise * noise[step * B : (step + 1) * B]
         delta = labels - g(fields) @ v
         pull = delta[:, None] * v * g_slope(fields)
-        lr = rate(sgd.lr, step / N)
-        gradient = mask * (pull.T @ x / (B * np.sqrt(N)) - sgd.weight_decay / N * W)
+        lr = rate(optimizer.lr, step / N)
+        gradient = mask * (
+            pull.T @ x / (B * np.sqrt(N)) - optimizer.weight_decay / N * W
+        )
         mv, mb = (
             beta * mv + delta @ g(fields) / (B * N),
             beta * mb + pull.mean(axis=0) / N,
         )
         if slow:
-            gamma = float(sgd.momentum.gamma)
-            k = gamma * lr if sgd.momentum.k is None else rate(sgd.momentum.k, step / N)
+            gamma = float(optimizer.momentum.gamma)
+            k = (
+                gamma * lr
+                if optimizer.momentum.k is None
+                else rate(optimizer.momentum.k, step / N)
+            )
             m = (1 - gamma / N) * m + k * gradient
             W = W + m / N
         else:
             m = beta * m + gradient
             W = W + lr * m
-        if sgd.spherical:
+        if optimizer.spherical:
             W = W * (norms / np.linalg.norm(W, axis=1))[:, None]
         if student.train_readout:
             v = (
                 v
-                + (lr if sgd.readout_lr is None else rate(sgd.readout_lr, step / N))
+                + (
+                    lr
+                    if optimizer.readout_lr is None
+                    else rate(optimizer.readout_lr, step / N)
+                )
                 * mv
             )
         if student.train_bias:
-            b = b + (lr if sgd.bias_lr is None else rate(sgd.bias_lr, step / N)) * mb
+            b = (
+                b
+                + (
+                    lr
+                    if optimizer.bias_lr is None
+                    else rate(optimizer.bias_lr, step / N)
+                )
+                * mb
+            )
     return out
 
 
 def check_against_loop(problem, dim=24, seed=0):
     rng = np.random.default_rng(5)
-    K, M, B = problem.student.hidden, problem.teacher.hidden, problem.sgd.batch
+    K, M, B = problem.student.hidden, problem.teacher.hidden, problem.optimizer.batch
     W, W_teacher, times = (
         rng.standard_normal((K, dim)),
         rng.standard_normal((M, dim)),
@@ -150,19 +168,24 @@ def test_polynomials_and_a_function_of_the_users_own(activation):
     student = tu.Network(2, activation, readout=0.3, train_readout=True)
     check_against_loop(
         tu.Problem(
-            student, tu.Network(1, activation, readout=0.3), sgd=tu.SGD(0.02), noise=0.1
+            student,
+            tu.Network(1, activation, readout=0.3),
+            optimizer=tu.SGD(0.02),
+            noise=0.1,
         )
     )
 
 
 def test_schedules_act_at_the_time_of_their_step():
-    sgd = tu.SGD(
+    optimizer = tu.SGD(
         tu.schedules.PowerDecay(0.8),
         readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]),
         bias_lr=lambda t: 0.2 + 0.1 * t,
     )
     student = tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
-    check_against_loop(tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd))
+    check_against_loop(
+        tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, optimizer=optimizer)
+    )
 
 
 def test_blocks_of_rows_do_not_show(monkeypatch):

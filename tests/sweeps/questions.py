@@ -32,14 +32,14 @@ def spec_of(problem=PROBLEM, **changes):
 
 def ratio(trajectory, problem):
     """A user's own: how much of the first error is left, in units of the rate."""
-    return float(trajectory.error[-1] / trajectory.error[0] / problem.sgd.lr)
+    return float(trajectory.error[-1] / trajectory.error[0] / problem.optimizer.lr)
 
 
 def moody(problem):
     """Fails at some points."""
     if float(problem.noise) > 0.2:
         raise ZeroDivisionError("too noisy for me")
-    return {"twice": 2 * float(problem.noise), "lr": float(problem.sgd.lr)}
+    return {"twice": 2 * float(problem.noise), "lr": float(problem.optimizer.lr)}
 
 
 def three(problem, start, runs):

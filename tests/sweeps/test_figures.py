@@ -206,7 +206,7 @@ def test_what_theory_cannot_draw():
     )
     with pytest.raises(
         tu.InputError,
-        match=r"value of sgd.lr; this figure has the axes noise and batch",
+        match=r"value of optimizer.lr; this figure has the axes noise and batch",
     ):
         swept.plot(boundary="critical_learning_rate")
     with pytest.raises(tu.InputError, match="give level="):

@@ -253,7 +253,7 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
             solver
             if solver != "auto"
             else "stiff"
-            if float(problem.sgd.lr) > 0.7
+            if float(problem.optimizer.lr) > 0.7
             else "explicit"
         )
 
@@ -262,7 +262,7 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
         compute_module,
         "_solve_group",
         lambda spec, times, solver, cases: asked.append(
-            (solver, [float(case.problem.sgd.lr) for case in cases])
+            (solver, [float(case.problem.optimizer.lr) for case in cases])
         ),
     )
     compute(next(tasks_of(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))

@@ -40,7 +40,7 @@ def test_a_list_is_as_it_is():
     ("point", "expected"),
     [
         ({"lr": 0.3}, {"lr": 0.3}),
-        ({"sgd.lr": 0.3, "noise": 0.7}, {"lr": 0.3, "noise": 0.7}),
+        ({"optimizer.lr": 0.3, "noise": 0.7}, {"lr": 0.3, "noise": 0.7}),
         (
             {"student.hidden, teacher.hidden": 3},
             {"student.hidden": 3, "teacher.hidden": 3},
@@ -100,7 +100,7 @@ def test_values_become_plain():
             r"'learning_rate'; it must be one of .*lr.*weight_decay",
         ),
         ({"hidden": [1, 2]}, None, "say which, as 'student.hidden'"),
-        ({"lr": [0.1], "sgd.lr": [0.2]}, None, "the same"),
+        ({"lr": [0.1], "optimizer.lr": [0.2]}, None, "the same"),
         ({"lr": 0.1}, None, "list of values"),
         ({"lr": []}, None, "at least one"),
         ({"lr": [0.1, 0.2, 0.1]}, None, "twice"),

@@ -241,8 +241,8 @@ def test_the_same_sweep_is_opened_and_another_is_refused(store):
         (lambda text: text[:40], "is damaged"),
         (lambda text: "[]", "is damaged"),
         (
-            lambda text: text.replace("tutelage-sweep/1", "tutelage-sweep/2"),
-            "Update it",
+            lambda text: text.replace("tutelage-sweep/2", "tutelage-sweep/3"),
+            "another folder",
         ),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_hundred_points_on_every_executor(tmp_path, two_workers, measure):
 
 def test_own_functions(tmp_path):
     swept = tu.sweep(
-        ONE, {"lr": [0.3]}, [lambda problem: 2 * float(problem.sgd.lr)], **OPTIONS
+        ONE, {"lr": [0.3]}, [lambda problem: 2 * float(problem.optimizer.lr)], **OPTIONS
     )
     assert swept["lambda"].values.tolist() == [0.6]
     with pytest.raises(tu.InputError, match="put it into a module"):
@@ -285,7 +285,7 @@ FROM = {"start": tu.Start(R=[[0.2]], Q=[[0.3]]), "times": [0.0, 0.2], "rtol": 1e
 @pytest.mark.full  # cli/test_sweep.py sweeps flips
 def test_a_sweep_over_losses_some_of_them_one_s_own(tmp_path):
     """Each point is that of `solve`; functions are kept by their names, and a folder never imports them."""
-    problem = tu.Problem(LINE, LINE, sgd=tu.SGD(0.5), labels="sign")
+    problem = tu.Problem(LINE, LINE, optimizer=tu.SGD(0.5), labels="sign")
     over = {"loss": ["logistic", own.log_cosh]}
     swept = tu.sweep(
         problem,

@@ -255,7 +255,7 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     >>> import tutelage as tu
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.5)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> theory = tu.solve(problem, times=tu.linear_times(120, 13))
     >>> print(tu.analysis.forgetting(theory))
     task 1: left at 60 with error 0.002716; at 120 the error is 0.1981: forgetting
@@ -359,7 +359,7 @@ def transfer(
     >>> import tutelage as tu
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.8)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> times = tu.linear_times(90, 361)
     >>> result = tu.analysis.transfer(problem, times=times, target=0.01)
     >>> round(result.after, 3), round(result.scratch, 3), round(result.gain, 3)
@@ -459,7 +459,7 @@ def savings(
     >>> schedule = tu.Switch([60.0, 120.0], order=[0, 1, 0])
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, schedule, similarity=0.5)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> start = tu.Start(
     ...     R=[[0.05, 0.02], [-0.01, 0.03]],
     ...     Q=[[0.3, 0.02], [0.02, 0.2]],
@@ -606,7 +606,7 @@ def interference(
     >>> import tutelage as tu
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.5)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> times = tu.linear_times(120, 13)
     >>> V = [0.2, 0.3, 0.4, 0.5]
     >>> curve = tu.analysis.interference(problem, times=times, similarity=V)
@@ -704,7 +704,7 @@ def best_replay(
     >>> schedule = tu.Replay(0.0, after=60.0)
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, schedule, similarity=0.5)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> best = tu.analysis.best_replay(problem, times=tu.linear_times(120, 13))
     >>> bool(best.gain > 10)
     True
@@ -815,7 +815,7 @@ def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
     >>> import tutelage as tu
     >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(60.0), similarity=0.0)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> theory = tu.solve(problem, times=tu.linear_times(120, 13))
     >>> tu.analysis.node_reuse(theory).shares.shape
     (2, 2)

@@ -139,7 +139,7 @@ def plateaus(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
     >>> theory = tu.solve(problem, start, 400.0)
     >>> [round(plateau.height, 4) for plateau in tu.analysis.plateaus(theory)]
@@ -477,7 +477,7 @@ def specialization(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
     >>> theory = tu.solve(problem, start, 400.0)
     >>> tu.analysis.specialization(theory).permutation
@@ -638,7 +638,7 @@ def early_stopping(
     >>> import tutelage as tu
     >>> unit = tu.Network(1, "linear")
     >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
-    >>> problem = tu.Problem(unit, unit, inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
+    >>> problem = tu.Problem(unit, unit, inputs=inputs, optimizer=tu.SGD(lr=0.5), noise=0.5)
     >>> zero = np.zeros((2, 1, 1))
     >>> T = [[[1.0]], [[0.0]]]  # the teacher has no part in the second level
     >>> theory = tu.solve(problem, tu.Start(zero, zero, T), tu.linear_times(6))
@@ -692,8 +692,8 @@ def _is_smooth_between(curve: Curve, start: float, end: float) -> bool:
         return False
     rates = []
     if curve.problem is not None:
-        sgd = curve.problem.sgd
-        rates = [sgd.lr, sgd.readout_lr, sgd.bias_lr]
+        optimizer = curve.problem.optimizer
+        rates = [optimizer.lr, optimizer.readout_lr, optimizer.bias_lr]
     switches = np.asarray(switch_times(end, *rates, known=[np.inf]))
     return not np.any((switches >= start) & (switches <= end))
 
@@ -792,7 +792,7 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
     >>> theory = tu.solve(problem, start, 400.0)
     >>> [phase.name for phase in tu.analysis.phases(theory)]

@@ -182,7 +182,7 @@ def plateau_path(
     times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
     solved = integrated(inside.drift, symmetric, times, rtol=1e-8, atol=1e-11)
     if solved is None:
-        lr = float(problem.sgd.lr)
+        lr = float(problem.optimizer.lr)
         raise InputError(
             f"the symmetric part of this Start diverges at learning rate {lr:g}; "
             "lower it to reach a plateau."
@@ -394,7 +394,7 @@ def escape_time(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=1.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=1.5))
     >>> R = [[0.31, 0.29], [0.29, 0.31]]
     >>> start = tu.Start(R=R, Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
     >>> escape = tu.analysis.escape_time(problem, start)
@@ -618,7 +618,7 @@ def escape_distribution(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=1.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=1.5))
     >>> R = [[0.31, 0.29], [0.29, 0.31]]
     >>> start = tu.Start(R=R, Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
     >>> law = tu.analysis.escape_distribution(problem, start, samples=50)

@@ -537,10 +537,10 @@ class SubspaceDrift:
     """The drift of a system inside a subspace, as functions of its coordinates."""
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
-        sgd = system.problem.sgd
+        optimizer = system.problem.optimizer
         self.local = LocalDynamics(system, like)
         self.subspace = subspace
-        self.eta = float(sgd.lr) / (1.0 - float(sgd.momentum))
+        self.eta = float(optimizer.lr) / (1.0 - float(optimizer.momentum))
 
     def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """Return dy / dalpha."""
@@ -616,7 +616,7 @@ def _approach(system: OrderParameters, state: Overlaps, subspace: Subspace) -> R
         # no more than the place from which a root is sought
         path = integrated(field.drift, y, np.array([duration]), rtol=1e-6, atol=1e-9)
         if path is None:
-            lr = float(system.problem.sgd.lr)
+            lr = float(system.problem.optimizer.lr)
             raise InputError(
                 f"the overlaps diverge at learning rate {lr:g}, "
                 "so there is no fixed point; lower the rate."
@@ -669,7 +669,7 @@ def fixed_point(
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)
     >>> round(float(plateau.Q[0, 0]), 6)  # Q = 1/(2K - 1)
     0.333333
@@ -721,7 +721,7 @@ def _finder(
     if checks.known("near", near, ("plateau", "perfect")) == "perfect":
         find_root = _find_perfect
         require_traits(problem, "fixed_point near 'perfect'", VISIBLE)
-    if problem.sgd.trainable is not None:
+    if problem.optimizer.trainable is not None:
         raise InputError(
             "some levels are frozen, and their overlaps are not specified; "
             "give a Start instead of a word."
@@ -775,12 +775,12 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> Root:
     """
     problem = system.problem
     t = system.t
-    lr = float(problem.sgd.lr)
+    lr = float(problem.optimizer.lr)
     U0 = perfect.teacher_assignment(problem)
     state = perfect.perfect_overlaps(problem, t, U0)
     kinked = perfect.is_kinked(system)
     has_noise = problem.noise != 0 and not system.gradient_flow
-    if problem.sgd.weight_decay == 0 and not has_noise:
+    if problem.optimizer.weight_decay == 0 and not has_noise:
         if kinked:
             raise InputError(
                 f"{problem.student.activation.name!r} has a kink: there are no modes "

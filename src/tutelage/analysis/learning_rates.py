@@ -90,7 +90,7 @@ class CriticalRate(LearningRates):
             f"critical learning rate: {self.rate:.8g}; "
             "above it a deviation grows outside the teachers' span"
         ]
-        lr = self.problem.sgd.lr
+        lr = self.problem.optimizer.lr
         if not callable(lr):
             stability = "stable" if float(lr) < self.rate else "NOT stable"
             lines.append(
@@ -227,7 +227,7 @@ def critical_learning_rate(problem: Problem) -> CriticalRate:
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
     2.306828
     """
@@ -258,14 +258,14 @@ def decay_rate(problem: Problem) -> DecayRate:
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> round(tu.analysis.decay_rate(problem).rate, 6)  # e_g falls as exp(-rate alpha)
     0.044185
     """
     problem = with_constant_rates(problem, "decay_rate")
     dynamics = perfect_dynamics(problem)
     dynamics.require_isolated()
-    lr = float(problem.sgd.lr)
+    lr = float(problem.optimizer.lr)
     slowest = slowest_rates(dynamics, lr)
     return DecayRate(
         problem=problem,
@@ -300,7 +300,7 @@ def best_constant_rate(problem: Problem) -> BestRate:
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> round(tu.analysis.best_constant_rate(problem).learning_rate, 4)
     1.8808
     """
@@ -351,13 +351,13 @@ def noise_floor(problem: Problem) -> NoiseFloor:
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.1), noise=0.05)
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.1), noise=0.05)
     >>> round(tu.analysis.noise_floor(problem).per_variance, 6)  # e_g / sigma^2
     0.019204
     """
     problem = with_constant_rates(problem, "noise_floor")
     dynamics = perfect_dynamics(problem)
-    lr = float(problem.sgd.lr)
+    lr = float(problem.optimizer.lr)
     return NoiseFloor(
         problem=problem,
         learning_rate=lr,

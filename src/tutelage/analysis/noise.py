@@ -463,7 +463,7 @@ def fluctuations(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem, dim=500)
     >>> times = tu.linear_times(5, 6)
     >>> bars = tu.analysis.fluctuations(problem, start, times, points=256)

@@ -133,7 +133,7 @@ class Knob(NamedTuple):
 
 
 def _moves_first_layer_with_lr(problem: Problem) -> bool:
-    return getattr(problem.sgd.momentum, "k", None) is None
+    return getattr(problem.optimizer.momentum, "k", None) is None
 
 
 def _replays(problem: Problem) -> bool:
@@ -142,23 +142,23 @@ def _replays(problem: Problem) -> bool:
 
 KNOBS: dict[str, Knob] = {
     "lr": Knob(
-        path="sgd.lr",
+        path="optimizer.lr",
         has=_moves_first_layer_with_lr,
         fix="k of SlowMomentum moves the first layer; omit k",
     ),
     "readout_lr": Knob(
-        path="sgd.readout_lr",
+        path="optimizer.readout_lr",
         has=lambda problem: problem.student.train_readout,
         fix="the readout is fixed; use train_readout=True",
     ),
     "bias_lr": Knob(
-        path="sgd.bias_lr",
+        path="optimizer.bias_lr",
         has=lambda problem: problem.student.train_bias,
         fix="the biases are fixed; use train_bias=True",
     ),
     "weight_decay": Knob(
-        path="sgd.weight_decay",
-        has=lambda problem: not problem.sgd.spherical,
+        path="optimizer.weight_decay",
+        has=lambda problem: not problem.optimizer.spherical,
         fix="the length is fixed; use spherical=False",
     ),
     "noise": Knob(
@@ -1205,7 +1205,7 @@ def optimize(
     --------
     >>> import tutelage as tu
     >>> unit = tu.Network(1, "linear")
-    >>> problem = tu.Problem(unit, unit, sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> problem = tu.Problem(unit, unit, optimizer=tu.SGD(lr=0.5), noise=0.1)
     >>> start = tu.Start([[0.0]], [[0.0]])
     >>> bounds = {"lr": (0.0, 1.0)}
     >>> best = tu.schedules.optimize(problem, start, 20.0, bounds, segments=4)
@@ -1645,7 +1645,7 @@ def greedy(
 
     >>> import tutelage as tu
     >>> unit = tu.Network(1, "linear")
-    >>> problem = tu.Problem(unit, unit, sgd=tu.SGD(lr=0.5), noise=1.0)
+    >>> problem = tu.Problem(unit, unit, optimizer=tu.SGD(lr=0.5), noise=1.0)
     >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), t_max=10.0)
     >>> round(float(rate(0.0)), 4)
     0.5
@@ -1675,7 +1675,7 @@ def drift_at_rate(
     system: OrderParameters, eta: Array, t: ArrayLike, state: Overlaps
 ) -> tuple[Overlaps, Array]:
     """Return the drift of a system, and the change of its error, at a rate eta."""
-    at_eta = eqx.tree_at(lambda system: system.problem.sgd.lr, system, eta)
+    at_eta = eqx.tree_at(lambda system: system.problem.optimizer.lr, system, eta)
     return OrderParameters.drift_and_error_rate(at_eta, t, state)
 
 

@@ -89,7 +89,7 @@ def drift_matrices(
     >>> import numpy as np
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> identity = np.eye(2)
     >>> A, B = tu.analysis.drift_matrices(problem, identity, identity, identity)
     >>> np.allclose(A + B, 0)  # perfect learning is a fixed point
@@ -217,7 +217,7 @@ def _increments(
     system = OrderParameters(problem, t)
     eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
     context = system.context(jnp.zeros(()), *system.covariances(state))
-    decay = eta * float(rate_at(problem.sgd.weight_decay, 0.0))
+    decay = eta * float(rate_at(problem.optimizer.weight_decay, 0.0))
     norm2 = np.einsum("l,clss->cs", shares, products)
     update = _updates(
         problem,
@@ -399,7 +399,7 @@ def step_moments(
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem)
     >>> step = tu.analysis.step_moments(problem, start, dim=200, samples=4000)
     >>> step.agrees

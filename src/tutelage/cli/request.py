@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from tutelage.problem import Problem, Start
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
-TABLES = ("student", "teacher", "inputs", "sgd", "start", "times", "over", "cluster")
+TABLES = (
+    "student",
+    "teacher",
+    "inputs",
+    "optimizer",
+    "start",
+    "times",
+    "over",
+    "cluster",
+)
 PROBLEM = Group("Problem", sort_key=0)
 START = Group("Initial condition", sort_key=1)
 TIMES = Group("Times", sort_key=2)
@@ -113,7 +122,7 @@ class ProblemFlags:
                 activation=self.teacher_activation or like_student,
                 outputs=self.outputs,
             ),
-            "sgd": given_values(
+            "optimizer": given_values(
                 lr=self.lr, batch=self.batch, weight_decay=self.weight_decay
             ),
             "inputs": given_values(beta=self.beta, levels=self.levels),

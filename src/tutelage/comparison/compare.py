@@ -464,7 +464,7 @@ def compare(
     --------
     >>> import tutelage as tu
     >>> units = tu.Network(2, "erf")
-    >>> problem = tu.Problem(units, units, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem, dim=1000)
     >>> times = tu.linear_times(10, 11)
     >>> theory = tu.solve(problem, start, times=times)

@@ -110,9 +110,9 @@ def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
     """Variance over range (a curve bends on the scale of its own range), and the delay of a step and of a momentum's memory."""
     memory = 1.0
     if pair.problem is not None and not isinstance(
-        pair.problem.sgd.momentum, SlowMomentum
+        pair.problem.optimizer.momentum, SlowMomentum
     ):
-        memory += 1.0 / (1.0 - float(pair.problem.sgd.momentum))
+        memory += 1.0 / (1.0 - float(pair.problem.optimizer.momentum))
     delay = 0.0 if pair.dim is None else memory / pair.dim
     out = {}
     for name in pair.compared:
@@ -166,7 +166,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if state_size(problem) > LARGEST_STATE or not is_cheap(problem):
         return None
-    beta = float(problem.sgd.momentum)
+    beta = float(problem.optimizer.momentum)
     if (
         beta > 0 and pair.gradient_flow
     ):  # the theory then lacks the squared steps that the velocities keep
@@ -283,7 +283,7 @@ def _mean_steps(local: LocalDynamics, times: np.ndarray, states: Overlaps) -> St
     problem = local.system.problem
     C = joint_covariance(states.r, states.q, local.system.t)
     lam = np.asarray(problem.inputs.eigenvalues)[:, None, None]
-    batch = float(problem.sgd.batch)
+    batch = float(problem.optimizer.batch)
     Y = eta * lam * force[:, None]
     X = Y - pull * np.eye(*force.shape[1:])
     squares = X @ C @ np.swapaxes(X, -1, -2) - Y @ C @ np.swapaxes(Y, -1, -2) / batch
@@ -378,7 +378,7 @@ def _updates_by_jax(
         slopes = jax.vmap(slope)(lam * state.r, lam * state.q, lam * system.t)
         return (
             eta,
-            eta * rate_at(problem.sgd.weight_decay, t),
+            eta * rate_at(problem.optimizer.weight_decay, t),
             jnp.concatenate([p.A, p.B], axis=1),
             slopes,
         )
@@ -501,8 +501,8 @@ def _scaled(problem: Problem, factor: float) -> Problem:
             else rate * factor
         )
 
-    changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.sgd.lr)}
-    momentum = problem.sgd.momentum
+    changes: dict[str, Rate | SlowMomentum] = {"lr": faster(problem.optimizer.lr)}
+    momentum = problem.optimizer.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None:
         changes["momentum"] = SlowMomentum(momentum.gamma, faster(momentum.k))
     return problem.replace(**changes)

@@ -327,7 +327,7 @@ class Data(AnalysisResult, figure="plot_data"):
     ) -> Problem:
         """Return the problem that the data pose to a student.
 
-        settings: sgd, loss, rule, ... of `Problem`. Class labels: the loss is
+        settings: optimizer, loss, rule, ... of `Problem`. Class labels: the loss is
         "cross_entropy" if the student has one output per class, "logistic" for two
         classes and one output. Real labels: the teacher is the fitted one. No labels:
         give a teacher, which labels the samples.
@@ -336,7 +336,7 @@ class Data(AnalysisResult, figure="plot_data"):
         >>> import tutelage as tu
         >>> X = np.random.default_rng(0).standard_normal((300, 20))
         >>> data = tu.from_data(X, np.arange(300) % 3)
-        >>> data.problem(tu.Network(3, "linear", outputs=3), sgd=tu.SGD(lr=0.1)).loss
+        >>> data.problem(tu.Network(3, "linear", outputs=3), optimizer=tu.SGD(lr=0.1)).loss
         CrossEntropy()
         """
         if not isinstance(student, Network):

@@ -172,7 +172,7 @@ def committee_of(
 ) -> Committee:
     """Return the numbers of a problem that passes `order_parameters.is_committee`."""
     inputs = problem.inputs
-    sgd = problem.sgd
+    optimizer = problem.optimizer
     averages = moments.averages
     assert isinstance(averages, ErfAverages)
     weights = np.array(inputs.weights, float)
@@ -182,11 +182,11 @@ def committee_of(
     if problem.unseen is not None:
         T = T + np.asarray(problem.unseen, float)
     # a fixed momentum beta divides every rate by 1 - beta
-    fraction = 1.0 - float(sgd.momentum)
-    eta = float(sgd.lr) / fraction
+    fraction = 1.0 - float(optimizer.momentum)
+    eta = float(optimizer.lr) / fraction
     eta_v = eta
-    if sgd.readout_lr is not None:
-        eta_v = float(sgd.readout_lr) / fraction
+    if optimizer.readout_lr is not None:
+        eta_v = float(optimizer.readout_lr) / fraction
     eta_2 = 0.0
     if not gradient_flow:
         eta_2 = eta**2 / problem.samples_per_step
@@ -202,7 +202,7 @@ def committee_of(
         v_teacher=np.array(problem.teacher.readout, float),
         eta=eta,
         eta_v=eta_v,
-        pull=eta * float(sgd.weight_decay),
+        pull=eta * float(optimizer.weight_decay),
         eta_2=eta_2,
         sigma_2=float(problem.noise) ** 2,
         train_readout=bool(problem.student.train_readout),

@@ -351,7 +351,7 @@ class LocalDynamics:
                     columns = columns @ directions[i]
                 D = D + columns.T @ columns
             diffusions.append(D)
-        return np.array(diffusions) / float(problem.sgd.batch)
+        return np.array(diffusions) / float(problem.optimizer.batch)
 
     def _updates(
         self,
@@ -501,7 +501,7 @@ def flat_shares(
     xp = array_module(moved)
     lam = xp.asarray(inputs.eigenvalues)[:, None, None]
     p = xp.asarray(inputs.fractions)[:, None, None]
-    if problem.sgd.trainable is not None:
+    if problem.optimizer.trainable is not None:
         mask = xp.asarray(problem.trainable_mask())
         moved = mask[:, :, None] * moved
         pairs = mask[:, :, None] * pairs * mask[:, None, :]
@@ -511,7 +511,7 @@ def flat_shares(
     dq = on_students + xp.swapaxes(on_students, -1, -2)
     if not system.gradient_flow:
         dq = dq + eta**2 / problem.samples_per_step * lam * pairs
-    if problem.sgd.spherical:
+    if problem.optimizer.spherical:
         dr, dq = system.onto_sphere(state, dr, dq)
     lead = moved.shape[:-3]
     readouts = xp.broadcast_to(readouts, (*lead, *problem.readout_shape))

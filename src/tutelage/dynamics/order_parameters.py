@@ -170,18 +170,22 @@ class OrderParameters(ClosedSystem):
         self, t: ArrayLike
     ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         """Return eta, eta_v, eta_b at time t; a fixed momentum is included."""
-        sgd = self.problem.sgd
+        optimizer = self.problem.optimizer
         fraction = 1.0
-        if not isinstance(sgd.momentum, SlowMomentum):
-            fraction = 1 - sgd.momentum
+        if not isinstance(optimizer.momentum, SlowMomentum):
+            fraction = 1 - optimizer.momentum
 
         def effective(rate: Any) -> Float[Array, ""]:
             # readout and biases learn at the rate of the vectors by default
             if rate is None:
-                rate = sgd.lr
+                rate = optimizer.lr
             return rate_at(rate, t) / fraction
 
-        return effective(sgd.lr), effective(sgd.readout_lr), effective(sgd.bias_lr)
+        return (
+            effective(optimizer.lr),
+            effective(optimizer.readout_lr),
+            effective(optimizer.bias_lr),
+        )
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         schedules = self.problem.schedules().values()
@@ -249,7 +253,7 @@ class OrderParameters(ClosedSystem):
         return Context(
             student=self.problem.student,
             loss=self.problem.loss,
-            lr=rate_at(self.problem.sgd.lr, t),
+            lr=rate_at(self.problem.optimizer.lr, t),
             time=t,
             overlaps=(R, Q, T),
         )
@@ -326,14 +330,14 @@ class OrderParameters(ClosedSystem):
         self, t: ArrayLike, state: Overlaps, update: MeanUpdate, G: Array
     ) -> Overlaps:
         """Return d state / dalpha for given A, B and G."""
-        sgd = self.problem.sgd
+        optimizer = self.problem.optimizer
         eta, eta_v, eta_b = self.rates(t)
-        if isinstance(sgd.momentum, SlowMomentum):
-            dr, dq, velocity = self._slow(t, state, update, G, sgd.momentum)
+        if isinstance(optimizer.momentum, SlowMomentum):
+            dr, dq, velocity = self._slow(t, state, update, G, optimizer.momentum)
         else:
             dr, force_on_students, noise = self._forces(t, state, update, G, eta)
             dq = force_on_students + _T(force_on_students) + noise
-            if sgd.spherical:
+            if optimizer.spherical:
                 dr, dq = self.onto_sphere(state, dr, dq)
             velocity = None
         drift = Overlaps(
@@ -401,7 +405,7 @@ class OrderParameters(ClosedSystem):
         """Return F . w*, F . w and the noise of a step, at the rate eta."""
         lam = self._lam
         mask = self._mask()
-        kappa = rate_at(self.problem.sgd.weight_decay, t)
+        kappa = rate_at(self.problem.optimizer.weight_decay, t)
         r = state.r
         q = state.q
         K = q.shape[-1]
@@ -451,14 +455,14 @@ class OrderParameters(ClosedSystem):
                              dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G.
         Weight decay acts as part of the force.
         """
-        sgd = self.problem.sgd
+        optimizer = self.problem.optimizer
         mask = self._mask()
         velocity = state.velocity
         assert velocity is not None
         gamma = jnp.asarray(momentum.gamma)
-        kappa = rate_at(sgd.weight_decay, t)
+        kappa = rate_at(optimizer.weight_decay, t)
         if momentum.k is None:
-            k = gamma * rate_at(sgd.lr, t)
+            k = gamma * rate_at(optimizer.lr, t)
         else:
             k = rate_at(momentum.k, t)
         on_teacher, on_student, noise = self._forces(t, state, update, G, k)
@@ -533,7 +537,7 @@ def initial_overlaps(
     if bias is not None:
         bias = xp.asarray(bias, float)
     velocity = None
-    if isinstance(problem.sgd.momentum, SlowMomentum):
+    if isinstance(problem.optimizer.momentum, SlowMomentum):
         velocity = Velocity(
             teacher=xp.zeros_like(r), student=xp.zeros_like(q), own=xp.zeros_like(q)
         )
@@ -652,7 +656,7 @@ def generalization_error(
     >>> import numpy as np
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
     0.0
     >>> zero = np.zeros((2, 2))

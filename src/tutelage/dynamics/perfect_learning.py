@@ -229,27 +229,27 @@ class PerfectLearning:
     @cached_property
     def momentum(self) -> float:
         """1 / (1 - beta), the factor of every rate with a fixed momentum beta."""
-        return 1.0 / (1.0 - float(self.problem.sgd.momentum))
+        return 1.0 / (1.0 - float(self.problem.optimizer.momentum))
 
     def inside(self, lr: float) -> Float[np.ndarray, "i i"]:
         """Return the Jacobian of (dr, dv, db) at a learning rate.
 
         Rates of readouts and biases follow it unless they are set.
         """
-        sgd = self.problem.sgd
+        optimizer = self.problem.optimizer
         student = self.problem.student
         L, K, M = self.state.r.shape
         rates = [np.full(L * K * M, lr)]
         if student.train_readout:
-            rates.append(np.full(K, _rate_or(lr, sgd.readout_lr)))
+            rates.append(np.full(K, _rate_or(lr, optimizer.readout_lr)))
         if student.train_bias:
-            rates.append(np.full(K, _rate_or(lr, sgd.bias_lr)))
+            rates.append(np.full(K, _rate_or(lr, optimizer.bias_lr)))
         return self.momentum * np.concatenate(rates)[:, None] * self.hessian
 
     def outside(self, lr: float) -> Float[np.ndarray, "x x"]:
         """Return the Jacobian of X at a learning rate."""
         eta = self.momentum * lr
-        return eta * self.slow + eta**2 / self.problem.sgd.batch * self.fast
+        return eta * self.slow + eta**2 / self.problem.optimizer.batch * self.fast
 
     @cached_property
     def isolated(self) -> bool:
@@ -286,7 +286,7 @@ class PerfectLearning:
         radius = float(np.max(ratios.real))
         if not radius > 0:
             return float("inf")
-        return self.problem.sgd.batch / (self.momentum * radius)
+        return self.problem.optimizer.batch / (self.momentum * radius)
 
     def is_stable(self, lr: float) -> bool:
         """Return True if no overlap outside the span grows at this learning rate."""
@@ -299,7 +299,7 @@ class PerfectLearning:
         It belongs to the X at which decay balances the noise of the labels.
         """
         eta = self.momentum * lr
-        source = eta**2 / self.problem.sgd.batch * self.noise
+        source = eta**2 / self.problem.optimizer.batch * self.noise
         J = self.outside(lr)
         if not self.is_stable(lr):
             raise InputError(

@@ -49,7 +49,7 @@ def explore(
     --------
     >>> import tutelage as tu
     >>> network = tu.Network(2, "erf")
-    >>> problem = tu.Problem(network, network, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> tu.explore(problem, times=200.0)                       # doctest: +SKIP
     """
     if _in_notebook():

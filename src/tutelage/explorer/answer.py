@@ -252,7 +252,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
     end = float(times[-1])
     highest = 1.0
     if what == "lr":
-        present = problem.sgd.lr
+        present = problem.optimizer.lr
         highest = _highest_rate(problem, times)
     else:
         present = getattr(problem.teacher, "schedule", None)
@@ -291,7 +291,7 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
 
 def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:
     """Return the largest rate to search: twice the present one, or the critical one."""
-    rates = [np.max(rate_at(problem.sgd.lr, t)) for t in times]
+    rates = [np.max(rate_at(problem.optimizer.lr, t)) for t in times]
     highest = 2.0 * float(np.max(rates))
     with suppress(InputError):
         critical = float(tu.analysis.critical_learning_rate(problem))

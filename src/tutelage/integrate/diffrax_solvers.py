@@ -428,10 +428,10 @@ class Levels:
         if mask is not None:
             learns = jnp.asarray(mask)[:, :1, None]
         step = shift * eta * learns
-        kappa = problem.sgd.weight_decay
+        kappa = problem.optimizer.weight_decay
         self.weights = jnp.asarray(problem.inputs.weights)
         self.force = step * lam
-        self.noise = eta / problem.sgd.batch
+        self.noise = eta / problem.optimizer.batch
         self.rate_v = shift * eta_v
         self.rate_b = shift * eta_b
         sums = eigenvalues[:, None] + eigenvalues

@@ -536,7 +536,7 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
         return solver
     if not isinstance(problem, Problem) or checks.is_traced(problem):
         return "explicit"
-    if isinstance(problem.sgd.momentum, SlowMomentum):
+    if isinstance(problem.optimizer.momentum, SlowMomentum):
         return "explicit"
     student = problem.student
     K = student.hidden
@@ -561,10 +561,10 @@ def natural_time(problem: Problem, end: float) -> float:
     So many time constants of the fastest level pass. The result is 0 if it is not
     known.
     """
-    lr = problem.sgd.lr
+    lr = problem.optimizer.lr
     largest_eigenvalue = np.max(problem.inputs.eigenvalues)
     fastest = largest_eigenvalue * np.sum(np.square(problem.student.readout))
-    fastest = fastest / (1.0 - float(problem.sgd.momentum))
+    fastest = fastest / (1.0 - float(problem.optimizer.momentum))
     if not callable(lr):
         return float(end * lr * fastest)
     times = scan_grid(end)

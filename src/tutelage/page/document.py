@@ -134,7 +134,7 @@ def trajectory_page(
 
     >>> import tutelage as tu
     >>> student = tu.Network(2, "erf")
-    >>> problem = tu.Problem(student, tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(student, tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem)
     >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")

@@ -417,7 +417,7 @@ const tutelageExplorer = (() => {
     const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
     const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
     const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];
-    const sgd = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
+    const optimizer = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
     const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
     const nested = (flat, ...sizes) => (sizes.length === 1 ? `[${flat.join(", ")}]`
       : `[${Array.from({ length: sizes[0] }, (_, i) => nested(flat.slice((i * flat.length) / sizes[0], ((i + 1) * flat.length) / sizes[0]), ...sizes.slice(1))).join(", ")}]`);
@@ -440,7 +440,7 @@ const tutelageExplorer = (() => {
     for (const [name, usual] of [["loss", "squared"], ["labels", taught ? "real" : s.labels]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
     if (rule) lines.push(`    rule=${rule},`);
     lines.push(`    inputs=${inputs[s.spectrum]},`);
-    lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
+    lines.push(`    optimizer=tu.SGD(${optimizer.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
     const numpy = s.spectrum === "digits" ? ["import numpy as np"] : [];
     const before = s.spectrum === "digits" ? [measured] : [];
     return [...numpy, "import tutelage as tu", "", ...before, "problem = tu.Problem(", ...lines, ")", `start = tu.${fits ? given() : starts[random]}`, `times = tu.${times}`,

@@ -545,7 +545,9 @@ class Settings:
             labels=labels,
             rule=self._rule(),
             inputs=self._inputs(),
-            sgd=tu.SGD(self["lr"], batch=self["batch"], weight_decay=self["decay"]),
+            optimizer=tu.SGD(
+                self["lr"], batch=self["batch"], weight_decay=self["decay"]
+            ),
             noise=noise,
         )
 
@@ -651,19 +653,19 @@ def _controls_of(data: Values) -> Values:
     """
     student = data.get("student", {})
     teacher = data.get("teacher", {})
-    sgd = data.get("sgd", {})
+    optimizer = data.get("optimizer", {})
     inputs = data.get("inputs", {})
     rule = data.get("rule", {})
     if not isinstance(rule, dict):
         rule = {"kind": rule}
     # Some controls are called as their argument of the problem or of one of its parts.
-    arguments = data | student | sgd | inputs | rule
+    arguments = data | student | optimizer | inputs | rule
     # Inputs have arguments with the names of these controls, too.
     of_start = ("dim", "scale", "seed")
     names = [name for name in BY_NAME if name not in of_start]
     values = {name: arguments[name] for name in names if name in arguments}
     values["students"] = student["hidden"]
-    values["decay"] = sgd.get("weight_decay", 0.0)
+    values["decay"] = optimizer.get("weight_decay", 0.0)
     values["rule"] = rule.get("kind", GRADIENT)
     if values["rule"] == "feedback_alignment":
         values["rule"] = FEEDBACK

@@ -37,14 +37,14 @@ def first_layer_problem(problem: object, name: str) -> "tu.Problem":
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
     """Nothing but plain SGD on the first layer, without biases; the function `name` supports nothing else."""
-    sgd, student = problem.sgd, problem.student
+    optimizer, student = problem.optimizer, problem.student
     reasons = {
         "units have biases": problem.biased,
         "train_readout is True": student.train_readout,
-        "weight_decay is not 0": float(np.asarray(sgd.weight_decay)) != 0,
-        "spherical is True": sgd.spherical,
-        "trainable freezes components": sgd.trainable is not None,
-        "momentum is slow": isinstance(sgd.momentum, tu.SlowMomentum),
+        "weight_decay is not 0": float(np.asarray(optimizer.weight_decay)) != 0,
+        "spherical is True": optimizer.spherical,
+        "trainable freezes components": optimizer.trainable is not None,
+        "momentum is slow": isinstance(optimizer.momentum, tu.SlowMomentum),
     }
     for reason, holds in reasons.items():
         if holds:
@@ -57,12 +57,12 @@ def constant_rate(
     problem: "tu.Problem", name: str, fix: str = "Use a number, or solve."
 ) -> float:
     """The effective learning rate, a fixed momentum included; a rate that changes in time has none."""
-    lr = problem.sgd.lr
+    lr = problem.optimizer.lr
     if callable(lr):
         raise InputError(
             f"the learning rate changes with time; {name} needs a constant one. {fix}"
         )
-    return float(np.asarray(lr)) / (1 - float(problem.sgd.momentum))
+    return float(np.asarray(lr)) / (1 - float(problem.optimizer.momentum))
 
 
 def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:

@@ -134,13 +134,13 @@ def wrong_theory(
     alpha / factor obey the same equations but for eta^2 G, which has become factor eta^2 G.
     """
     times = np.asarray(times, dtype=float)
-    sgd = problem.sgd
+    optimizer = problem.optimizer
     changes = {
-        name: _slowed(getattr(sgd, name), factor)
+        name: _slowed(getattr(optimizer, name), factor)
         for name in ("lr", "readout_lr", "bias_lr")
     }
-    if isinstance(sgd.momentum, SlowMomentum):
-        changes["momentum"] = _slowed_momentum(sgd.momentum, factor)
+    if isinstance(optimizer.momentum, SlowMomentum):
+        changes["momentum"] = _slowed_momentum(optimizer.momentum, factor)
     if isinstance(problem.teacher, Tasks):
         changes["teacher"] = _slowed_tasks(problem.teacher, factor)
     changes = {name: value for name, value in changes.items() if value is not None}

@@ -19,7 +19,7 @@ ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
 PARAMETERS = {
     "lr": r"learning rate $\eta$",
-    "sgd.lr": r"learning rate $\eta$",
+    "optimizer.lr": r"learning rate $\eta$",
     "noise": r"label noise $\sigma$",
     "student.hidden": "student units $K$",
     "teacher.hidden": "teacher units $M$",
@@ -166,8 +166,8 @@ def problem_in_words(
     else:
         source = f"from {_units_in_words(teacher)}"
 
-    conditions.append(f"learning rate {_argument_in_words(problem.sgd.lr)}")
-    conditions += _special_arguments_in_words(problem.sgd, "lr")
+    conditions.append(f"learning rate {_argument_in_words(problem.optimizer.lr)}")
+    conditions += _special_arguments_in_words(problem.optimizer, "lr")
     conditions += _learning_in_words(problem)
     conditions.append(_inputs_in_words(problem.inputs))
     shown = [words for words in conditions if not words.startswith(without)]

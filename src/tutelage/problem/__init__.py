@@ -18,16 +18,15 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
+from tutelage.problem.optimizers import SGD, SlowMomentum
 from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import (
-    SGD,
     Constant,
     Cosine,
     Interpolated,
     Linear,
     Piecewise,
     PowerDecay,
-    SlowMomentum,
 )
 from tutelage.problem.start import (
     Start,

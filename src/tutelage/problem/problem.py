@@ -20,13 +20,8 @@ from tutelage.problem import serialize
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import (
-    DEFAULT_LR,
-    SGD,
-    is_schedule,
-    rate_at,
-    schedules_of,
-)
+from tutelage.problem.optimizers import DEFAULT_LR, SGD
+from tutelage.problem.schedules import is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
@@ -63,7 +58,7 @@ class Problem(Part, ResultCard):
     inputs : Inputs
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`,
         `HiddenManifold`.
-    sgd : SGD
+    optimizer : SGD
         Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as
@@ -84,9 +79,9 @@ class Problem(Part, ResultCard):
     --------
     >>> import tutelage as tu
     >>> student, teacher = tu.Network(2, "erf"), tu.Network(2, "erf")
-    >>> tu.Problem(student, teacher, sgd=tu.SGD(lr=0.5))   # doctest: +NORMALIZE_WHITESPACE
+    >>> tu.Problem(student, teacher, optimizer=tu.SGD(lr=0.5))   # doctest: +NORMALIZE_WHITESPACE
     Problem(student=Network(2, 'erf'), teacher=Network(2, 'erf'), inputs=Isotropic(),
-            sgd=SGD(lr=0.5), noise=0)
+            optimizer=SGD(lr=0.5), noise=0)
     """
 
     student: Network
@@ -94,7 +89,7 @@ class Problem(Part, ResultCard):
     # classes of a mixture have labels; a law of inputs; a `Noise`.
     teacher: Any
     inputs: Any
-    sgd: SGD
+    optimizer: SGD
     noise: Any
     loss: Loss
     labels: Labels
@@ -105,7 +100,7 @@ class Problem(Part, ResultCard):
         student: Network,
         teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
-        sgd: SGD | None = None,
+        optimizer: SGD | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
@@ -123,8 +118,8 @@ class Problem(Part, ResultCard):
             )
         a_law = "a law of inputs, such as Isotropic()"
         self.inputs = checks.as_kind("inputs", law, Inputs, a_law)
-        sgd = SGD(DEFAULT_LR) if sgd is None else sgd
-        self.sgd = checks.as_kind("sgd", sgd, SGD, "an SGD(lr)")
+        optimizer = SGD(DEFAULT_LR) if optimizer is None else optimizer
+        self.optimizer = checks.as_kind("optimizer", optimizer, SGD, "an SGD(lr)")
         self.noise = checks.as_number(
             "noise", noise, checks.require_nonnegative, schedule=True
         )
@@ -240,9 +235,9 @@ class Problem(Part, ResultCard):
 
         It is None if everything learns.
         """
-        if self.sgd.trainable is None:
+        if self.optimizer.trainable is None:
             return None
-        trainable = np.asarray(self.sgd.trainable)
+        trainable = np.asarray(self.optimizer.trainable)
         levels = self.inputs.levels
         hidden = self.student.hidden
         if trainable.dtype != bool:  # a list of levels
@@ -267,7 +262,7 @@ class Problem(Part, ResultCard):
     def schedules(self) -> dict[str, Any]:
         """Return all numbers that change in time, by name, except tasks' probabilities."""
         schedules: Table = {}
-        for part in (self.sgd, self.sgd.momentum, self.labels, self.rule):
+        for part in (self.optimizer, self.optimizer.momentum, self.labels, self.rule):
             if isinstance(part, Part):
                 schedules |= schedules_of(part)
         if is_schedule(self.noise):
@@ -288,7 +283,7 @@ class Problem(Part, ResultCard):
     @property
     def samples_per_step(self) -> int:
         """Samples that one step averages over: the batch, times those of an episode."""
-        return self.sgd.batch * self.rule.samples
+        return self.optimizer.batch * self.rule.samples
 
     @property
     def references(self) -> Any:
@@ -496,9 +491,9 @@ class Problem(Part, ResultCard):
 
 
 def _full_name(names: list[str], name: str) -> str:
-    """Return the dotted name of a change, such as "sgd.lr" for "lr".
+    """Return the dotted name of a change, such as "optimizer.lr" for "lr".
 
-    names: all of them, such as "noise", "sgd", "sgd.lr", "teacher.schedule.times".
+    names: all of them, such as "noise", "optimizer", "optimizer.lr", "teacher.schedule.times".
     """
     if name in names:
         return name

@@ -33,7 +33,7 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import DEFAULT_LR, SGD, SlowMomentum
+from tutelage.problem.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 
@@ -44,9 +44,17 @@ LEARNING: dict[str, Choice[Any]] = {
     choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)
 }
 INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
-PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
+# Every class that a table of a file names by its `kind`, except losses, labels and rules.
+KINDS: dict[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
+# The kind of a table that names none.
+DEFAULT_KINDS = {
+    "inputs": "isotropic",
+    "inputs.inputs": "isotropic",
+    "optimizer": "sgd",
+}
 # The classes of the table under a dotted name: one class, or several by their kind. Any
 # other table with a kind is a schedule.
 CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
@@ -57,8 +65,8 @@ CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "teacher.drift": Drift,
     "inputs": INPUTS,
     "inputs.inputs": INPUTS,
-    "sgd": SGD,
-    "sgd.momentum": SlowMomentum,
+    "optimizer": OPTIMIZERS,
+    "optimizer.momentum": SlowMomentum,
 }
 
 
@@ -94,7 +102,7 @@ def _part_to_plain(name: str, part: Part) -> str | Table:
     options = special_arguments(part)
     choice = _choice_of(part)
     if choice is None:
-        kind = _kind_among(schedules.NAMED | TASK_SCHEDULES | INPUTS, part)
+        kind = _kind_among(KINDS, part)
     else:
         kind = choice.word(part)
         if kind is None:
@@ -202,12 +210,17 @@ def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
     Every name is checked. allow: modules that may be imported for functions.
     """
     modules = as_modules(allow)
-    must = "a table with student, teacher, inputs, sgd"
+    must = "a table with student, teacher, inputs, optimizer"
     checks.as_kind("the problem", data, dict, must)
+    if "sgd" in data:
+        raise InputError(
+            "the problem has the table [sgd] of an older tutelage; "
+            "rename it to [optimizer], with kind = 'sgd'."
+        )
     for name in data:
         checks.known("a name in the problem", name, NAMES)
     inputs = checks.as_kind("inputs", data.get("inputs", {}), dict, A_TABLE)
-    sgd = checks.as_kind("sgd", data.get("sgd", {}), dict, A_TABLE)
+    optimizer = checks.as_kind("optimizer", data.get("optimizer", {}), dict, A_TABLE)
     is_mixture = inputs.get("kind") == "mixture"
     for name in ("student", "teacher"):
         may_be_absent = name == "teacher" and is_mixture
@@ -216,14 +229,14 @@ def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
                 f"the problem has no [{name}] table; "
                 "it must have one, such as hidden = 3, activation = 'erf'."
             )
-    complete = data | {"inputs": inputs, "sgd": {"lr": DEFAULT_LR} | sgd}
+    complete = data | {"inputs": inputs, "optimizer": {"lr": DEFAULT_LR} | optimizer}
     return {name: _read(name, value, modules) for name, value in complete.items()}
 
 
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """Return the value that `Problem.replace` takes under a name, from plain data.
 
-    The name is that of a change, such as "lr", "sgd.lr" or "inputs".
+    The name is that of a change, such as "lr", "optimizer.lr" or "inputs".
     """
     if name not in NAMES:
         for dotted in CLASSES:
@@ -233,7 +246,7 @@ def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
 
 
 def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
-    """Return the object of plain data under a dotted name, such as "sgd.lr".
+    """Return the object of plain data under a dotted name, such as "optimizer.lr".
 
     It is a part, a function of a module, or the plain data itself.
     """
@@ -257,8 +270,7 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
     options = dict(value)
     if isinstance(classes, type):
         return build(where, classes, options, allow)
-    default_kind = "isotropic" if classes is INPUTS else None
-    kind = options.pop("kind", default_kind)
+    kind = options.pop("kind", DEFAULT_KINDS.get(where))
     kind = checks.known(f"{where}.kind", kind, classes)
     return build(where, classes[kind], options, allow)
 

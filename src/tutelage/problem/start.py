@@ -168,7 +168,7 @@ class Start(eqx.Module):
             _require_joint_gram(self.R, self.Q, T)
         else:
             _require_joint_gram(r, q, t)
-        if problem.sgd.spherical and not checks.is_traced(q):
+        if problem.optimizer.spherical and not checks.is_traced(q):
             _require_lengths(problem.inputs, q)
         return r, q, t
 
@@ -296,7 +296,7 @@ def random_start(
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
     >>> start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     >>> start.R.round(4)
     array([[-0.0022, -0.0073],
@@ -391,7 +391,7 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
     >>> tu.asymmetric_start(problem).R
     array([[0.3  , 0.2  ],
            [0.2  , 0.275]])
@@ -524,7 +524,7 @@ def start_from_weights(
     --------
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
     >>> W = np.random.default_rng(0).standard_normal((2, 50))
     >>> start = tu.start_from_weights(problem, W, W)
     >>> np.allclose(start.R, W @ W.T / 50)

@@ -20,12 +20,7 @@ from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.network import Network, as_gram
-from tutelage.problem.schedules import (
-    list_field,
-    rate_at,
-    schedules_of,
-    switch_times,
-)
+from tutelage.problem.schedules import list_field, rate_at, schedules_of, switch_times
 
 CHECKED_TIMES = 1025  # at which a custom schedule of tasks is checked
 SHARES = "shares (the probabilities of the tasks)"
@@ -270,7 +265,7 @@ class Tasks(Part):
     >>> teachers = [tu.Network(1, "erf"), tu.Network(1, "erf")]
     >>> tasks = tu.Tasks(teachers, tu.Switch(60.0), similarity=0.5)
     >>> student = tu.Network(2, "erf", train_readout=True)
-    >>> problem = tu.Problem(student, tasks, sgd=tu.SGD(lr=1.0))
+    >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> times = tu.linear_times(120, 13)
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=times)
     >>> theory.error.shape, theory.R.shape, theory.readout.shape

@@ -16,7 +16,7 @@ from tutelage import checks, labels, losses, randomness, rules
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
-from tutelage.problem.schedules import SlowMomentum
+from tutelage.problem.optimizers import SlowMomentum
 from tutelage.problem.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def _has_infinite_scatter(problem: "Problem") -> bool:
 
 
 def _has_momentum(problem: "Problem") -> bool:
-    momentum = problem.sgd.momentum
+    momentum = problem.optimizer.momentum
     return isinstance(momentum, SlowMomentum) or float(momentum) != 0
 
 
 def _has_weight_decay(problem: "Problem") -> bool:
-    decay = problem.sgd.weight_decay
+    decay = problem.optimizer.weight_decay
     return callable(decay) or float(decay) != 0
 
 
@@ -154,7 +154,7 @@ TRAITS: dict[str, Trait] = {
         remedy="constant learning rates (lr=0.5)",
     ),
     "fixed momentum": Trait(
-        holds=lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
+        holds=lambda p: not isinstance(p.optimizer.momentum, SlowMomentum),
         instead="momentum is a SlowMomentum",
         remedy="a fixed momentum (momentum=0.9)",
     ),
@@ -164,12 +164,12 @@ TRAITS: dict[str, Trait] = {
         remedy="momentum=0",
     ),
     "free norms": Trait(
-        holds=lambda p: not p.sgd.spherical,
+        holds=lambda p: not p.optimizer.spherical,
         instead="spherical is True (weights of fixed length)",
         remedy="spherical=False",
     ),
     "all levels": Trait(
-        holds=lambda p: p.sgd.trainable is None,
+        holds=lambda p: p.optimizer.trainable is None,
         instead="some levels are frozen (trainable)",
         remedy="trainable=None",
     ),
@@ -361,13 +361,13 @@ def _require_rule_fits(problem: "Problem") -> None:
             f"the rule Reinforce is for one unit and the student has "
             f"{problem.student.hidden}; use Network(1)."
         )
-    sgd = problem.sgd
-    if rule.uses_norm and not checks.is_traced(sgd.batch) and sgd.batch > 1:
+    optimizer = problem.optimizer
+    if rule.uses_norm and not checks.is_traced(optimizer.batch) and optimizer.batch > 1:
         raise InputError(
             f"the rule {name} learns from one sample at a time and batch is "
-            f"{sgd.batch}; use batch=1."
+            f"{optimizer.batch}; use batch=1."
         )
-    momentum = sgd.momentum
+    momentum = optimizer.momentum
     is_slow = isinstance(momentum, SlowMomentum)
     if rule.uses_norm and (
         is_slow or (not checks.is_traced(momentum) and momentum > 0)

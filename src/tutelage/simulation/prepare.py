@@ -212,7 +212,7 @@ def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"
 
 
 def _has_momentum(problem: Problem) -> bool:
-    momentum = problem.sgd.momentum
+    momentum = problem.optimizer.momentum
     return isinstance(momentum, SlowMomentum) or float(np.asarray(momentum)) > 0
 
 
@@ -280,7 +280,7 @@ def _initial_state(
 ) -> OverlapsState:
     weights = students[:, : problem.student.hidden]
     lengths = np.einsum("l,lkc->k", layout.share, weights**2)
-    if problem.sgd.spherical and lengths.min() <= 0:
+    if problem.optimizer.spherical and lengths.min() <= 0:
         unit = int(lengths.argmin()) + 1
         raise InputError(
             f"spherical=True, but student {unit} starts at zero, which has no direction; "
@@ -331,28 +331,32 @@ class RateTable:
     """
 
     def __init__(self, problem: Problem, dim: int, last: int):
-        sgd = problem.sgd
+        optimizer = problem.optimizer
         self.dim = dim
         self.problem = problem
         self.last = last
         force = 1.0
         force_factor = 1.0
-        push = sgd.lr
-        if isinstance(sgd.momentum, SlowMomentum):
+        push = optimizer.lr
+        if isinstance(optimizer.momentum, SlowMomentum):
             push = 1.0 / dim
-            if sgd.momentum.k is None:
-                force = sgd.lr
-                force_factor = float(np.asarray(sgd.momentum.gamma))
+            if optimizer.momentum.k is None:
+                force = optimizer.lr
+                force_factor = float(np.asarray(optimizer.momentum.gamma))
             else:
-                force = sgd.momentum.k
+                force = optimizer.momentum.k
         label_number, _ = _label_number(problem)
         self._columns = {
             kernels.FORCE: force,
             kernels.PUSH: push,
-            kernels.READOUT_RATE: sgd.lr if sgd.readout_lr is None else sgd.readout_lr,
-            kernels.BIAS_RATE: sgd.lr if sgd.bias_lr is None else sgd.bias_lr,
-            kernels.LR: sgd.lr,
-            kernels.DECAY: sgd.weight_decay,
+            kernels.READOUT_RATE: optimizer.lr
+            if optimizer.readout_lr is None
+            else optimizer.readout_lr,
+            kernels.BIAS_RATE: optimizer.lr
+            if optimizer.bias_lr is None
+            else optimizer.bias_lr,
+            kernels.LR: optimizer.lr,
+            kernels.DECAY: optimizer.weight_decay,
             kernels.LABEL_NUMBER: label_number,
         }
         columns_of_tasks = 0
@@ -474,13 +478,13 @@ def _label_number(problem: Problem) -> tuple[Any, bool]:
 
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """Return the constants of a step."""
-    sgd = problem.sgd
+    optimizer = problem.optimizer
     teacher = problem.references
-    if isinstance(sgd.momentum, SlowMomentum):
+    if isinstance(optimizer.momentum, SlowMomentum):
         beta = 0.0
-        keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim
+        keep = 1.0 - float(np.asarray(optimizer.momentum.gamma)) / dim
     else:
-        beta = float(np.asarray(sgd.momentum))
+        beta = float(np.asarray(optimizer.momentum))
         keep = beta
     tasks = [task.references for task in problem.tasks]
     polynomials = [task.activation.polynomial or (0.0,) for task in tasks]
@@ -519,7 +523,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         beta=beta,
         train_readout=problem.student.train_readout,
         train_bias=problem.student.train_bias,
-        spherical=sgd.spherical,
+        spherical=optimizer.spherical,
     )
 
 

@@ -104,7 +104,7 @@ def simulate(
     --------
     >>> import tutelage as tu
     >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem)
     >>> times = tu.linear_times(10, 11)
     >>> runs = tu.simulate(problem, start, dim=1000, times=times, runs=4, seed=1)

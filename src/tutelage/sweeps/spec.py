@@ -132,7 +132,7 @@ def _plain_list(listed: object) -> list[Table]:
 
 
 def _require_different(names: Iterable[str]) -> None:
-    """Refuse two names of one number, such as "lr" and "sgd.lr".
+    """Refuse two names of one number, such as "lr" and "optimizer.lr".
 
     `Problem.replace` refuses the names that a problem does not have.
     """

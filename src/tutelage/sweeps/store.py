@@ -33,8 +33,8 @@ from tutelage._files import write_bytes
 from tutelage._version import __version__
 from tutelage.errors import InputError, TutelageWarning
 
-SCHEMA = "tutelage-sweep/1"
-CHUNK_SCHEMA = "tutelage-sweep-chunk/1"
+SCHEMA = "tutelage-sweep/2"
+CHUNK_SCHEMA = "tutelage-sweep-chunk/2"
 
 # Names in the folder
 SPEC = "spec.json"
@@ -155,7 +155,7 @@ class Store:
         if schema != SCHEMA:
             raise InputError(
                 f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. "
-                "Update it."
+                "Sweep into another folder, or use the tutelage that wrote it."
             )
         self.refresh()
 

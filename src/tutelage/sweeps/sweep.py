@@ -602,7 +602,7 @@ def boundary_line(
             "Hold others with at=."
         )
     curve = _boundary_curve(boundary, dims[1], level)
-    names_of_axis = {curve.axis, curve.axis.removeprefix("sgd.")}
+    names_of_axis = {curve.axis, curve.axis.removeprefix("optimizer.")}
     others = [dim for dim in dims if not names_of_axis & {dim, *parts_of(dim)}]
     if len(others) == 2:
         raise InputError(
@@ -639,7 +639,7 @@ def _boundary_curve(
         return _BoundaryCurve(second_axis, boundary.__name__, boundary)
     if boundary == "critical_learning_rate":
         label = r"critical learning rate $\eta_c$"
-        return _BoundaryCurve("sgd.lr", label, analysis.critical_learning_rate)
+        return _BoundaryCurve("optimizer.lr", label, analysis.critical_learning_rate)
     if boundary == "noise_floor":
         if level is None:
             raise InputError(

@@ -74,7 +74,7 @@ def linear_problem(lr=LR, noise=NOISE):
         tu.Network(1, "linear"),
         tu.Network(1, "linear"),
         inputs=inputs,
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
         noise=noise,
     )
 

@@ -104,7 +104,7 @@ def test_several_rates_of_growth(lr):
             teacher={"readout": 1 / 2},
         ),
     ],
-    ids=lambda p: f"{p.student}{p.sgd}",
+    ids=lambda p: f"{p.student}{p.optimizer}",
 )
 def test_other_problems(problem):
     start = tu.random_start(problem, dim=1000, scale=0.3, seed=3)

@@ -30,9 +30,15 @@ def naive_drift(point, flow=False):
     C = np.block([[point.Q, point.R], [point.R.T, point.T]]).tolist()
     w = [*(-point.state.readout), *np.asarray(problem.teacher.readout)]
     pull, error = naive.averages(naive.Erf, C, w, K)
-    lr, v = float(problem.sgd.lr), point.state.readout
-    dR = lr * v[:, None] * pull[:, K:] - lr * float(problem.sgd.weight_decay) * point.R
-    dQ = lr * v[:, None] * pull[:, :K] - lr * float(problem.sgd.weight_decay) * point.Q
+    lr, v = float(problem.optimizer.lr), point.state.readout
+    dR = (
+        lr * v[:, None] * pull[:, K:]
+        - lr * float(problem.optimizer.weight_decay) * point.R
+    )
+    dQ = (
+        lr * v[:, None] * pull[:, :K]
+        - lr * float(problem.optimizer.weight_decay) * point.Q
+    )
     G = 0 if flow else naive.spread(naive.Erf, C, w, K, float(problem.noise))
     return dR, dQ + dQ.T + lr**2 * v[:, None] * v * G, error
 

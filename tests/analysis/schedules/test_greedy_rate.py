@@ -63,11 +63,11 @@ CASES = {
 
 
 def problem_of(case, lr=0.5, momentum=0.0):
-    parts, sgd, _ = CASES[case]
+    parts, optimizer, _ = CASES[case]
     return tu.Problem(
         tu.Network(2, readout=V, train_readout=parts.get("train", False)),
         tu.Network(2, readout=V_TEACHER),
-        sgd=tu.SGD(lr, momentum=momentum, **sgd),
+        optimizer=tu.SGD(lr, momentum=momentum, **optimizer),
         noise=parts.get("noise", 0.0),
     )
 

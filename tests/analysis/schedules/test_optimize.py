@@ -279,7 +279,7 @@ UNIT = tu.Network(1, "erf")
 TWO = tu.Problem(
     tu.Network(2, "erf", train_readout=True),
     tu.Tasks([UNIT, UNIT], similarity=0.5),
-    sgd=tu.SGD(lr=1.0),
+    optimizer=tu.SGD(lr=1.0),
 )
 TWO_START = tu.Start(
     [[0.05, 0.02], [-0.01, 0.03]],
@@ -289,7 +289,7 @@ TWO_START = tu.Start(
 SIGNS = tu.Problem(
     tu.Network(1, "linear"),
     tu.Network(1, "linear"),
-    sgd=tu.SGD(1.0),
+    optimizer=tu.SGD(1.0),
     loss="logistic",
     labels="sign",
 )
@@ -451,7 +451,7 @@ def test_a_level_out_of_reach_is_said_and_drawn(tmp_path):
 def test_the_worst_of_three_tasks():
     teachers = tu.Tasks([tu.Network(1, "erf", readout=v) for v in (1.0, 0.7, 1.3)])
     problem = tu.Problem(
-        tu.Network(3, "erf", train_readout=True), teachers, sgd=tu.SGD(lr=1.0)
+        tu.Network(3, "erf", train_readout=True), teachers, optimizer=tu.SGD(lr=1.0)
     )
     start = tu.random_start(problem, dim=100, seed=1)
     found = tu.schedules.optimize(

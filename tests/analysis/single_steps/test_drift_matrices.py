@@ -7,7 +7,9 @@ import pytest
 import tutelage as tu
 
 PROBLEM = tu.Problem(
-    tu.Network(2, "erf", readout=[1.0, -0.5]), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5)
+    tu.Network(2, "erf", readout=[1.0, -0.5]),
+    tu.Network(3, "erf"),
+    optimizer=tu.SGD(lr=0.5),
 )
 R = np.array([[0.3, 0.1, -0.2], [0.0, 0.2, 0.1]])
 Q = np.array([[0.5, 0.1], [0.1, 0.4]])

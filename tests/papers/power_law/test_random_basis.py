@@ -8,7 +8,7 @@ import tutelage as tu
 
 def drawn(inputs, dim, counts, seeds):
     linear = tu.Network(1, "linear")
-    problem = tu.Problem(linear, linear, inputs=inputs, sgd=tu.SGD(0.1))
+    problem = tu.Problem(linear, linear, inputs=inputs, optimizer=tu.SGD(0.1))
     return np.array(
         [
             tu.papers.power_law.raw_features(

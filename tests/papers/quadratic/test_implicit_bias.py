@@ -15,10 +15,10 @@ from tutelage.papers.quadratic.implicit_bias import polar_factor
 P, Q = 3, 2
 
 
-def quadratic(p=P, p_teacher=Q, lr=0.02, **sgd):
+def quadratic(p=P, p_teacher=Q, lr=0.02, **optimizer):
     student, teacher = {"readout": 1 / p}, {"readout": 1 / p_teacher}
     return pair(
-        p, p_teacher, "quadratic", lr=lr, student=student, teacher=teacher, **sgd
+        p, p_teacher, "quadratic", lr=lr, student=student, teacher=teacher, **optimizer
     )
 
 

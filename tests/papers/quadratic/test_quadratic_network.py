@@ -19,7 +19,7 @@ P, K = 3, 2
 TIMES = tu.linear_times(60.0, 201)
 
 
-def quadratic(lr=0.4, noise=0.0, p=P, k=K, **sgd):
+def quadratic(lr=0.4, noise=0.0, p=P, k=K, **optimizer):
     return pair(
         p,
         k,
@@ -28,7 +28,7 @@ def quadratic(lr=0.4, noise=0.0, p=P, k=K, **sgd):
         noise=noise,
         student={"readout": 1 / p},
         teacher={"readout": 1 / k},
-        **sgd,
+        **optimizer,
     )
 
 
@@ -150,7 +150,7 @@ def test_time_below():
 
 def test_conventions():
     network = tu.papers.quadratic.quadratic_network(6, 3, 0.01)
-    assert float(network.problem.sgd.lr) == 0.02
+    assert float(network.problem.optimizer.lr) == 0.02
     assert network.alpha(network.t(40.0)) == pytest.approx(40.0)
     at = tu.papers.quadratic.quadratic_network(40, 30).start(0.01, seed=1)
     assert np.std(np.asarray(at.R)) == pytest.approx(0.01, rel=0.1)

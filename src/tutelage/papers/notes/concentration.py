@@ -203,7 +203,7 @@ def concentration(
     end: also follow `runs` whole runs at each N up to this time, and measure their largest distance to the solved curve.
 
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
     >>> found = tu.papers.notes.concentration(problem, tu.asymmetric_start(problem), (16, 32, 64, 128, 256), samples=4000)
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True

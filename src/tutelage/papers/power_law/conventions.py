@@ -32,7 +32,7 @@ def committee(
         student,
         tu.Network(M, activation, readout=1 / np.sqrt(M)),
         inputs=inputs,
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
     )
 
 

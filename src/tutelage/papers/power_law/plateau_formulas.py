@@ -86,7 +86,7 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
         Q=float(Q),
         error=_plateau_error(T, D, Q, R, M),
         time_constant=_time_constant(T, D, T_2 - D_2 / (M - 1), M)
-        / float(problem.sgd.lr),
+        / float(problem.optimizer.lr),
     )
 
 
@@ -140,7 +140,7 @@ def _require_committee(problem: Problem) -> None:
         or not erf
         or not alike
         or problem.biased
-        or not isinstance(problem.sgd.lr, float | int | np.ndarray)
+        or not isinstance(problem.optimizer.lr, float | int | np.ndarray)
     ):
         raise InputError(
             "the closed forms hold for K = M erf units with readouts 1/sqrt(M) and a constant learning rate; make the "

@@ -58,13 +58,13 @@ def raw_features(
 
     >>> import tutelage as tu
     >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.05))
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, optimizer=tu.SGD(lr=0.05))
     >>> features = tu.papers.power_law.raw_features(problem, trained=4, scale=0.01)
     >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
     True
     """
     problem = require_linear(problem, "raw_features")
-    if problem.sgd.trainable is not None:
+    if problem.optimizer.trainable is not None:
         raise InputError(
             "trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out."
         )
@@ -179,7 +179,7 @@ class RawFeatures:
             else "no end: the learning rate is above the critical one"
         )
         lr, aligned = (
-            float(self.problem.sgd.lr),
+            float(self.problem.optimizer.lr),
             float(self.eigenbasis_floors(self.trained)),
         )
         lines = [
@@ -225,7 +225,11 @@ class RawFeatures:
     @cached_property
     def _relaxation(self) -> Relaxation:
         """The effective network on the eigenvectors of S, one level of one dimension each."""
-        n, sgd, (v, v_teacher) = self.trained, self.problem.sgd, self._readouts
+        n, optimizer, (v, v_teacher) = (
+            self.trained,
+            self.problem.optimizer,
+            self._readouts,
+        )
         values, vectors = np.linalg.eigh(self.covariance[:n, :n])
         regression = (vectors.T @ self.covariance[:n, n:]) / values[:, None]
         if self.weights is None:
@@ -245,9 +249,9 @@ class RawFeatures:
             E=E,
             ab=ab,
             bb=bb,
-            rate=float(sgd.lr) * v**2,
-            decay=float(sgd.weight_decay) / v**2,
-            batch=sgd.batch,
+            rate=float(optimizer.lr) * v**2,
+            decay=float(optimizer.weight_decay) / v**2,
+            batch=optimizer.batch,
             force=float(self.problem.noise) ** 2 + 2 * self.floor,
             dim=self.dim,
         )

@@ -135,7 +135,7 @@ def quadratic_curves(
     square = (
         0.0
         if checks.as_flag("gradient_flow", gradient_flow)
-        else eta**2 / float(np.asarray(problem.sgd.batch))
+        else eta**2 / float(np.asarray(problem.optimizer.batch))
     )
     times = _times(times)
     starts = (

@@ -284,7 +284,7 @@ class QuadraticNetwork:
             Network(p, "quadratic", readout=1 / p),
             Network(p_teacher, "quadratic", readout=1 / p_teacher),
         )
-        return Problem(student, teacher, sgd=SGD(lr=2 * self.paper_lr))
+        return Problem(student, teacher, optimizer=SGD(lr=2 * self.paper_lr))
 
     def start(
         self, overlap: float = 0.01, seed: int = 0, *, norm: float = 1.0
@@ -455,7 +455,7 @@ def quadratic_network(
 ) -> QuadraticNetwork:
     """The setting of Bocchi et al. 2026: problem, starts, closed forms and exact curves of its quadratic networks.
 
-    paper_lr: the learning rate as that paper counts it, of a loss without 1/2; ours (`problem.sgd.lr`) is twice that.
+    paper_lr: the learning rate as that paper counts it, of a loss without 1/2; ours (`problem.optimizer.lr`) is twice that.
 
     >>> import tutelage as tu
     >>> network = tu.papers.quadratic.quadratic_network(3, 2)

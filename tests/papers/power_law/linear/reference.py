@@ -6,13 +6,13 @@ import tutelage as tu
 
 
 def linear_problem(
-    levels=5, beta=1.0, lr=0.5, noise=0.0, inputs=None, readouts=(1.0, 1.0), **sgd
+    levels=5, beta=1.0, lr=0.5, noise=0.0, inputs=None, readouts=(1.0, 1.0), **optimizer
 ):
     """One linear unit learns from one linear unit on a power law."""
     student, teacher = (tu.Network(1, "linear", readout=v) for v in readouts)
     inputs = tu.PowerLaw(beta, levels) if inputs is None else inputs
     return tu.Problem(
-        student, teacher, inputs=inputs, sgd=tu.SGD(lr, **sgd), noise=noise
+        student, teacher, inputs=inputs, optimizer=tu.SGD(lr, **optimizer), noise=noise
     )
 
 

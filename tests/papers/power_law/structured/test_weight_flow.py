@@ -94,7 +94,7 @@ def _naive_force(problem, W, W_teacher):
             out[k] += (
                 -w[k] * w[a] * (2 / np.pi) / root * (vectors[a] - C[k, a] / d[k] * W[k])
             )
-    return float(problem.sgd.lr) * lam * out
+    return float(problem.optimizer.lr) * lam * out
 
 
 def test_the_asymmetry_vanishes_for_alike_students(case):

@@ -49,7 +49,9 @@ def compute_errors(
     """
     import xarray as xr
 
-    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr))
+    problem = tu.Problem(
+        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr)
+    )
     start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
     bars = tu.analysis.fluctuations(problem, start, times, dim=1, points=moments)
     networks = [

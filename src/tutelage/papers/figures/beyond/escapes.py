@@ -61,7 +61,9 @@ def _one_pair(
 ) -> "Dataset":
     import xarray as xr
 
-    problem = tu.Problem(tu.Network(K, "erf"), tu.Network(K, "erf"), sgd=tu.SGD(lr=lr))
+    problem = tu.Problem(
+        tu.Network(K, "erf"), tu.Network(K, "erf"), optimizer=tu.SGD(lr=lr)
+    )
     laws = {
         n: tu.analysis.escape_distribution(problem, dim=n, samples=samples, seed=seed)
         for n in dims

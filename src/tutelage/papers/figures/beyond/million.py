@@ -35,7 +35,9 @@ def compute_large(
     """A band of a few runs and how long they take; and many runs of a smaller network, which measure the spread better."""
     from tutelage.papers.bands import band, wrong_theory
 
-    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr))
+    problem = tu.Problem(
+        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr)
+    )
     start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
     began = time.perf_counter()
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)

@@ -39,7 +39,7 @@ def student(extra: int, room: int, lr: float, noise: float) -> "tu.Problem":
         tu.Network(TEACHERS + room, "erf", readout=speaks),
         tu.Network(TEACHERS, "erf"),
     )
-    return tu.Problem(student, teacher, sgd=tu.SGD(lr=lr), noise=noise)
+    return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
 
 
 def compute_floor(

@@ -69,7 +69,7 @@ def compute_1(
     unit, start = tu.Network(1, "erf"), tu.Start(**START)
     teachers = tu.Tasks([unit, unit], similarity=similarity)
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), teachers, sgd=tu.SGD(1.0)
+        tu.Network(2, "erf", train_readout=True), teachers, optimizer=tu.SGD(1.0)
     )
     others = {
         "50/50": {"tasks": 0.5},
@@ -278,7 +278,7 @@ def compute_2(
     edges = end * np.linspace(0.0, 1.0, segments + 1) ** 2
     for name in rules:
         options: dict[str, Any] = {"labels": "sign", **RULES[name]}
-        problem = tu.Problem(unit, unit, sgd=tu.SGD(1.0), **options)
+        problem = tu.Problem(unit, unit, optimizer=tu.SGD(1.0), **options)
         decayed, _ = best_power_decay(problem, start, end, HIGHEST[name], evaluations)
         how: dict[str, Any] = {
             "segments": edges,
@@ -418,7 +418,7 @@ def compute_3(
     import xarray as xr
 
     student, teacher = tu.Network(4, "erf", train_readout=True), tu.Network(1, "erf")
-    problem = tu.Problem(student, teacher, sgd=tu.SGD(1.0), noise=noise)
+    problem = tu.Problem(student, teacher, optimizer=tu.SGD(1.0), noise=noise)
     start = tu.Start(np.linspace(0.1, 0.2, 4)[:, None], 0.3 * np.eye(4))
     dropped = problem.replace(rule=tu.rules.Dropout(0.8))
     least, most = 0.0, 2 * budget

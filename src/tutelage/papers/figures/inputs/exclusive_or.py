@@ -40,7 +40,7 @@ QUADRATIC: dict[str, Any] = {
 def quadratic_error(times: list[float]) -> np.ndarray:
     """The error of four quadratic units that learn by squared loss, at the times."""
     student = tu.Network(4, "quadratic", train_readout=True)
-    problem = tu.Problem(student, inputs=tu.Mixture.xor(NORM), sgd=tu.SGD(lr=0.1))
+    problem = tu.Problem(student, inputs=tu.Mixture.xor(NORM), optimizer=tu.SGD(lr=0.1))
     return np.asarray(tu.solve(problem, tu.Start(**QUADRATIC), [0.0, *times]).error[1:])
 
 
@@ -48,7 +48,7 @@ def units(count: int, activation: str, lr: float) -> "tuple[tu.Problem, tu.Start
     """Units with readouts 1 and -1 in turn, which begin near the four means; the second four nearer to zero."""
     student = tu.Network(count, activation, readout=np.resize([1.0, -1.0], count))
     problem = tu.Problem(
-        student, inputs=tu.Mixture.xor(NORM), loss="logistic", sgd=tu.SGD(lr)
+        student, inputs=tu.Mixture.xor(NORM), loss="logistic", optimizer=tu.SGD(lr)
     )
     along = np.array([CORNERS[k % 4] * (0.1 if k < 4 else 0.05) for k in range(count)])
     R = along * NORM**2

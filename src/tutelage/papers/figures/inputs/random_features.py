@@ -33,7 +33,7 @@ def closed_error(
     """e_g by the linear equations; the last entry is its limit."""
     from scipy.linalg import expm
 
-    inputs, eta = problem.inputs, float(problem.sgd.lr)
+    inputs, eta = problem.inputs, float(problem.optimizer.lr)
     lam, weights = np.asarray(inputs.eigenvalues), np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
     T = weights @ t + float(np.asarray(problem.unseen)[0, 0])

@@ -46,7 +46,7 @@ def compute_4(
     for activation, units in STUDENTS.items():
         student = tu.Network(units, activation)
         found = data.compare(
-            data.problem(student, student, sgd=tu.SGD(lr)),
+            data.problem(student, student, optimizer=tu.SGD(lr)),
             times,
             runs=runs,
             seed=seed + 2,

@@ -54,7 +54,7 @@ def compute_2(
     import xarray as xr
 
     problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
     )
     start = tu.Start(R=R, Q=Q)
     parts: list[xr.Dataset] = []

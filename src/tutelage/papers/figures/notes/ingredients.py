@@ -20,14 +20,14 @@ def ingredients() -> "dict[str, tu.Problem]":
     """Two erf units learn from two others, each time with one ingredient."""
 
     def problem(
-        sgd: tu.SGD,
+        optimizer: tu.SGD,
         student: tu.Network | None = None,
         teacher: tu.Network | None = None,
     ) -> tu.Problem:
         return tu.Problem(
             student or tu.Network(2, "erf"),
             teacher or tu.Network(2, "erf"),
-            sgd=sgd,
+            optimizer=optimizer,
             noise=0.2,
         )
 

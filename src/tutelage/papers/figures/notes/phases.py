@@ -79,7 +79,10 @@ def compute_6(
     at which its part of the growing mode is read. tilt: R_11 - R_12 from which the unstable manifold is solved.
     """
     problem = tu.Problem(
-        tu.Network(UNITS, "erf"), tu.Network(UNITS, "erf"), sgd=tu.SGD(lr), noise=noise
+        tu.Network(UNITS, "erf"),
+        tu.Network(UNITS, "erf"),
+        optimizer=tu.SGD(lr),
+        noise=noise,
     )
     times = tu.linear_times(end, points)
     curves = [tu.solve(problem, _start(a, length), times) for a in asymmetries]

@@ -27,7 +27,7 @@ def regression(
     return tu.Problem(
         tu.Network(1, "linear"),
         teacher,
-        sgd=tu.SGD(lr, weight_decay=ridge),
+        optimizer=tu.SGD(lr, weight_decay=ridge),
         noise=np.sqrt(noise_variance),
     )
 
@@ -136,7 +136,10 @@ def compute_1(
 
 def _error_at_rest(problem: "tu.Problem", start: "tu.Start", points: int) -> float:
     """The error after forty times the slowest time constant."""
-    lr, ridge = float(problem.sgd.lr), float(np.asarray(problem.sgd.weight_decay))
+    lr, ridge = (
+        float(problem.optimizer.lr),
+        float(np.asarray(problem.optimizer.weight_decay)),
+    )
     slowest = lr * min(1 + ridge, 2 * (1 + ridge) - lr)
     return float(
         tu.solve(problem, start, tu.linear_times(40 / slowest, points)).error[-1]

@@ -38,7 +38,7 @@ def compute_3(
     problem = tu.Problem(
         tu.Network(UNITS, "relu"),
         tu.Network(UNITS, "relu"),
-        sgd=tu.SGD(lr=lr),
+        optimizer=tu.SGD(lr=lr),
         noise=noise,
     )
     start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)

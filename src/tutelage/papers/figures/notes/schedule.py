@@ -53,7 +53,7 @@ def compute_5(
     import xarray as xr
 
     problem, start = (
-        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr)),
+        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr)),
         tu.Start(R=R, Q=Q),
     )
     cases = [

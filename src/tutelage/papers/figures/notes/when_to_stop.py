@@ -28,7 +28,7 @@ def _unit(
         tu.Network(1, "erf"),
         tu.Network(1, "erf", gram=gram),
         inputs=inputs,
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
         noise=noise,
     )
 

@@ -31,7 +31,7 @@ def padded_committee(units: int, total: int, inputs: Any, lr: float) -> "tu.Prob
     """`committee(units)` with silent units up to `total`."""
     readout = np.where(np.arange(total) < units, 1 / np.sqrt(units), 0.0)
     network = tu.Network(total, "erf", readout=readout)
-    return tu.Problem(network, network, inputs=inputs, sgd=tu.SGD(lr))
+    return tu.Problem(network, network, inputs=inputs, optimizer=tu.SGD(lr))
 
 
 def resting_index(

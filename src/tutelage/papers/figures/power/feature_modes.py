@@ -34,7 +34,7 @@ def modes_of(
     """The modes of one linear unit on a power law."""
     linear = tu.Network(1, "linear")
     problem = tu.Problem(
-        linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate)
+        linear, linear, inputs=tu.PowerLaw(beta, levels), optimizer=tu.SGD(rate)
     )
     return tu.papers.power_law.linear_network(problem).modes
 
@@ -139,7 +139,7 @@ def printed_forms(levels: float, beta: float, rate: float) -> dict[str, Any]:
     R, Q = moment_solution(A, U, T, rate, times)
     linear = tu.Network(1, "linear")
     problem = tu.Problem(
-        linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate)
+        linear, linear, inputs=tu.PowerLaw(beta, levels), optimizer=tu.SGD(rate)
     )
     network = tu.papers.power_law.linear_network(
         problem, tu.Start(R=[[0.0]], Q=[[SPREAD]], T=[[1.0]])

@@ -54,7 +54,7 @@ def compute_16(
     ]
     linear = tu.Network(1, "linear")
     problem = tu.Problem(
-        linear, linear, inputs=tu.PowerLaw(betas[-1], levels), sgd=tu.SGD(0.05)
+        linear, linear, inputs=tu.PowerLaw(betas[-1], levels), optimizer=tu.SGD(0.05)
     )
     library = tu.papers.power_law.raw_features(
         problem, int(counts[0]), seed=seed, scale=scale

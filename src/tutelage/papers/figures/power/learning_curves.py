@@ -47,7 +47,7 @@ def network_of(
     """One linear unit on a power law; the mean over teacher weights N(0, 1) and student weights N(0, scale^2)."""
     linear = tu.Network(1, "linear")
     problem = tu.Problem(
-        linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate)
+        linear, linear, inputs=tu.PowerLaw(beta, levels), optimizer=tu.SGD(rate)
     )
     return tu.papers.power_law.linear_network(
         problem, tu.Start(R=[[0.0]], Q=[[scale**2]], T=[[1.0]])
@@ -60,7 +60,7 @@ def step_by_step(
     """The exact mean error at finite N by iterating its recursion: E_l of every component, one step after another."""
     lam, h = (
         np.asarray(network.problem.inputs.eigenvalues),
-        float(network.problem.sgd.lr) / dim,
+        float(network.problem.optimizer.lr) / dim,
     )
     E = network.levels(0.0)
     for _ in range(round(time * dim)):

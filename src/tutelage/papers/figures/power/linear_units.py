@@ -104,7 +104,7 @@ def z_scores(runs: np.ndarray, expected: np.ndarray) -> np.ndarray:
 def problem_of(inputs: "tu.Inputs", rate: float) -> "tu.Problem":
     """One linear unit learns from one linear unit."""
     linear = tu.Network(1, "linear")
-    return tu.Problem(linear, linear, inputs=inputs, sgd=tu.SGD(rate))
+    return tu.Problem(linear, linear, inputs=inputs, optimizer=tu.SGD(rate))
 
 
 def steps_at(times: np.ndarray, dim: int) -> np.ndarray:

@@ -40,8 +40,10 @@ WITHOUT = (
 def network(hidden: int, lr: float, noise: float, trained: bool = True) -> "tu.Problem":
     """A student of `hidden` erf units, whose readouts learn or stay at one, and a teacher of two."""
     student = tu.Network(hidden, "erf", train_readout=True)
-    sgd = tu.SGD(lr=lr, readout_lr=lr if trained else FROZEN)
-    return tu.Problem(student, tu.Network(TEACHERS, "erf"), sgd=sgd, noise=noise)
+    optimizer = tu.SGD(lr=lr, readout_lr=lr if trained else FROZEN)
+    return tu.Problem(
+        student, tu.Network(TEACHERS, "erf"), optimizer=optimizer, noise=noise
+    )
 
 
 def shared_start(hidden: int, seed: int) -> "tu.Start":
@@ -120,7 +122,8 @@ def compute_4(
 
     def floor(problem: "tu.Problem", start: "tu.Start", last: float) -> float:
         scale = (
-            float(np.asarray(problem.sgd.lr)) * float(np.asarray(problem.noise)) ** 2
+            float(np.asarray(problem.optimizer.lr))
+            * float(np.asarray(problem.noise)) ** 2
         )
         return float(late(problem, start, last).error[-1]) / scale
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def committee(lr: float, noise: float) -> "tu.Problem":
     """Three erf units learn from three others."""
     return tu.Problem(
-        tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
     )
 
 

@@ -39,7 +39,7 @@ def problem(hidden: int, lr: float, orthonormal: bool = True) -> "tu.Problem":
     teacher = tu.Network(
         TEACHERS, "erf", gram=np.eye(TEACHERS) if orthonormal else None
     )
-    return tu.Problem(tu.Network(hidden, "erf"), teacher, sgd=tu.SGD(lr=lr))
+    return tu.Problem(tu.Network(hidden, "erf"), teacher, optimizer=tu.SGD(lr=lr))
 
 
 def compute_3(

@@ -31,7 +31,7 @@ AWAY = 0.01  # distance to the critical rate, as a share of it, from which the f
 def problem(lr: float, noise: float = 0.0) -> "tu.Problem":
     """Two erf units learn from two others."""
     return tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
     )
 
 

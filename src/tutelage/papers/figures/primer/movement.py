@@ -70,7 +70,7 @@ def _with_own_past(
         M + K, "erf", readout=np.concatenate([np.ones(M), np.zeros(K)])
     )
     T = np.block([[np.eye(M), R.T], [R, Q]])
-    return tu.Problem(tu.Network(K, "erf"), teacher, sgd=tu.SGD(lr=lr)), tu.Start(
+    return tu.Problem(tu.Network(K, "erf"), teacher, optimizer=tu.SGD(lr=lr)), tu.Start(
         np.hstack([R, Q]), Q, T
     )
 

@@ -47,7 +47,7 @@ def compute_2(
     length, lengths: Q_kk at the start. window: values of R - S between which growth is fitted.
     """
     problem = tu.Problem(
-        tu.Network(UNITS, "erf"), tu.Network(UNITS, "erf"), sgd=tu.SGD(lr=lr)
+        tu.Network(UNITS, "erf"), tu.Network(UNITS, "erf"), optimizer=tu.SGD(lr=lr)
     )
     times = tu.linear_times(end, points)
     theory = tu.solve(problem, _start(asymmetry, length), times)

@@ -42,7 +42,7 @@ def noisy(p: int, k: int, lr: float, noise: float) -> "tu.Problem":
         tu.Network(p, "quadratic", readout=1 / p),
         tu.Network(k, "quadratic", readout=1 / k),
     )
-    return tu.Problem(student, teacher, sgd=tu.SGD(lr=lr), noise=noise)
+    return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
 
 
 def perfect(p: int, k: int) -> "tu.Start":

@@ -26,7 +26,11 @@ def committee(loss: str, second: float, lr: float) -> "tu.Problem":
     """Two erf units learn from two others, whose readouts are 1 and `second`."""
     teacher = tu.Network(2, "erf", readout=[1.0, second])
     return tu.Problem(
-        tu.Network(2, "erf"), teacher, loss=loss, labels=LOSSES[loss], sgd=tu.SGD(lr=lr)
+        tu.Network(2, "erf"),
+        teacher,
+        loss=loss,
+        labels=LOSSES[loss],
+        optimizer=tu.SGD(lr=lr),
     )
 
 

@@ -36,7 +36,7 @@ def dropped(units: int, keep: float, lr: float, noise: float = 0.0) -> "tu.Probl
         student,
         tu.Network(2, "erf"),
         noise=noise,
-        sgd=tu.SGD(lr),
+        optimizer=tu.SGD(lr),
         rule=tu.rules.Dropout(keep),
     )
 

@@ -31,7 +31,10 @@ def aligned(
     student = tu.Network(2, "erf", readout=readout, train_readout=train_readout)
     rule = tu.rules.FeedbackAlignment(feedback)
     return tu.Problem(
-        student, tu.Network(2, "erf"), sgd=tu.SGD(lr, readout_lr=lr / 2), rule=rule
+        student,
+        tu.Network(2, "erf"),
+        optimizer=tu.SGD(lr, readout_lr=lr / 2),
+        rule=rule,
     )
 
 

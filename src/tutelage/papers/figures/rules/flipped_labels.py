@@ -53,7 +53,7 @@ def one_unit(
         tu.schedules.PowerDecay(lr, 1.0 if falls else 0.0, timescale),
     )
     return tu.Problem(
-        unit, unit, sgd=tu.SGD(lr=rate), labels=tu.labels.Sign(flip=flip), **rule
+        unit, unit, optimizer=tu.SGD(lr=rate), labels=tu.labels.Sign(flip=flip), **rule
     )
 
 

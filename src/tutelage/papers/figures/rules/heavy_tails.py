@@ -47,7 +47,7 @@ def unit(loss: Any) -> "tu.Problem":
     """An erf unit with a trained readout learns from another, at rate one."""
     student = tu.Network(1, "erf", readout=0.5, train_readout=True)
     return tu.Problem(
-        student, tu.Network(1, "erf"), loss=loss, noise=heavy, sgd=tu.SGD(lr=1.0)
+        student, tu.Network(1, "erf"), loss=loss, noise=heavy, optimizer=tu.SGD(lr=1.0)
     )
 
 

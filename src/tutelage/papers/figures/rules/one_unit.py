@@ -68,7 +68,7 @@ def one_unit(**rule: Any) -> "tu.Problem":
     """A linear unit that learns sign(rho), at rate one."""
     unit = tu.Network(1, "linear")
     options: dict[str, Any] = {"labels": "sign", **rule}
-    return tu.Problem(unit, unit, sgd=tu.SGD(lr=1.0), **options)
+    return tu.Problem(unit, unit, optimizer=tu.SGD(lr=1.0), **options)
 
 
 def compute_1(

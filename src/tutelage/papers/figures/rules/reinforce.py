@@ -41,7 +41,7 @@ EPISODES = r"time $\alpha$ = episodes / N"
 def episodes(decisions: int, penalty: float) -> "tu.Problem":
     """A unit learns signs from rewards of one."""
     unit, rule = tu.Network(1, "linear"), tu.rules.Reinforce(decisions, 1.0, penalty)
-    return tu.Problem(unit, unit, sgd=tu.SGD(1.0), labels="sign", rule=rule)
+    return tu.Problem(unit, unit, optimizer=tu.SGD(1.0), labels="sign", rule=rule)
 
 
 def slopes(decisions: int, penalty: float, state: Any) -> list[float]:

@@ -39,9 +39,13 @@ def reused(times: int, lr: float) -> "tu.Problem":
         tu.Network(1, "he3", readout=-1 / np.sqrt(6)),
         tu.Network(1, "tanh"),
     )
-    sgd = tu.SGD(lr, spherical=True)
+    optimizer = tu.SGD(lr, spherical=True)
     return tu.Problem(
-        student, teacher, loss=correlation, rule=tu.rules.Reuse(times), sgd=sgd
+        student,
+        teacher,
+        loss=correlation,
+        rule=tu.rules.Reuse(times),
+        optimizer=optimizer,
     )
 
 

@@ -55,7 +55,7 @@ def compute_9(
     )
     for i, (name, lr) in enumerate(UNITS.items()):
         network = tu.Network(2, name)
-        problem = tu.Problem(network, network, sgd=tu.SGD(lr=lr), noise=noise)
+        problem = tu.Problem(network, network, optimizer=tu.SGD(lr=lr), noise=noise)
         exact[i] = tu.solve(problem, start, when).error
         for j, log2 in enumerate(log2_points):
             for seed in range(seeds):

@@ -28,7 +28,9 @@ ERF = {  # drift -> best rate and its error, label noise 0.1
 def drifting(activation: str, noise: float, drift: float, lr: float) -> "tu.Problem":
     """One unit learns from one that drifts."""
     tasks = tu.Tasks([tu.Network(1, activation)], drift=tu.Drift(drift))
-    return tu.Problem(tu.Network(1, activation), tasks, noise=noise, sgd=tu.SGD(lr))
+    return tu.Problem(
+        tu.Network(1, activation), tasks, noise=noise, optimizer=tu.SGD(lr)
+    )
 
 
 def linear_floor(lr: Any, drift: Any, noise: float) -> Any:

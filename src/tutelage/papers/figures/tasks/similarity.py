@@ -50,7 +50,9 @@ def two_tasks(schedule: Any, similarity: float, lr: float) -> "tu.Problem":
     tasks = tu.Tasks(
         [tu.Network(1, "erf"), tu.Network(1, "erf")], schedule, similarity=similarity
     )
-    return tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr))
+    return tu.Problem(
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr)
+    )
 
 
 def error_at_one(

@@ -42,7 +42,7 @@ def compute_3(
         [tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(switch), similarity=0.8
     )
     problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr)
+        tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr)
     )
     start = tu.Start(**START)
     times = np.union1d(

@@ -86,7 +86,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     included. Not supported: more units, other activations, biases, trained readouts, momentum, schedules.
 
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), optimizer=tu.SGD(lr=0.5), noise=0.1)
     >>> network = tu.papers.power_law.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
@@ -215,7 +215,7 @@ class LinearNetwork:
 
     def __str__(self) -> str:
         lr, size = (
-            float(self.problem.sgd.lr),
+            float(self.problem.optimizer.lr),
             "N infinite" if self.dim is None else f"N = {self.dim}",
         )
         lines = [
@@ -304,9 +304,9 @@ class LinearNetwork:
             E=self._start_squares[on],
             ab=v * v_teacher * r,
             bb=v_teacher**2 * t,
-            rate=float(self.problem.sgd.lr) * v**2,
-            decay=float(self.problem.sgd.weight_decay) / v**2,
-            batch=self.problem.sgd.batch,
+            rate=float(self.problem.optimizer.lr) * v**2,
+            decay=float(self.problem.optimizer.weight_decay) / v**2,
+            batch=self.problem.optimizer.batch,
             force=float(self.problem.noise) ** 2 + self._frozen,
             dim=self.dim,
         )
@@ -339,7 +339,7 @@ class LinearNetwork:
 
 def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
     """What is said of the end of a curve that grows for ever."""
-    lr = float(problem.sgd.lr)
+    lr = float(problem.optimizer.lr)
     return InputError(
         f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr."
     )
