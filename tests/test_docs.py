@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tutelage.papers import close, refuted, replicas
 
 import tutelage as tu
 from tests.lint.pages import PAGES
 from tutelage._namespace import public_names
-from tutelage.papers import close, refuted, replicas
 from tutelage.validity import Validity
 
 ROOT = Path(__file__).parent.parent

@@ -318,8 +318,9 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
 
 def test_a_published_figure(monkeypatch, capsys):
     """As printed, with smaller numbers: computed, judged, drawn; and listed by `tutelage replicate`."""
-    from tutelage import papers, plot
     from tutelage.papers import bands, drawing, registry
+
+    from tutelage import papers, plot
 
     code = skeleton("Add a published figure")
     module = ModuleType("tutelage.papers.figures.primer.seventh")

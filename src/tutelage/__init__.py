@@ -8,8 +8,8 @@ State a problem, solve its theory (order-parameter ODEs), simulate the network i
     runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
     print(tu.compare(theory, runs))
 
-More names live in namespaces: `analysis` (questions and answers), `schedules`, `losses`, `labels`, `rules`, `plot`, `page`
-and `papers` (published figures). The public names are listed in `__init__.pyi`; each is loaded when it is first used, so that
+More names live in namespaces: `analysis` (questions and answers), `schedules`, `losses`, `labels`, `rules`, `plot` and
+`page`. Published figures are a package of their own, `tutelage_papers`. The public names are listed in `__init__.pyi`; each is loaded when it is first used, so that
 `tutelage --help` does not wait for JAX. Importing switches float64 on (TUTELAGE_X64=0 keeps JAX's own setting).
 """
 

@@ -7,14 +7,13 @@ from . import (
     moments,
     optimizers,
     page,
-    papers,
     plot,
     rules,
     schedules,
 )
 from ._solve import solve, solve_batch
 from ._version import __version__
-from .comparison import compare
+from .comparison import compare, gaps
 from .data import from_data
 from .dynamics import Equations, generalization_error
 from .errors import InputError
@@ -81,6 +80,7 @@ __all__ = [
     "errors",
     "explore",
     "from_data",
+    "gaps",
     "generalization_error",
     "labels",
     "linear_times",
@@ -91,7 +91,6 @@ __all__ = [
     "open_sweep",
     "optimizers",
     "page",
-    "papers",
     "plot",
     "random_start",
     "rules",

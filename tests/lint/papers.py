@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 from importlib import import_module
 
+from tutelage.papers.registry import MODULES
+
 import tutelage
 from tests.lint.findings import PACKAGE, Finding, dotted_package
 from tests.lint.imports import dotted, imports_of
-from tutelage.papers.registry import MODULES
 
 PAPERS = PACKAGE / "papers"
 COMMAND = "cli/replicate.py"  # the one importer of papers, inside its functions
