@@ -318,15 +318,15 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
 
 def test_a_published_figure(monkeypatch, capsys):
     """As printed, with smaller numbers: computed, judged, drawn; and listed by `tutelage replicate`."""
-    from tutelage.papers import bands, drawing, registry
-
-    from tutelage import papers, plot
+    import tutelage_papers
+    from tutelage import plot
+    from tutelage_papers import bands, drawing, registry
 
     code = skeleton("Add a published figure")
-    module = ModuleType("tutelage.papers.figures.primer.seventh")
+    module = ModuleType("tutelage_papers.figures.primer.seventh")
     used = vars(module)
     used |= {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for source in (papers, bands, drawing, plot):
+    for source in (tutelage_papers, bands, drawing, plot):
         used |= {
             name: getattr(source, name)
             for name in dir(source)
@@ -338,7 +338,7 @@ def test_a_published_figure(monkeypatch, capsys):
     assert {claim.name for claim in figure.claims(data)} > {"final error"}
     with plot.style():
         assert figure.draw(data).axes
-    says("MODULES", "src/tutelage/papers/registry.py")
+    says("MODULES", "papers/src/tutelage_papers/registry.py")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "primer.seventh"))
     assert main(["replicate"]) == 0

@@ -28,7 +28,6 @@ def test_a_finding_names_its_file_and_line():
         ("from tutelage import nonsense", "_solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.cli import app", "explorer"),
-        ("from tutelage import papers", "explorer"),
         ("def f():\n    from tutelage.comparison import compare", "plot"),
     ],
 )
@@ -42,7 +41,7 @@ def test_an_import_from_the_right_is_found(source, layer):
         ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
         ("from tutelage._solve import solve", "cli"),
-        ("from tutelage.papers import replicate", "cli"),
+        ("from tutelage.explorer import explore", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
 )
@@ -64,8 +63,7 @@ def test_an_import_from_the_left_is_allowed(source, layer):
         "from tutelage import storage",
         "import tutelage.storage",
         "def f():\n    from tutelage.storage import in_memory",
-        "from ..storage import in_memory",
-        "from .. import storage",
+        "from tutelage._namespace import attach",
         "import tutelage as tu\ntu.storage.in_memory",
         "import tutelage as tu\ntu.analysis.with_constant_rates(problem)",
         "import tutelage as tu\ntu.checks._fix",
@@ -82,8 +80,8 @@ def test_a_private_use_is_found(source):
         "import tutelage as tu\ntu.Spectrum.from_covariance\ntu.schedules.Cosine",
         "from tutelage import InputError, Problem, checks\nchecks.as_count",
         "from tutelage.analysis import fixed_point",
-        "from tutelage.papers.claims import close",
-        "import tutelage as tu\ntu.papers.quadratic.quadratic_network",
+        "from tutelage_papers.claims import close",
+        "import tutelage_papers\ntutelage_papers.quadratic.quadratic_network",
     ],
 )
 def test_a_public_use_is_allowed(source):
@@ -93,23 +91,21 @@ def test_a_public_use_is_allowed(source):
 @pytest.mark.parametrize(
     "source",
     [
-        "from tutelage.papers import close",
-        "from tutelage import papers",
-        "import tutelage.papers.registry",
-        "from ..papers.registry import find",
-        "import tutelage as tu\ndef f():\n    return tu.papers.find([])",
-        "if TYPE_CHECKING:\n    from tutelage.papers import Replica",
+        "from tutelage_papers import close",
+        "import tutelage_papers",
+        "import tutelage_papers.registry as figures",
+        "def f():\n    from tutelage_papers.run import found",
+        "if TYPE_CHECKING:\n    from tutelage_papers import Replica",
+        "from importlib import import_module\nimport_module('tutelage_papers.command')",
     ],
 )
 def test_a_use_of_papers_is_found(source):
-    assert papers.uses_of_papers(source, "tutelage.analysis") != []
-    assert papers.uses_of_papers(source, "tutelage.analysis", lazily=True) != []
-
-
-def test_an_import_inside_a_function_is_lazy():
-    source = "def f():\n    from tutelage.papers.run import found"
     assert papers.uses_of_papers(source, "tutelage.cli") != []
-    assert papers.uses_of_papers(source, "tutelage.cli", lazily=True) == []
+
+
+def test_the_name_of_papers_in_words_is_not_a_use():
+    source = 'message = "install tutelage_papers"'
+    assert papers.uses_of_papers(source, "tutelage.cli") == []
 
 
 # Docstrings

@@ -1,15 +1,32 @@
-"""Formulas of single papers, claims, and the list of published figures."""
+"""Formulas of single papers, claims, and the list of published figures: every public name is used."""
+
+import re
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tutelage as tu
-import tutelage_papers
+import tutelage_papers as papers
 
-papers = tutelage_papers
 POWER_LAW = tu.PowerLaw(beta=1.0, levels=3)
 COMMITTEE = papers.power_law.committee(2, inputs=POWER_LAW, lr=0.25)
 LINEAR = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), noise=0.1)
+
+
+@pytest.mark.parametrize("namespace", ["", ".notes", ".power_law", ".quadratic"])
+def test_every_public_name_is_used_below(namespace):
+    source = Path(__file__).read_text()
+    names = import_module(f"tutelage_papers{namespace}").__all__
+    unused = [
+        name for name in names if not re.search(rf"papers{namespace}\.{name}\b", source)
+    ]
+    assert unused == []
+
+
+def test_the_version_is_that_of_the_library():
+    assert papers.__version__ == tu.__version__
 
 
 # Claims and figures

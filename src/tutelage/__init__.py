@@ -9,8 +9,9 @@ State a problem, solve its theory (order-parameter ODEs), simulate the network i
     print(tu.compare(theory, runs))
 
 More names live in namespaces: `analysis` (questions and answers), `schedules`, `losses`, `labels`, `rules`, `plot` and
-`page`. Published figures are a package of their own, `tutelage_papers`. The public names are listed in `__init__.pyi`; each is loaded when it is first used, so that
-`tutelage --help` does not wait for JAX. Importing switches float64 on (TUTELAGE_X64=0 keeps JAX's own setting).
+`page`. Published figures are a package of their own, `tutelage_papers`. The public names are listed in `__init__.pyi`; each is
+loaded when it is first used, so that `tutelage --help` does not wait for JAX. Importing switches float64 on
+(TUTELAGE_X64=0 keeps JAX's own setting).
 """
 
 import os

@@ -28,7 +28,7 @@ NAMESPACES = (
 )
 # said by `tu.papers`, and by `tutelage replicate` where the package is not installed
 INSTALL_PAPERS = (
-    "published figures and the formulas of single papers are a package of their own, "
+    "published figures and the formulas of single papers are a separate package, "
     "tutelage_papers; install it with 'pip install ./papers' in a clone of tutelage."
 )
 

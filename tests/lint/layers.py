@@ -45,7 +45,6 @@ LAYERS = (
     ("page",),
     ("sweeps",),
     ("explorer",),
-    ("papers",),
     ("cli",),
 )
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}

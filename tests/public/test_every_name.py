@@ -110,8 +110,8 @@ def test_every_public_name_is_used():
         ("tu.plot.plot_phases(found)", "tutelage.plot.plot_phases"),
         ("from tutelage import checks\nchecks.shown(1)", "tutelage.checks.shown"),
         (
-            "papers = tu.papers\npapers.notes.concentration",
-            "tutelage.papers.notes.concentration",
+            "analysis = tu.analysis\nanalysis.fixed_point",
+            "tutelage.analysis.fixed_point",
         ),
     ],
 )
