@@ -152,7 +152,7 @@ def test_the_traits_that_a_formula_needs():
     plain.require_traits("my_formula", ["squared", "fixed readout", "no momentum"])
     both_layers = plain.replace(**{"student.train_readout": True})
     both_layers.require_traits("my_formula", ["squared"])
-    with pytest.raises(tu.InputError, match="my_formula.*readout learns"):
+    with pytest.raises(tu.InputError, match=r"my_formula.*readout learns"):
         both_layers.require_traits("my_formula", ["squared", "fixed readout"])
     with pytest.raises(tu.InputError, match="'fixed readout'"):
         plain.require_traits("my_formula", ["fixed readuot"])

@@ -44,12 +44,11 @@ def with_constant_rates(
 
 def require_start(start: object) -> "tu.Start":
     """The start; nothing else is supported."""
-    return checks.as_kind(
-        "start",
-        start,
-        tu.Start,
-        "a Start; make one with Start, random_start or start_from_weights",
-    )
+    if not isinstance(start, tu.Start):
+        raise InputError(
+            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
+        )
+    return start
 
 
 def require_pair(weights: object) -> tuple[Any, Any]:
