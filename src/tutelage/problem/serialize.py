@@ -18,12 +18,12 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 import jax
 import numpy as np
 
-from tutelage import checks, labels, losses, rules
+from tutelage import checks
 from tutelage._part import Choice, Part, by_name, parameters, special_arguments
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
-from tutelage.problem import schedules
+from tutelage.problem import labels
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -33,9 +33,10 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
+from tutelage.training import losses, rules, schedules
+from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
@@ -48,7 +49,7 @@ PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
 # Every class that a table of a file names by its `kind`, except losses, labels and rules.
-KINDS: dict[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
+KINDS: Mapping[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
 # The kind of a table that names none.
 DEFAULT_KINDS = {
     "inputs": "isotropic",
