@@ -12,7 +12,7 @@ import pytest
 
 import tutelage as tu
 from tests.lint.pages import PAGES
-from tutelage.validity import Validity
+from tutelage.stream.validity import Validity
 from tutelage_papers import close, refuted, replicas
 
 ROOT = Path(__file__).parent.parent

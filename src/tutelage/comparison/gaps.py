@@ -4,7 +4,7 @@ import numpy as np
 
 from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import Gap
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
 
 
 def gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
