@@ -1,6 +1,9 @@
 """Formulas of single papers, claims, and the list of published figures: every public name is used."""
 
+import ast
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +26,37 @@ def test_every_public_name_is_used_below(namespace):
         name for name in names if not re.search(rf"papers{namespace}\.{name}\b", source)
     ]
     assert unused == []
+
+
+@pytest.mark.parametrize("namespace", ["", ".notes", ".power_law", ".quadratic"])
+def test_a_stub_lists_what_it_imports(namespace):
+    """Its imports are what lazy_loader loads; its `__all__` is what type checkers see."""
+    module = import_module(f"tutelage_papers{namespace}")
+    stub = Path(module.__file__ or "").with_suffix(".pyi")
+    imported = [
+        alias.asname or alias.name
+        for node in ast.parse(stub.read_text()).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted(imported) == sorted(module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_functions_are_functions_also_after_all_modules_were_imported():
+    code = """
+import importlib, pkgutil, types, tutelage_papers
+for module in pkgutil.walk_packages(tutelage_papers.__path__, "tutelage_papers."):
+    if not module.name.startswith("tutelage_papers.figures"):
+        importlib.import_module(module.name)
+for name in ("linear_network", "symmetric_plateau", "asymptotic_decay", "weight_flow", "committee"):
+    assert isinstance(getattr(tutelage_papers.power_law, name), types.FunctionType), name
+assert isinstance(tutelage_papers.replicate, types.FunctionType)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_version_is_that_of_the_library():
