@@ -124,3 +124,14 @@ def test_verdicts_of_a_result(tmp_path):
     )
     assert (good.failed, bad.failed) == (False, True)
     assert list(good.to_dict()) == ["id", "source", "seconds", "claims"]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def no_space(self, data):
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", no_space)
+    with pytest.raises(OSError, match="No space") as caught:
+        replicate(toy(), tmp_path)
+    assert caught.value.filename == str(tmp_path / "toy-1.nc")
+    assert list(tmp_path.iterdir()) == []

@@ -85,8 +85,10 @@ def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
     try:
         partial.write_bytes(stored.to_netcdf(engine="h5netcdf"))
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # not the temporary name
         raise
 
 

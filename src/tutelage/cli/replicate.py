@@ -77,6 +77,7 @@ def replicate(
 ) -> int:
     """Recompute published figures and check every claim by its number.
 
+    The figures are in the package tutelage_papers (in a clone: pip install ./papers).
     Without ids, prints the list of figures and their results so far. Results are kept
     in the folder and reused as long as parameters and code are the same: a second run
     is instant, an interrupted run continues. Exit code 1: a claim fails.
