@@ -10,6 +10,7 @@ import inspect
 import json
 import sys
 import tomllib
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from operator import attrgetter
@@ -49,7 +50,9 @@ PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
 # Every class that a table of a file names by its `kind`, except losses, labels and rules.
-KINDS: Mapping[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
+KINDS: Mapping[str, type[Part]] = ChainMap(
+    schedules.NAMED, TASK_SCHEDULES, INPUTS, OPTIMIZERS
+)
 # The kind of a table that names none.
 DEFAULT_KINDS = {
     "inputs": "isotropic",
