@@ -74,9 +74,6 @@ class Optimizer(Part):
     """
 
     kind: ClassVar[str]
-    # options that only `SGD` has
-    momentum: ClassVar[Any] = 0.0
-    spherical: ClassVar[bool] = False
 
     # lr and the rates below are numbers or schedules; most callers know which
     lr: Any = rate_field("lr", require_positive_rate)
@@ -93,6 +90,9 @@ class Optimizer(Part):
     trainable: tuple[Any, ...] | None = eqx.field(
         static=True, converter=_as_trainable, default=None, kw_only=True
     )
+    # options that only `SGD` has; they stand last, as in its constructor
+    momentum: ClassVar[Any] = 0.0
+    spherical: ClassVar[bool] = False
 
     def arguments(self) -> Table:
         """Return the constructor arguments, with `trainable` as an array."""

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
