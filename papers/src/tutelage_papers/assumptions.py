@@ -22,13 +22,17 @@ VISIBLE = (
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 
 
+def _kind_of(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
 def require_problem(
     problem: object, name: str, traits: Iterable[str] = VISIBLE
 ) -> "tu.Problem":
     """The problem, if its numbers are known and it has these traits; name: of the function, for messages."""
     if not isinstance(problem, tu.Problem):
         raise InputError(
-            f"problem is of type {type(problem).__name__}; {name} takes a tutelage Problem."
+            f"problem is {_kind_of(problem)}; {name} takes a tutelage Problem."
         )
     checks.require_untraced("the problem", name, problem)
     problem.require_traits(name, traits)
@@ -46,7 +50,7 @@ def require_start(start: object) -> "tu.Start":
     """The start; nothing else is supported."""
     if not isinstance(start, tu.Start):
         raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
+            f"start is {_kind_of(start)}; make one with Start, random_start or start_from_weights."
         )
     return start
 
@@ -55,7 +59,7 @@ def require_pair(weights: object) -> tuple[Any, Any]:
     """W and W_teacher; nothing but two arrays is supported."""
     if not isinstance(weights, Sequence) or len(weights) != 2:
         raise InputError(
-            f"weights is of type {type(weights).__name__}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N)."
+            f"weights is {_kind_of(weights)}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N)."
         )
     return weights[0], weights[1]
 
