@@ -442,8 +442,9 @@ class Problem(Part, ResultCard):
     def require_traits(self, function: str, traits: Iterable[str]) -> None:
         """Raise `InputError` if the problem lacks a trait that a function needs.
 
-        For authors of analyses and closed forms. One task and one Gaussian are needed
-        unless `traits` has "tasks" or "mixtures".
+        For authors of analyses and closed forms. One task, one Gaussian, plain SGD and
+        fresh samples are needed, too, unless `traits` has "tasks", "mixtures",
+        "optimizers" or "any theory".
 
         Parameters
         ----------
