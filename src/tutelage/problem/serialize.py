@@ -36,7 +36,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 from tutelage.training import losses, rules, schedules
-from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
+from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, Optimizer, SlowMomentum
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
@@ -48,8 +48,9 @@ INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
 PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
-# Every class that a table of a file names by its `kind`, except losses, labels and rules.
-KINDS: Mapping[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
+# Every class that a table of a file names by its `kind`, except losses, labels, rules and
+# optimizers, which may be defined later.
+KINDS: Mapping[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS
 # The kind of a table that names none.
 DEFAULT_KINDS = {
     "inputs": "isotropic",
@@ -103,7 +104,7 @@ def _part_to_plain(name: str, part: Part) -> str | Table:
     options = special_arguments(part)
     choice = _choice_of(part)
     if choice is None:
-        kind = _kind_among(KINDS, part)
+        kind = _kind_of(part)
     else:
         kind = choice.word(part)
         if kind is None:
@@ -137,6 +138,19 @@ def _choice_of(part: Part) -> Choice[Any] | None:
         if isinstance(part, choice.base):
             return choice
     return None
+
+
+def _kind_of(part: Part) -> str | None:
+    """Return the name of a part's class in files; None if the place of a table says it."""
+    if not isinstance(part, Optimizer):
+        return _kind_among(KINDS, part)
+    kind = _kind_among(OPTIMIZERS, part)
+    if kind is None:
+        raise InputError(
+            f"the optimizer {type(part).__name__} has no name in files; give its class "
+            "one, as kind = 'my_optimizer'."
+        )
+    return kind
 
 
 def _kind_among(named: Mapping[str, type[Part]], part: Part) -> str | None:

@@ -90,6 +90,11 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 
 TRAITS: dict[str, Trait] = {
+    "fresh samples": Trait(
+        holds=lambda p: p.optimizer.on_stream,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) on fresh samples",
+    ),
     "one task": Trait(
         holds=lambda p: not isinstance(p.teacher, Tasks),
         instead="it has {tasks} (Tasks) in place of a teacher",
@@ -197,11 +202,16 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 
-# Words that are not traits: a function that lists one supports several tasks, or
-# mixtures. All other functions need the trait behind the word.
+# Words that are not traits: a function that lists one supports several tasks,
+# mixtures, or every optimizer. All other functions need the trait behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-NEEDED_UNLESS_LISTED = {TASKS: "one task", MIXTURES: "one Gaussian"}
+OPTIMIZERS = "optimizers"
+NEEDED_UNLESS_LISTED = {
+    TASKS: "one task",
+    MIXTURES: "one Gaussian",
+    OPTIMIZERS: "fresh samples",
+}
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
 # VISIBLE: for what assumes that zero error exists.
@@ -245,14 +255,16 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
         )
 
 
-def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
+def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     """Say in words what a problem has in place of the missing traits."""
+    traits = [TRAITS[trait] if isinstance(trait, str) else trait for trait in missing]
     tasks = getattr(problem.teacher, "count", 1)
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
-    template = ", and ".join(TRAITS[name].instead for name in missing)
+    template = ", and ".join(trait.instead for trait in traits)
     return template.format(
+        optimizer=type(problem.optimizer).__name__,
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(problem.inputs, "classes", 1),
         loss=losses.loss_name(problem.loss),

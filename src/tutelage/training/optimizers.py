@@ -24,9 +24,42 @@ _require_positive_rate = partial(
 
 
 class Optimizer(Part):
-    """The base class of optimizers; `kind` is the name in files and on the command line."""
+    """The base class of optimizers.
 
-    kind: ClassVar[str]
+    A subclass has the learning rate `lr`, and overrides as fields what else it has of the
+    attributes below. A subclass with a `kind` is known under that name in files and on
+    the command line.
+
+    Attributes
+    ----------
+    kind : str
+        The name in files.
+    on_stream : bool
+        True if the theory of fresh samples covers it.
+    batch : int
+        Samples averaged per step.
+    """
+
+    kind: ClassVar[str] = ""
+    on_stream: ClassVar[bool] = False
+
+    # what an optimizer does that has no such argument
+    batch = 1
+    weight_decay = 0.0
+    readout_lr = None
+    bias_lr = None
+    momentum = 0.0
+    trainable = None
+    spherical = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in vars(cls):
+            OPTIMIZERS[cls.kind] = cls
+
+
+# Every optimizer by its name in files.
+OPTIMIZERS: dict[str, type[Optimizer]] = {}
 
 
 class SlowMomentum(Part):
@@ -137,6 +170,7 @@ class SGD(Optimizer):
     """
 
     kind: ClassVar[str] = "sgd"
+    on_stream: ClassVar[bool] = True
 
     # lr and the rates below are numbers or schedules; most callers know which
     lr: Any = _rate_field("lr", _require_positive_rate)
@@ -181,6 +215,3 @@ class SGD(Optimizer):
         if trainable is not None:
             trainable = np.asarray(trainable)
         return super().arguments() | {"trainable": trainable}
-
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {SGD.kind: SGD}
