@@ -45,7 +45,7 @@ def solve(
     """Solve the exact dynamics of learning in the limit of large N.
 
     The first theory that covers the problem solves it (`theories.TABLE`). The options
-    below are those of fresh samples; another theory refuses what it has no use for.
+    below are those of fresh samples; another theory may not support all of them.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def simulate(
     """Train networks of input dimension N, by the simulator of the problem's theory.
 
     All `runs` networks begin at the same initial condition. The options below are those
-    of one-pass SGD on fresh samples; another simulator refuses what it has no use for.
+    of one-pass SGD on fresh samples; another simulator may not support all of them.
 
     Parameters
     ----------

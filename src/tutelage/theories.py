@@ -62,15 +62,15 @@ def covering(problem: Problem) -> Theory | None:
     return None
 
 
-def theory_of(problem: object, verb: str = "solve") -> Theory:
+def theory_of(problem: object, function: str = "solve") -> Theory:
     """Return the first theory that lacks nothing for this problem.
 
-    Raise `InputError` if there is none, with what each theory lacks. verb: the function
-    that asks, for messages.
+    Raise `InputError` if there is none, with what each theory lacks. function: the name
+    of the caller, for messages.
     """
     if not isinstance(problem, Problem):
         raise InputError(
-            f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem."
+            f"problem is {kind_of(problem)}; {function} takes a tutelage Problem."
         )
     theory = covering(problem)
     if theory is not None:

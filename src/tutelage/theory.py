@@ -30,7 +30,7 @@ class Theory(ABC):
         The theory in words, as in "the theory of fresh samples".
     needs : sequence of str or Trait
         The traits of the problems that it solves: names in `problem.traits.TRAITS`, or
-        traits of its own.
+        `Trait` objects.
     observables : sequence of Observable
         The curves that it may record besides the error and the loss.
 

@@ -43,6 +43,8 @@ class Optimizer(Part):
     kind: ClassVar[str] = ""
     on_stream: ClassVar[bool] = False
 
+    lr: eqx.AbstractVar[Any]
+
     # what an optimizer does that has no such argument
     batch = 1
     weight_decay = 0.0
