@@ -48,9 +48,6 @@ INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
 PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
-# Every class that a table of a file names by its `kind`, except losses, labels, rules and
-# optimizers, which may be defined later.
-KINDS: Mapping[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS
 # The kind of a table that names none.
 DEFAULT_KINDS = {
     "inputs": "isotropic",
@@ -142,15 +139,21 @@ def _choice_of(part: Part) -> Choice[Any] | None:
 
 def _kind_of(part: Part) -> str | None:
     """Return the name of a part's class in files; None if the place of a table says it."""
-    if not isinstance(part, Optimizer):
-        return _kind_among(KINDS, part)
-    kind = _kind_among(OPTIMIZERS, part)
-    if kind is None:
+    kind = _kind_among(_classes_by_kind(), part)
+    if kind is None and isinstance(part, Optimizer):
         raise InputError(
             f"the optimizer {type(part).__name__} has no name in files; give its class "
             "one, as kind = 'my_optimizer'."
         )
     return kind
+
+
+def _classes_by_kind() -> dict[str, type[Part]]:
+    """Return every class that a table of a file names by its `kind`.
+
+    Losses, labels and rules are named by a word in place of a table.
+    """
+    return {**schedules.NAMED, **TASK_SCHEDULES, **INPUTS, **OPTIMIZERS}
 
 
 def _kind_among(named: Mapping[str, type[Part]], part: Part) -> str | None:
