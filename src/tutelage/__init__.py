@@ -17,6 +17,7 @@ loaded when it is first used, so that `tutelage --help` does not wait for JAX. I
 import os
 import sys
 
+from tutelage import _attached as _attached
 from tutelage._namespace import attach
 from tutelage._version import __version__ as __version__
 

@@ -18,6 +18,7 @@ FOR_AUTHORS = (
     "labels",
     "rules",
     "moments",
+    "theories",
 )
 
 
