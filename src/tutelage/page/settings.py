@@ -683,7 +683,7 @@ def _controls_of(data: Values) -> Values:
 
 @lru_cache(maxsize=1)
 def digit_spectrum() -> tu.Spectrum:
-    """The spectrum of the handwritten digits in few levels, for Gaussian inputs of any N."""
+    """Return the spectrum of the handwritten digits in few levels, for any N."""
     pixels = tu.digits().reshape(-1, 64)
     measured = tu.Spectrum.from_covariance(np.cov(pixels.T), 16)
     return tu.Spectrum(measured.eigenvalues, measured.fractions)

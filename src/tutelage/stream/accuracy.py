@@ -41,8 +41,8 @@ from tutelage.stream.program import (
 # Quadrature errors of pairs (A, B) and of G above which a solve warns.
 ACCURATE_PAIRS = 1e-6
 ACCURATE_SPREAD = 1e-2
-# The error of a grid or a quadrature, in units of its change under finer nodes: the finer
-# ones miss a part of the error, too.
+# The error of a grid or a quadrature, in units of its change under finer nodes: the
+# finer ones miss a part of the error, too.
 CHANGES = 2
 QUADRATURE = "quadrature"
 CHECKED_TIMES = 5  # along a curve, at which the error of averages is estimated

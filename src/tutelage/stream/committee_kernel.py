@@ -4,9 +4,9 @@ This is the twin of dormand_prince.py and of the closed forms of squared loss. T
 is one vector y: of every student k its overlaps with all n = K + M units on all L
 levels, (K, n, L), students before teachers; then the readout v (K), and e_g in the unit
 1/fine, which guides the steps (program.py). The letters and equations are those of
-order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares the
-two. Machine code is made when first needed and cached on disk, for all K, M and L at
-once. Short loops keep that to seconds.
+order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares
+the two. Machine code is made when first needed and cached on disk, for all K, M and L
+at once. Short loops keep that to seconds.
 """
 
 import math

@@ -1,13 +1,16 @@
 """Averages of any rule over nodes: a grid for two fields, or three of a smooth rule; else a fixed quasi-random set.
 
-Fields z = mean + L e, teacher fields first, L the Cholesky factor of their covariance (teachers first), e standard normal.
-With D = E[delta e^T] the mean update is E[delta_k x] = Omega sum_a c_ka u_a with (B | A) = c = D L^-1 (regression: it holds
-for rules with jumps too). A field that the others determine has a zero column in L: its coefficient is zero, and the drift
-is the same, for its vector is a combination of the other ones.
+Fields z = mean + L e, teacher fields first, L the Cholesky factor of their covariance
+(teachers first), e standard normal. With D = E[delta e^T] the mean update is E[delta_k
+x] = Omega sum_a c_ka u_a with (B | A) = c = D L^-1 (regression: it holds for rules with
+jumps too). A field that the others determine has a zero column in L: its coefficient is
+zero, and the drift is the same, for its vector is a combination of the other ones.
 
-Derivatives. For a smooth rule JAX differentiates the sums. For a rule that jumps as a function of a student field they would
-be silently wrong (the derivative of a jump is zero at every node), so they are taken from the Gaussian density instead
-(integration by parts): if L and mean change by dL and dm, then with u = L^-1 (dm + dL e) and s = e.u - tr(L^-1 dL)
+Derivatives. For a smooth rule JAX differentiates the sums. For a rule that jumps as a
+function of a student field they would be silently wrong (the derivative of a jump is
+zero at every node), so they are taken from the Gaussian density instead (integration by
+parts): if L and mean change by dL and dm, then with u = L^-1 (dm + dL e) and s = e.u -
+tr(L^-1 dL)
     dE[f] = E[f s],    dE[delta e_a] = E[delta (e_a s - u_a)].
 """
 
@@ -85,7 +88,8 @@ BLOCK = (
     2**11
 )  # points that are averaged at once where a compiled program serves sets of many sizes
 ROOMY = 2**17  # points for which such a program has room
-# divided by the nodes of a panel of a grid: distance of the nodes of the noise, and of labels that may jump with xi
+# divided by the nodes of a panel of a grid: distance of the nodes of the noise, and of
+# labels that may jump with xi
 GRID_STEP, JUMP_STEP = 1.6, 0.4
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 Nodes = Float[Array | np.ndarray, "P n"]
@@ -123,8 +127,9 @@ class Sums(NamedTuple):
 class RuleAtState(eqx.Module):
     """A rule, and all that its averages depend on. mean, L: of the fields, teachers first. noisy: labels vary at given fields.
 
-    numbers: what the rule's xi is made from at every node (`PerUnit`); None: xi is averaged at each. shifts: uniform numbers
-    that move the nodes of the label's randomness and of the rule's (moments/noise_nodes.py); None: made here.
+    numbers: what the rule's xi is made from at every node (`PerUnit`); None: xi is
+    averaged at each. shifts: uniform numbers that move the nodes of the label's
+    randomness and of the rule's (moments/noise_nodes.py); None: made here.
     """
 
     problem: Problem
@@ -140,8 +145,10 @@ class RuleAtState(eqx.Module):
 
     def responses(self, e: Nodes) -> Response:
         """The mean response at every node, over labels and the rule's own randomness."""
-        # Many labels (nodes of continuous noise) are made and taken one after the other: XLA then updates all nodes in one fast
-        # loop. Labels made beforehand would be a large array, and XLA would compute the teacher's output anew for each.
+        # Many labels (nodes of continuous noise) are made and taken one after the
+        # other: XLA then updates all nodes in one fast loop. Labels made beforehand
+        # would be a large array, and XLA would compute the teacher's output anew for
+        # each.
         M = self.problem.teacher.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho, student = fields[:M], fields[M:]
@@ -433,8 +440,9 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
 class ErrorMetric(Rule):
     """The error of a student as a rule that never learns: its loss is the metric of the labels.
 
-    metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not the label's. Ties are broken at random:
-    n equal largest outputs, the label's among them, cost 1 - 1/n, and an output of zero costs 1/2 where the class is its sign.
+    metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not
+    the label's. Ties are broken at random: n equal largest outputs, the label's among
+    them, cost 1 - 1/n, and an output of zero costs 1/2 where the class is its sign.
     """
 
     metric: str = eqx.field(static=True)
@@ -447,7 +455,8 @@ class ErrorMetric(Rule):
         if self.metric == "squared":
             loss = jnp.sum((sample.label - output) ** 2) / 2
         else:
-            # identical units whose readouts cancel leave a rounding error, which decides nothing
+            # identical units whose readouts cancel leave a rounding error, which
+            # decides nothing
             rounding = TIE * (jnp.abs(parameters.readout) @ jnp.abs(g))
             loss = _wrong_class(output, sample.label, rounding)
         return self.result(jnp.zeros_like(sample.student), parameters, loss=loss)
@@ -500,8 +509,9 @@ def _class_error(
     at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights
 ) -> Float[Array, ""]:
     """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability."""
-    # Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
-    # increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
+    # Given the other fields the output v_K g(lambda_K) + rest is positive beyond one
+    # value of the last student field, for g is increasing. So the jump of the class is
+    # integrated exactly, and the sum over nodes can be differentiated.
     M, v, g = (
         at.problem.teacher.hidden,
         at.parameters.readout,
@@ -525,7 +535,8 @@ def _class_error(
     )
     beyond = (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150)
     sign = erf(jnp.sign(v[-1]) * beyond * 0.5**0.5)  # of the output, on average
-    # Where the other fields determine the last one (identical units), the terms of the output may cancel: a tie.
+    # Where the other fields determine the last one (identical units), the terms of the
+    # output may cancel: a tie.
     terms = jnp.concatenate([v[:-1, None] * g(fields[M:]), v[-1] * g(mean)[None]])
     cancel = jnp.abs(jnp.sum(terms, axis=0)) <= TIE * (
         jnp.sum(jnp.abs(terms), axis=0) @ weights
@@ -536,21 +547,25 @@ def _class_error(
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """A bound on the error of the mean of eight independent scramblings (leading axis): 3.5 standard errors."""
-    # Student's t with seven degrees of freedom: 99% for one number, so that a whole curve is covered with 95%.
+    # Student's t with seven degrees of freedom: 99% for one number, so that a whole
+    # curve is covered with 95%.
     return 3.5 * np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
 
 
 class NodeMoments(Moments):
     """Any rule, averaged over a quasi-random set e (teacher axes first) or, where that is None, over a grid.
 
-    grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
-    or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
-    label_jumps: teacher fields at which the label jumps or bends (grid only). numbers: what the rule's xi is made from
-    at each point of a quasi-random set, for laws that cannot be enumerated. still: the teacher has one unit, whose field does
-    not vary (the label of a class of a mixture): its axis has one node. blocks: the number of blocks of `BLOCK` points
-    that are averaged, one after the other; the rest of e is room for larger sets. None: all points at once. shifts: uniform
-    numbers that move the nodes of what labels and the rule draw, other ones at each point; so the scramblings, and a finer
-    grid, do not share these nodes.
+    grid: nodes per panel for two or three fields (else 0); they are placed at every
+    call, between the fields at which label or update jump. jumps: derivatives are taken
+    from the density. noisy: labels vary at given fields. label_jumps: teacher fields at
+    which the label jumps or bends (grid only). numbers: what the rule's xi is made from
+    at each point of a quasi-random set, for laws that cannot be enumerated. still: the
+    teacher has one unit, whose field does not vary (the label of a class of a mixture):
+    its axis has one node. blocks: the number of blocks of `BLOCK` points that are
+    averaged, one after the other; the rest of e is room for larger sets. None: all
+    points at once. shifts: uniform numbers that move the nodes of what labels and the
+    rule draw, other ones at each point; so the scramblings, and a finer grid, do not
+    share these nodes.
     """
 
     e: Nodes | None
@@ -607,10 +622,12 @@ class NodeMoments(Moments):
             for n in units
         )
         if at.mean is None and increasing and problem.labels.kind == "sign":
-            # the angle between two vectors (or a mirror image); accurate and differentiable down to zero
+            # the angle between two vectors (or a mirror image); accurate and
+            # differentiable down to zero
             across = C[0, 0] * C[1, 1] - C[0, 1] ** 2
             along = jnp.sign(v[0] * jnp.asarray(problem.teacher.readout)[0]) * C[0, 1]
-            # a zero vector or readout has no angle: its output is zero, and the class a guess
+            # a zero vector or readout has no angle: its output is zero, and the class a
+            # guess
             is_angle = (across > 0) | (along != 0)
             across = jnp.where(is_angle, safe_sqrt(across), 1.0)
             return jnp.arctan2(across, jnp.where(is_angle, along, 0.0)) / np.pi
@@ -737,8 +754,8 @@ class NodeMoments(Moments):
         self, at: RuleAtState, without_last: bool = False
     ) -> tuple[Nodes, Weights]:
         """The points and their weights, on all axes or on all but the last."""
-        # Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
-        # where the rule has breaks.
+        # Axes of a grid have even nodes, but that of a single teacher has panels. For
+        # two fields the student's axis is split where the rule has breaks.
         if self.e is not None:
             return self.e[:, : self.e.shape[1] - without_last], np.full(
                 self.points, 1 / self.points
@@ -878,8 +895,9 @@ def _numbers_drawn(problem: Problem, law: Law | None) -> int:
 
 def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     """Nodes per panel of the grid, 0 where a sample is better."""
-    # A grid of two fields can be split, and differentiated, only where it is known at which fields the update jumps. One of
-    # three needs an update without jumps or bends, and labels of which it is known where they jump.
+    # A grid of two fields can be split, and differentiated, only where it is known at
+    # which fields the update jumps. One of three needs an update without jumps or
+    # bends, and labels of which it is known where they jump.
     student, teacher, labels, loss, rule = (
         problem.student,
         problem.teacher,
