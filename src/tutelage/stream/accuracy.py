@@ -22,7 +22,7 @@ from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.stream.moments.matrices import ClosedMoments, MixtureMoments
 from tutelage.stream.moments.node_moments import (
-    ROOMY,
+    CAPACITY,
     NodeMoments,
     confidence,
     terms_per_point,
@@ -329,7 +329,7 @@ def _affordable(problem: Problem, moments: Moments, steps: float, times: int) ->
     evaluations = EVALUATIONS * steps + times
     updates_per_point = evaluations * terms_per_point(problem, nodes) * size
     points = max(WORK / updates_per_point, 1.0)
-    return min(2 ** int(np.floor(np.log2(points))), ROOMY)
+    return min(2 ** int(np.floor(np.log2(points))), CAPACITY)
 
 
 def _is_sampled(tree: object) -> bool:

@@ -28,8 +28,8 @@ from tutelage.stream.order_parameters import (
 )
 
 # The constants of dormand_prince.py.
-STEP = 12
-ALL = 17
+STEP_STAGES = 12
+ALL_STAGES = 17
 SAFETY = 0.9
 SLOWEST = 0.2
 FASTEST = 10.0
@@ -525,7 +525,7 @@ def sizes(x, unit):
 @compiled
 def record(y, h, x, k, weights, curve, out):
     """Compute the state at the share x of a step."""
-    for s in range(ALL):
+    for s in range(ALL_STAGES):
         total = 0.0
         for p in range(7, -1, -1):
             total = total * x + weights[s, p]
@@ -554,9 +554,9 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     unit = step_work.unit
     point = step_work.point
     zero = step_work.zero
-    for s in range(1, STEP):
+    for s in range(1, STEP_STAGES):
         compute_stage(committee, work, step_work, y, h, stages, s)
-    combine(y, h, stages[STEP], k, y1)
+    combine(y, h, stages[STEP_STAGES], k, y1)
     for i in range(y.size):
         unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
     combine(zero, 1.0, errors[0], k, point)
@@ -566,9 +566,9 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     error = h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
     if not error < 1.0:  # also if it is NaN
         return error
-    compute_stage(committee, work, step_work, y, h, stages, STEP)
+    compute_stage(committee, work, step_work, y, h, stages, STEP_STAGES)
     if is_recorded:
-        for s in range(STEP + 1, ALL):
+        for s in range(STEP_STAGES + 1, ALL_STAGES):
             compute_stage(committee, work, step_work, y, h, stages, s)
         combine(zero, h, errors[2], k, point)
         _, curve_error = sizes(point, unit)
@@ -597,7 +597,7 @@ def integrate(
     """
     size = y.size
     step_work = StepWorkspace(
-        k=np.zeros((ALL, size)),
+        k=np.zeros((ALL_STAGES, size)),
         y1=np.zeros(size),
         unit=np.zeros(size),
         point=np.zeros(size),
@@ -605,7 +605,7 @@ def integrate(
     )
     k = step_work.k
     y1 = step_work.y1
-    curve = np.zeros(ALL)
+    curve = np.zeros(ALL_STAGES)
     counted = np.ones(size)
     counted[-1] = 0.0  # the error does not diverge
     count = times.size
@@ -648,7 +648,7 @@ def integrate(
             accepted += 1
             for i in range(size):
                 y[i] = y1[i]
-                k[0, i] = k[STEP, i]
+                k[0, i] = k[STEP_STAGES, i]
             _, largest = sizes(y, counted)
             if largest >= bound:
                 code = DIVERGED

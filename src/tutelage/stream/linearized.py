@@ -72,7 +72,7 @@ SMALL_STATE = 60
 SMALL_COMMITTEE = 200
 # Steps and weights of central differences: exact to order 4 for many vectors, to order
 # 8 (thirteen digits) for one.
-STEP = 3.5e-4
+DIFFERENCE_STEP = 3.5e-4
 DIFFERENCES = np.array([8.0, -1.0]) / 12.0
 LONG_STEP = 6e-3
 FINE_DIFFERENCES = np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
@@ -239,7 +239,7 @@ class LocalDynamics:
         if not self._by_differences:
             return self._in_chunks(_jacobian, vectors, times)
         count, size = vectors.shape
-        step = STEP
+        step = DIFFERENCE_STEP
         differences = DIFFERENCES
         if count == 1:
             step = LONG_STEP

@@ -147,13 +147,13 @@ class Moments(eqx.Module):
     """
 
     def matrices(
-        self, at: Situation, flow: bool
+        self, state: Situation, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         """Return the mean update and G; G = 0 for gradient flow."""
         raise NotImplementedError
 
     def error_and_loss(
-        self, at: Situation
+        self, state: Situation
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         """Return generalization error and population training loss of each task.
 
