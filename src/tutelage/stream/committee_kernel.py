@@ -301,6 +301,57 @@ def mean_update(committee, work):
 
 
 @compiled
+def components_along_pairs(work, n):
+    """Compute `along`, `across` and `scale` of `update_covariance` for all n units."""
+    c = work.c
+    root = work.root
+    first = work.first
+    second = work.second
+    pair_scale = work.pair_scale
+    pairs = first.size
+    for a in range(n):
+        for b in range(n):
+            c[a, b] = work.C[a, b] * (root[a] * root[b])
+    for p in range(pairs):
+        c_ij = c[first[p], second[p]]
+        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
+    for a in range(n):
+        for p in range(pairs):
+            i = first[p]
+            j = second[p]
+            on_i = c[a, i]
+            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
+            variance = 1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j
+            scale = 1.0 / math.sqrt(variance)
+            work.along[a, p] = on_i * scale
+            work.across[a, p] = on_rest_of_j * scale
+            work.scale[a, p] = scale
+
+
+@compiled
+def arcsines_of_pairs(work, n):
+    """Compute arcsin(sine_ab) of `update_covariance`, into `sines`."""
+    along = work.along
+    across = work.across
+    scale = work.scale
+    sines = work.sines
+    ab = 0
+    for a in range(n):
+        for b in range(a, n):
+            c_ab = work.c[a, b]
+            for p in range(scale.shape[1]):
+                sines[ab, p] = (
+                    c_ab * scale[a, p] * scale[b, p]
+                    - along[a, p] * along[b, p]
+                    - across[a, p] * across[b, p]
+                )
+            ab += 1
+    flat = sines.reshape(-1)
+    for p in range(flat.size):
+        flat[p] = arcsin(flat[p])
+
+
+@compiled
 def update_covariance(committee, work):
     """Compute G_ij = w_i w_j (E[g'_i g'_j Delta0^2] + sigma^2 E[g'_i g'_j]).
 
@@ -314,48 +365,13 @@ def update_covariance(committee, work):
     """
     n = committee.K + committee.M
     w = work.w
-    C = work.C
-    c = work.c
-    root = work.root
     first = work.first
     second = work.second
-    pair_scale = work.pair_scale
-    along = work.along
-    across = work.across
-    scale = work.scale
     sines = work.sines
     total = work.total
     pairs = first.size
-    for a in range(n):
-        for b in range(n):
-            c[a, b] = C[a, b] * (root[a] * root[b])
-    for p in range(pairs):
-        c_ij = c[first[p], second[p]]
-        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
-    for a in range(n):
-        for p in range(pairs):
-            i = first[p]
-            j = second[p]
-            on_i = c[a, i]
-            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
-            left = 1.0 / math.sqrt(1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j)
-            along[a, p] = on_i * left
-            across[a, p] = on_rest_of_j * left
-            scale[a, p] = left
-    ab = 0
-    for a in range(n):
-        for b in range(a, n):
-            c_ab = c[a, b]
-            for p in range(pairs):
-                sines[ab, p] = (
-                    c_ab * scale[a, p] * scale[b, p]
-                    - along[a, p] * along[b, p]
-                    - across[a, p] * across[b, p]
-                )
-            ab += 1
-    flat = sines.reshape(-1)
-    for p in range(flat.size):
-        flat[p] = arcsin(flat[p])
+    components_along_pairs(work, n)
+    arcsines_of_pairs(work, n)
     # Delta0^2 = sum_ab w_a w_b g_a g_b
     total[:] = 0.0
     ab = 0
@@ -577,6 +593,16 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
 
 
 @compiled
+def step_factor(error):
+    """Return the factor from the length of a step with this error to the next one."""
+    if not math.isfinite(error):
+        return SLOWEST
+    most = FASTEST if error < 1.0 else 1.0
+    factor = SAFETY * max(error, 1e-300) ** (-0.125)
+    return min(max(factor, SLOWEST), most)
+
+
+@compiled
 def integrate(
     committee,
     work,
@@ -634,12 +660,7 @@ def integrate(
                 x = (times[place] - t) / step
                 record(y, step, x, k, tableau.weights, curve, states[place])
                 place += 1
-        factor = SLOWEST
-        if math.isfinite(error):
-            most = FASTEST if accept else 1.0
-            factor = SAFETY * max(error, 1e-300) ** (-0.125)
-            factor = min(max(factor, SLOWEST), most)
-        next_step = factor * step
+        next_step = step_factor(error) * step
         if accept and is_clipped:
             next_step = max(next_step, h)
         h = next_step

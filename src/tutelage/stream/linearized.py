@@ -329,18 +329,14 @@ class LocalDynamics:
             fields = roots[i] @ normals[:n]
             updates, rates = self._updates(times[i], state, fields, normals[n:])
             deltas, readouts = updates
-            numbers = [
+            numbers = (
                 deltas[:, None] * normals[:n],
                 deltas[first] * deltas[second],
                 readouts,
                 deltas,
-            ]
-            factors = [rates.vectors, rates.vectors**2, rates.readout, rates.bias]
-            parts = []
-            for k in used:
-                share = factors[k] * kinds[k][i]
-                parts.append(share.T @ numbers[k].reshape(len(share), -1))
-            samples = reduce(np.add, parts)
+            )
+            shares = [kind[i] for kind in kinds]
+            samples = _sampled_increments(rates, shares, used, numbers)
             if samples_per_point > 1:
                 episodes = samples.reshape(len(samples), -1, samples_per_point)
                 samples = episodes.mean(axis=2)
@@ -525,6 +521,26 @@ def flat_shares(
         deltas = xp.broadcast_to(deltas, (*lead, K))
         db = eta_b * float(student.train_bias) * deltas
     return flatten(Overlaps(r=dr, q=dq, readout=dv, bias=db))
+
+
+def _sampled_increments(
+    rates: Rates,
+    shares: list[Float[np.ndarray, "numbers d"]],
+    used: list[int],
+    numbers: tuple[Float[np.ndarray, "... samples"], ...],
+) -> Float[np.ndarray, "d samples"]:
+    """Return the increments of the state by each sample.
+
+    numbers: what samples change, by kind (delta with fields, delta with delta,
+    readouts, biases). shares: of each kind in the directions. used: the kinds that
+    move.
+    """
+    factors = (rates.vectors, rates.vectors**2, rates.readout, rates.bias)
+    terms = []
+    for kind in used:
+        share = factors[kind] * shares[kind]
+        terms.append(share.T @ numbers[kind].reshape(len(share), -1))
+    return reduce(np.add, terms)
 
 
 def _left_open(

@@ -192,7 +192,7 @@ class CrossEntropy(Loss):
 
 
 class Function(Loss):
-    """A custom loss.
+    """A custom loss: any JAX function of output and label.
 
     Parameters
     ----------
