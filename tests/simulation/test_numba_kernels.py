@@ -119,6 +119,7 @@ def test_all_machine_code_comes_from_one_file():
         numba_kernels.ParameterState,
         numba_kernels.LevelLayout,
         numba_kernels.Samples,
+        numba_kernels.Workspace,
     )
     assert {kind.__module__ for kind in tuples} == {numba_kernels.__name__}
 
