@@ -68,10 +68,10 @@ from tutelage.problem.start import Blocks
 from tutelage.stream.moments.averages import (
     FAMILIES,
     Averages,
+    FieldState,
     Means,
     MeanUpdate,
     Moments,
-    Situation,
     array_module,
     triangle,
 )
@@ -208,7 +208,7 @@ class ClosedMoments(Moments):
 
     averages: Averages
 
-    def matrices(self, state: Situation, flow: bool) -> UpdateAndCovariance:
+    def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
         rule = state.problem.rule
         time = state.context.time
         v = state.parameters.readout
@@ -230,7 +230,7 @@ class ClosedMoments(Moments):
         return update, G
 
     def error_and_loss(
-        self, state: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         v = state.parameters.readout
         v_teacher = jnp.asarray(state.problem.teacher.readout)
@@ -241,7 +241,7 @@ class ClosedMoments(Moments):
         # label noise adds sigma^2 / 2 to the loss
         return error, error + jnp.asarray(state.problem.noise) ** 2 / 2
 
-    def error_derivatives(self, state: Situation) -> MeanUpdate:
+    def error_derivatives(self, state: FieldState) -> MeanUpdate:
         """Return the mean update of backpropagation.
 
         It is minus the derivatives of e_g by Q (twice), R, readout and bias.
@@ -262,18 +262,18 @@ class TaskMoments(Moments):
 
     each: tuple[Moments, ...]
 
-    def of_tasks(self, state: Situation, flow: bool) -> list[UpdateAndCovariance]:
+    def of_tasks(self, state: FieldState, flow: bool) -> list[UpdateAndCovariance]:
         """Return the mean update and G of each task alone."""
         return [
             moments.matrices(state.of_task(s), flow)
             for s, moments in enumerate(self.each)
         ]
 
-    def matrices(self, state: Situation, flow: bool) -> UpdateAndCovariance:
+    def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
         return mixed(state.problem, self.of_tasks(state, flow), state.context)
 
     def error_and_loss(
-        self, state: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, " tasks"], Float[Array, " tasks"]]:
         errors = []
         losses = []
@@ -322,7 +322,7 @@ class MixtureMoments(Moments):
     one: Moments
 
     def of_levels(
-        self, state: Situation, blocks: Blocks, flow: bool
+        self, state: FieldState, blocks: Blocks, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "L K K"]]:
         """Return the mean update, with A_l and B_l per level, and G_l.
 
@@ -358,13 +358,13 @@ class MixtureMoments(Moments):
         return mean, G
 
     def errors(
-        self, state: Situation, blocks: Blocks
+        self, state: FieldState, blocks: Blocks
     ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Return error and loss in each class."""
         return self._over_classes(state, blocks, self.one.error_and_loss)
 
     def _over_classes(
-        self, state: Situation, blocks: Blocks, function: Callable[[Situation], Any]
+        self, state: FieldState, blocks: Blocks, function: Callable[[FieldState], Any]
     ) -> Any:
         """Return a function of the situation in a class, over all classes."""
         problem = state.problem

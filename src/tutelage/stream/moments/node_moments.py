@@ -23,7 +23,7 @@ from tutelage.problem.activation import Activation
 from tutelage.problem.labels import Labels, Logistic, Real, Sign
 from tutelage.problem.traits import is_affine_in_label, missing_traits
 from tutelage.randomness import Law, even_nodes
-from tutelage.stream.moments.averages import MeanUpdate, Moments, Situation
+from tutelage.stream.moments.averages import FieldState, MeanUpdate, Moments
 from tutelage.stream.moments.class_error import (
     ErrorMetric,
     has_boundary,
@@ -148,7 +148,7 @@ class NodeMoments(Moments):
         return 0 if self.e is None else self.e.shape[0]
 
     def matrices(
-        self, state: Situation, flow: bool
+        self, state: FieldState, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         def mean_loss(rule: Rule) -> Array:
             return self._sums(self._of(rule, state)).loss
@@ -171,7 +171,7 @@ class NodeMoments(Moments):
         return update, G
 
     def error_and_loss(
-        self, state: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return the error and the loss, which is NaN for rules of episodes.
 
@@ -183,7 +183,7 @@ class NodeMoments(Moments):
             return error, jnp.full((), jnp.nan)
         return error, self._sums(self._of(rule, state)).loss
 
-    def error(self, state: Situation) -> Float[Array, ""]:
+    def error(self, state: FieldState) -> Float[Array, ""]:
         """Return the metric of the labels (`ErrorMetric`)."""
         problem = state.problem
         v = state.parameters.readout
@@ -205,7 +205,7 @@ class NodeMoments(Moments):
         return moments._sums(moments._of(metric, state)).loss
 
     def _error_by_last_field(
-        self, metric: ErrorMetric, state: Situation
+        self, metric: ErrorMetric, state: FieldState
     ) -> Float[Array, ""]:
         """Return the probability of a wrong sign, with one field integrated exactly."""
         # the unit with the largest readout, which outvotes another one, stands last
@@ -292,7 +292,7 @@ class NodeMoments(Moments):
         """Return the grid that estimates this one's error: 3/2 the nodes."""
         return replace(self, grid=self.grid * 3 // 2)
 
-    def _of(self, rule: Rule, state: Situation) -> RuleAtState:
+    def _of(self, rule: Rule, state: FieldState) -> RuleAtState:
         """Return a rule at a state, with the fields in the order of the nodes."""
         M = state.problem.teacher.hidden
 
