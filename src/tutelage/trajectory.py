@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage import checks, storage
+from tutelage import checks, storage, tables
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
@@ -24,9 +24,12 @@ from tutelage.rules import FeedbackAlignment
 from tutelage.times import steps_at
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from tutelage.citations import References
 
 
 class Trajectory(eqx.Module):
@@ -56,10 +59,13 @@ class Trajectory(eqx.Module):
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a variable by name."""
+        """Return a variable by name, or "error" or "loss"."""
+        curves = {"error": self.error, "loss": self.loss}
+        if name not in self.variables and curves.get(name) is not None:
+            return curves[name]
         if name not in self.variables:
             message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join(self.variables)}."
+            message += f"{', '.join(self.variables)}, error."
             if name in ("r", "q"):
                 message += (
                     " Solve again with keep='blocks' to keep the overlaps per level."
@@ -290,9 +296,26 @@ class Trajectory(eqx.Module):
         """Return the trajectory that `to_dataset` wrote."""
         return cls(**storage.from_dataset(dataset))
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row for each recorded time, of each run or member.
+
+        The index is the time, or (run, time). Columns are error, loss and the entries
+        of the variables, counted from one: R_12, Q_11, readout_2, and r_1_12 on level 1
+        where there are several levels. A simulation begins with the number of steps.
+        """
+        return tables.to_pandas(self)
+
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file, all or nothing, and return its path."""
-        return storage.write(self.to_dataset(), path)
+        """Write a file, all or nothing, and return its path.
+
+        A name ending in .nc becomes NetCDF, which `load` reads; .csv the table of
+        `to_pandas`, which does not contain the problem.
+        """
+        return tables.save(self, path)
+
+    def cite(self) -> "References":
+        """Return the papers behind this result; print them, or use `.bibtex`."""
+        return resolve_name("tutelage.citations:behind_trajectory")(self)
 
     def widget(self) -> Any:
         """Return the explorer at this solve, as a page that a notebook shows inline.
@@ -302,13 +325,21 @@ class Trajectory(eqx.Module):
         """
         return resolve_name("tutelage.page.document:trajectory_widget")(self)
 
-    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+    def plot(
+        self,
+        *,
+        ax: "Axes | None" = None,
+        title: str | None = None,
+        time: str = "alpha",
+    ) -> "Figure":
         """Draw error, overlaps and trained readouts against time with Matplotlib.
 
         See `plot.plot_trajectory`. ax: draw only the learning curve, into these axes,
-        and return them. title: "" leaves the head out.
+        and return them. title: "" leaves the head out. time: "alpha", "steps" or
+        "samples".
         """
-        return resolve_name("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
+        draw = resolve_name("tutelage.plot:plot_trajectory")
+        return draw(self, ax=ax, title=title, time=time)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
