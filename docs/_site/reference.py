@@ -13,6 +13,7 @@ from rich.console import Console
 from sphinx.application import Sphinx
 
 import tutelage
+import tutelage.citations
 import tutelage.comparison
 import tutelage.dynamics
 import tutelage.moments
@@ -33,6 +34,8 @@ GROUPS = {
     "moments": "Gaussian averages",
     "results": "Results, times and pages",
     "simulation": "Simulation",
+    "recording": "Recorded training runs",
+    "conventions": "Units of other programs",
     "comparison": "Comparison",
     "data": "Your data",
     "analysis.fixed_points": "Fixed points and learning rates",
@@ -60,6 +63,7 @@ BESIDES = (
     *(
         "validity.Validity",
         "comparison.Comparison",
+        "citations.References",
         "data.Data",
         "data.DataComparison",
         "sweeps.sweep.Sweep",
@@ -73,7 +77,7 @@ BESIDES = (
         "dynamics.ClosedSystem",
     ),
 )
-RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
+RESULTS = ("status", "citations", "trajectory", "validity", "page", "explorer", "times")
 
 
 def group_of(space: str, home: str) -> str:

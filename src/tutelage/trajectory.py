@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tutelage.citations import References
-
 
 class Trajectory(eqx.Module):
     """Order parameters and error against time alpha = steps / N.
@@ -313,8 +311,11 @@ class Trajectory(eqx.Module):
         """
         return tables.save(self, path)
 
-    def cite(self) -> "References":
-        """Return the papers behind this result; print them, or use `.bibtex`."""
+    def cite(self) -> Any:
+        """Return the papers behind this result as `References`.
+
+        Print them, or use `.bibtex`.
+        """
         return resolve_name("tutelage.citations:behind_trajectory")(self)
 
     def widget(self) -> Any:

@@ -103,15 +103,22 @@ class Recorder:
                 "the teachers of the problem drift, so their weights change; Recorder "
                 "takes one array of teacher weights. Use teachers without drift."
             )
-        self._teacher = as_numpy(teacher_weights)
+        self._teacher = checks.as_array(
+            "teacher_weights",
+            as_numpy(teacher_weights),
+            shapes=[("M", "N")],
+            fix="One row per teacher unit.",
+        )
         basis = problem.inputs.basis
         columns = np.shape(self._teacher)[-1:]
         if basis is not None:
             columns = (basis.shape[1],)
         elif problem.inputs.known_dim is not None:
             columns = (problem.inputs.known_dim,)
-        nothing = np.zeros((problem.student.hidden, *columns))
-        levels = weights_by_level(problem, nothing, self._teacher)
+        probe = np.ones((problem.student.hidden, *columns))
+        start = start_from_weights(problem, probe, self._teacher)
+        start.blocks(problem)  # it refuses a teacher with other overlaps than its gram
+        levels = weights_by_level(problem, probe, self._teacher)
         self.dim: int = sum(w.shape[1] for w in levels.student)
         self.t: Float[np.ndarray, "L M M"] = _overlaps(levels.teacher, levels.teacher)
         self.times: Float[np.ndarray, " time"] | None = None
