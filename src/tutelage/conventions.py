@@ -181,14 +181,14 @@ class Convention:
     def weights(self, W: ArrayLike) -> np.ndarray:
         """Return weights of the loop's layer in the library's units, for a `Recorder`."""
         if self.layer == "linear":
-            return np.sqrt(self.dim) * checks.as_array("W", W)
-        return checks.as_array("W", W)
+            return np.sqrt(self.dim) * checks.as_array("W", as_numpy(W))
+        return checks.as_array("W", as_numpy(W))
 
     def layer_weights(self, w: ArrayLike) -> np.ndarray:
         """Return weights of the library in the units of the loop's layer."""
         if self.layer == "linear":
-            return checks.as_array("w", w) / np.sqrt(self.dim)
-        return checks.as_array("w", w)
+            return checks.as_array("w", as_numpy(w)) / np.sqrt(self.dim)
+        return checks.as_array("w", as_numpy(w))
 
     def lr(self, eta: float) -> float:
         """Return the learning rate of the hidden layer in the loop."""
@@ -251,3 +251,11 @@ class Convention:
 def _plain(values: np.ndarray) -> Any:
     """Return an array, or the number in an array without axes."""
     return values if np.ndim(values) else np.asarray(values).item()
+
+
+def as_numpy(values: Any) -> Any:
+    """Return an array of NumPy; a PyTorch tensor is detached and moved to the CPU."""
+    for method in ("detach", "cpu"):
+        if hasattr(values, method):
+            values = getattr(values, method)()
+    return np.array(values)

@@ -107,6 +107,8 @@ def test_tensors_of_other_libraries_are_recorded():
         recorder = tu.Recorder(PROBLEM, Tensor(TEACHER))
         recorder(0, values)
         np.testing.assert_allclose(recorder.runs().Q, expected, rtol=1e-12)
+    units = tu.conventions.Convention(dim=N)
+    np.testing.assert_allclose(units.weights(Tensor(W)), np.sqrt(N) * W)
 
 
 def test_readouts_and_biases():

@@ -3,7 +3,7 @@
 The error is the exact population error of the problem at the recorded overlaps.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -39,14 +39,6 @@ class Outcome(NamedTuple):
     status: np.ndarray
     end_time: np.ndarray
     steps: np.ndarray
-
-
-def as_numpy(values: Any) -> Any:
-    """Return an array of NumPy; a PyTorch tensor is detached and moved to the CPU."""
-    for method in ("detach", "cpu"):
-        if hasattr(values, method):
-            values = getattr(values, method)()
-    return np.array(values)
 
 
 def common_start(starts: list[Start]) -> Start | None:

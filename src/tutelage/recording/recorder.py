@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._types import Numbers
+from tutelage.conventions import as_numpy
 from tutelage.errors import InputError, Status, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
@@ -22,7 +23,6 @@ from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.recording.recorded import (
     Outcome,
     Overlaps,
-    as_numpy,
     assembled,
     common_start,
     field_weights,

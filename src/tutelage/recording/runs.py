@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Numbers
+from tutelage.conventions import as_numpy
 from tutelage.errors import InputError
 from tutelage.problem import Mixture, Problem, Start
 from tutelage.problem.problem import require_problem
@@ -14,7 +15,6 @@ from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.recording.recorded import (
     Outcome,
     Overlaps,
-    as_numpy,
     assembled,
     common_start,
     field_weights,
