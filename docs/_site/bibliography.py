@@ -1,4 +1,4 @@
-"""Writes docs/bibliography.md from the table of works, src/tutelage/bibliography.toml.
+"""Writes docs/bibliography.md from the table of works, src/tutelage/result/bibliography.toml.
 
 python docs/_site/bibliography.py
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(DOCS))
 
-from tutelage.citations import bibliography  # noqa: E402
+from tutelage.result.citations import bibliography  # noqa: E402
 
 PAGE = DOCS / "bibliography.md"
 HEAD = """# Bibliography

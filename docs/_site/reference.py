@@ -13,12 +13,12 @@ from rich.console import Console
 from sphinx.application import Sphinx
 
 import tutelage
-import tutelage.citations
 import tutelage.comparison
-import tutelage.dynamics
 import tutelage.moments
+import tutelage.result.citations
+import tutelage.solvers
+import tutelage.stream.validity
 import tutelage.sweeps.sweep
-import tutelage.validity
 from _site.markdown import plain, table, write
 from tutelage._namespace import public_names
 from tutelage.cli.app import build_app
@@ -57,13 +57,13 @@ GROUPS = {
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
 SHARED |= {"protocols": "schedules"}
-THEORY = ("dynamics", "_solve")
+THEORY = ("stream", "solvers")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *(
-        "validity.Validity",
+        "stream.validity.Validity",
         "comparison.Comparison",
-        "citations.References",
+        "result.citations.References",
         "data.Data",
         "data.DataComparison",
         "sweeps.sweep.Sweep",
@@ -73,11 +73,11 @@ BESIDES = (
         "moments.I3",
         "moments.I4",
         "moments.J2",
-        "moments.averages.Averages",
-        "dynamics.ClosedSystem",
+        "stream.moments.averages.Averages",
+        "solvers.ClosedSystem",
     ),
 )
-RESULTS = ("status", "citations", "trajectory", "validity", "page", "explorer", "times")
+RESULTS = ("status", "result", "page", "explorer", "times")
 
 
 def group_of(space: str, home: str) -> str:
@@ -86,6 +86,12 @@ def group_of(space: str, home: str) -> str:
         part = space.removeprefix("tutelage.")
         return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
+    if "moments" in parts:
+        return "moments"
+    if "validity" in parts:
+        return "results"
+    if parts[0] == "training":
+        return parts[1]
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
     return (

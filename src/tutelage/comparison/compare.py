@@ -19,7 +19,6 @@ from tutelage._html import bullets, card, sparkline, table
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.analysis.result import AnalysisResult
-from tutelage.citations import References, behind_comparison
 from tutelage.comparison.expected import expected_gaps, level_shift, noticeable_change
 from tutelage.comparison.missed_factors import MissedFactor, find_missed_factor
 from tutelage.comparison.pairing import Pair, match, pair
@@ -38,9 +37,10 @@ from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.plot.style import document, svg_element, write_text
 from tutelage.problem.start import OVERLAPS
-from tutelage.storage import error_name
-from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity
+from tutelage.result.citations import References, behind_comparison
+from tutelage.result.storage import error_name
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream.validity import Validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -28,10 +28,10 @@ from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.activation import NAMED
 from tutelage.recording.recorded import METHOD
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import simulate
 from tutelage.simulation.simulate import estimated_seconds
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
 
 RUNS = 12  # simulated for each factor
 SECONDS = 0.5  # of simulation for each factor; later times are left out

@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.labels import Sign
+from tutelage.problem.labels import Sign
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
-from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
+from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
 Overlaps: TypeAlias = (
     tuple[Array, Array, Array] | None

@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from tutelage.problem import Mixture, Problem, Start
 from tutelage.problem.start import OVERLAPS
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.recorded_error import errors_at_records
-from tutelage.trajectory import Trajectory
 
 METHOD = "recorded"  # in the settings of the trajectory
 SAME = 1e-9  # starts that differ by less are the same

@@ -27,9 +27,9 @@ from tutelage.recording.recorded import (
     common_start,
     field_weights,
 )
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.prepare import drift_rate
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
 
 COMMON_CAUSE = (
     "The run diverged, or a learning rate misses a factor 1/N (see tu.conventions)."

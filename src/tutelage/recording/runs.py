@@ -20,8 +20,8 @@ from tutelage.recording.recorded import (
     field_weights,
 )
 from tutelage.recording.recorder import Recorder, trajectory_of
+from tutelage.result.trajectory import Trajectory
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
 
 
 def runs_from_weights(
