@@ -271,9 +271,10 @@ def _with_rates(problem: Problem, factor: float, names: tuple[str, ...]) -> Prob
 
 def _times(factor: float, rate: Any) -> Any:
     """Return a rate times a factor, also of a schedule."""
-    if callable(rate):
-        return lambda t: factor * rate(t)
-    return factor * rate
+    if not callable(rate):
+        return factor * rate
+    schedule: Any = rate
+    return lambda t: factor * schedule(t)
 
 
 def _clocks(problem: Problem, start: Start) -> Iterator[Candidate]:

@@ -1,6 +1,6 @@
 """Runs from recorded arrays: weights, or overlaps alone."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -143,73 +143,28 @@ def runs_from_overlaps(
     """
     problem = require_problem(problem, "runs_from_overlaps", needs=(TASKS, MIXTURES))
     known_times = _as_times(times)
-    N = checks.as_count("dim", dim)
     count = known_times.size
-    K = problem.student.hidden
-    M = problem.references.hidden
-    L = problem.inputs.levels
-    shapes_of_R = [(count, K, M), ("runs", count, K, M), ("runs", count, L, K, M)]
-    given_R = _as_recorded("R", R, shapes_of_R, f"{count} times, {K} and {M} units.")
-    shapes_of_Q = [(*given_R.shape[:-1], K)]
-    given_Q = _as_recorded("Q", Q, shapes_of_Q, f"R has shape {given_R.shape}.")
-    checks.require_gram("Q", given_Q)
-    weights = field_weights(problem, N)
-    per_level = given_R.ndim == 5
-    if isinstance(problem.inputs, Mixture) and not per_level:
-        raise InputError(
-            f"R has shape {given_R.shape}, and the inputs are a mixture; the error "
-            "of a mixture needs overlaps per level, (run, time, L, K, M)."
-        )
-    r = None
-    q = None
-    if per_level:
-        r = given_R
-        q = given_Q
-    else:
-        given_R = given_R.reshape(-1, count, K, M)
-        given_Q = given_Q.reshape(-1, count, K, K)
-        if L == 1:
-            r = given_R[:, :, None] / weights.sum()
-            q = given_Q[:, :, None] / weights.sum()
-    runs = given_R.shape[0]
-    first_R = given_R[0, 0]
-    first_Q = given_Q[0, 0]
-    _, _, t = Start(first_R, first_Q, _teacher_overlaps(T, M, L)).blocks(problem)
-    teacher = np.einsum("l,lab->ab", weights, np.asarray(t, dtype=float))
+    N = checks.as_count("dim", dim)
+    students = _student_overlaps(R, Q, problem, count, N)
+    runs = len(students.R)
+    T_given = _as_teacher_overlaps(T, problem)
+    t = _teacher_levels(problem, students, T_given)
+    teacher = np.einsum("l,lab->ab", field_weights(problem, N), t)
     if problem.unseen is not None:
         teacher = teacher + np.asarray(problem.unseen)
-    if per_level:
-        given_R = np.einsum("l,...lab->...ab", weights, r)
-        given_Q = np.einsum("l,...lab->...ab", weights, q)
-    v = _or_untrained(problem, "readout", readout, runs, count)
-    b = _or_untrained(problem, "bias", bias, runs, count)
     overlaps = Overlaps(
-        R=given_R,
-        Q=given_Q,
-        T=np.broadcast_to(teacher, (runs, M, M)),
-        r=r,
-        q=q,
-        t=np.broadcast_to(t, (runs, *np.shape(t))),
-        readout=v,
-        bias=b,
+        R=students.R,
+        Q=students.Q,
+        T=np.broadcast_to(teacher, (runs, *teacher.shape)),
+        r=students.r,
+        q=students.q,
+        t=np.broadcast_to(t, (runs, *t.shape)),
+        readout=_or_untrained(problem, "readout", readout, runs, count),
+        bias=_or_untrained(problem, "bias", bias, runs, count),
     )
     start = None
     if known_times[0] == 0:
-        starts = []
-        for run in range(runs):
-            initial_r = overlaps.R[run, 0] if r is None or L == 1 else r[run, 0]
-            initial_q = overlaps.Q[run, 0] if q is None or L == 1 else q[run, 0]
-            starts.append(
-                Start(
-                    initial_r,
-                    initial_q,
-                    _teacher_overlaps(T, M, L),
-                    v[run, 0],
-                    b[run, 0] if problem.biased else None,
-                    dim=N,
-                )
-            )
-        start = common_start(starts)
+        start = common_start(_starts(problem, overlaps, T_given, N))
     steps = steps_at(known_times, N)
     outcome = Outcome(
         status=np.zeros(runs, dtype=int),
@@ -217,6 +172,96 @@ def runs_from_overlaps(
         steps=np.full(runs, steps[-1]),
     )
     return assembled(problem, known_times, overlaps, N, start, outcome)
+
+
+class StudentOverlaps(NamedTuple):
+    """R and Q of the fields, and r and q per level where they are known."""
+
+    R: Float[np.ndarray, "run time K M"]
+    Q: Float[np.ndarray, "run time K K"]
+    r: Float[np.ndarray, "run time L K M"] | None
+    q: Float[np.ndarray, "run time L K K"] | None
+
+
+def _student_overlaps(
+    R: Any, Q: Any, problem: Problem, count: int, dim: int
+) -> StudentOverlaps:
+    """Return checked overlaps of the student, with an axis of runs."""
+    K = problem.student.hidden
+    M = problem.references.hidden
+    L = problem.inputs.levels
+    shapes = [(count, K, M), ("runs", count, K, M), ("runs", count, L, K, M)]
+    fix = f"There are {count} times, {K} student and {M} teacher units."
+    r = _as_recorded("R", R, shapes, fix)
+    shapes = [(*r.shape[:-1], K)]
+    q = _as_recorded("Q", Q, shapes, f"R has shape {r.shape}.")
+    checks.require_gram("Q", q)
+    weights = field_weights(problem, dim)
+    if r.ndim == 5:
+        return StudentOverlaps(
+            R=np.einsum("l,...lab->...ab", weights, r),
+            Q=np.einsum("l,...lab->...ab", weights, q),
+            r=r,
+            q=q,
+        )
+    if isinstance(problem.inputs, Mixture):
+        raise InputError(
+            f"R has shape {r.shape}, and the inputs are a mixture; the error of a "
+            "mixture needs overlaps per level, (run, time, L, K, M)."
+        )
+    fields_R = r.reshape(-1, count, K, M)
+    fields_Q = q.reshape(-1, count, K, K)
+    if L > 1:
+        return StudentOverlaps(R=fields_R, Q=fields_Q, r=None, q=None)
+    return StudentOverlaps(
+        R=fields_R,
+        Q=fields_Q,
+        r=fields_R[:, :, None] / weights.sum(),
+        q=fields_Q[:, :, None] / weights.sum(),
+    )
+
+
+def _as_teacher_overlaps(T: Any, problem: Problem) -> np.ndarray | None:
+    """Return T as it was given, checked."""
+    M = problem.references.hidden
+    return checks.as_array(
+        "T",
+        None if T is None else as_numpy(T),
+        checks.require_gram,
+        shapes=[(M, M), (problem.inputs.levels, M, M)],
+        optional=True,
+    )
+
+
+def _first_overlaps(
+    problem: Problem, overlaps: StudentOverlaps | Overlaps, run: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return R and Q of a run at the first time, as `Start` takes them."""
+    if problem.inputs.levels == 1 or overlaps.r is None or overlaps.q is None:
+        return overlaps.R[run, 0], overlaps.Q[run, 0]
+    return overlaps.r[run, 0], overlaps.q[run, 0]
+
+
+def _teacher_levels(
+    problem: Problem, students: StudentOverlaps, T: np.ndarray | None
+) -> Float[np.ndarray, "L M M"]:
+    """Return the teacher overlaps per level; refuse those that vectors cannot have."""
+    R, Q = _first_overlaps(problem, students, 0)
+    _, _, t = Start(R, Q, T).blocks(problem)
+    shape = (problem.inputs.levels, *np.shape(t)[-2:])
+    return np.broadcast_to(np.asarray(t, dtype=float), shape)
+
+
+def _starts(
+    problem: Problem, overlaps: Overlaps, T: np.ndarray | None, dim: int
+) -> list[Start]:
+    """Return the initial condition of each run."""
+    starts = []
+    for run in range(len(overlaps.R)):
+        R, Q = _first_overlaps(problem, overlaps, run)
+        bias = overlaps.bias[run, 0] if problem.biased else None
+        starts.append(Start(R, Q, T, overlaps.readout[run, 0], bias, dim=dim))
+    return starts
 
 
 def _as_times(times: Any) -> Float[np.ndarray, " time"]:
@@ -273,14 +318,3 @@ def _or_untrained(
             f"give {name}= with an axis of times."
         )
     return np.broadcast_to(np.asarray(default, dtype=float), (runs, count, *shape))
-
-
-def _teacher_overlaps(T: Any, units: int, levels: int) -> np.ndarray | None:
-    """Return T as it was given, checked."""
-    return checks.as_array(
-        "T",
-        None if T is None else as_numpy(T),
-        checks.require_gram,
-        shapes=[(units, units), (levels, units, units)],
-        optional=True,
-    )
