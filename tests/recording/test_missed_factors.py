@@ -145,3 +145,24 @@ def test_a_schedule_is_scaled_as_a_whole():
     assert "learning rate 2 times larger" in faulty(
         problem, lambda p: p.replace(lr=twice)
     )
+
+
+@pytest.mark.full
+def test_runs_without_a_mistake_miss_no_factor():
+    """A single run has no verdict; a factor must not be named by chance."""
+    named = 0
+    for activation, lr, dim in (
+        ("erf", 0.5, 200),
+        ("relu", 0.2, 300),
+        ("erf", 1.0, 1000),
+    ):
+        units = tu.Network(2, activation)
+        problem = tu.Problem(units, units, optimizer=tu.SGD(lr=lr), noise=0.1)
+        start = tu.asymmetric_start(problem, dim=dim)
+        theory = tu.solve(problem, start, TIMES)
+        runs = tu.simulate(problem, start, times=TIMES, runs=40, seed=7)
+        for R, Q in zip(runs.R, runs.Q, strict=True):
+            single = tu.runs_from_overlaps(TIMES, R, Q, problem, dim=dim)
+            found = tu.compare(theory, single, fluctuations=False)
+            named += found.missed_factor is not None
+    assert named == 0
