@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Numbers
@@ -122,10 +122,12 @@ class Recorder:
         self.dim: int = sum(w.shape[1] for w in levels.student)
         self.t: Float[np.ndarray, "L M M"] = _overlaps(levels.teacher, levels.teacher)
         self.times: Float[np.ndarray, " time"] | None = None
-        self._wanted: Int[np.ndarray, " time"] | None = None
+        self._wanted: list[int] | None = None
+        self._next = 0  # the place of the next wanted step
         if times is not None:
             self.times = checks.as_times(times)
-            self._wanted = steps_at(self.times, self.dim)
+            steps = steps_at(self.times, self.dim)
+            self._wanted = [int(step) for step in np.unique(steps)]
         self.records: list[Record] = []
         self.status = Status.FINISHED
         self._start: Start | None = None
@@ -201,6 +203,7 @@ class Recorder:
                 start.R, start.Q, start.T, v, self._initial_bias(b), dim=self.dim
             )
         self.records.append(record)
+        self._next += 1
 
     def runs(self, *others: "Recorder") -> Trajectory:
         """Return the recorded runs as one `Trajectory`, as `simulate` does.
@@ -222,26 +225,22 @@ class Recorder:
         last = -1
         if self.records:
             last = self.records[-1].step
-        if self._wanted is None:
-            if step <= last:
+        if self._wanted is not None:
+            if self._next == len(self._wanted) or step < self._wanted[self._next]:
+                if step <= last and step in self._wanted:
+                    raise _out_of_order(step, last)
+                return False
+            missed = self._wanted[self._next]
+            if step > missed:
                 raise InputError(
-                    f"step is {step} after step {last}; steps must increase. "
-                    "Use one Recorder for each run."
+                    f"step {missed} (alpha = {missed / self.dim:g}) was not recorded, "
+                    f"and the loop is at step {step}; call the recorder at every step, "
+                    "or leave out times."
                 )
             return True
-        if step in self._wanted and step <= last:
-            raise InputError(
-                f"step is {step} after step {last}; steps must increase. "
-                "Use one Recorder for each run."
-            )
-        missed = self._wanted[(self._wanted > last) & (self._wanted < step)]
-        if missed.size:
-            raise InputError(
-                f"step {missed[0]} (alpha = {missed[0] / self.dim:g}) was not "
-                f"recorded, and the loop is at step {step}; call the recorder at every "
-                "step, or leave out times."
-            )
-        return bool(step in self._wanted)
+        if step <= last:
+            raise _out_of_order(step, last)
+        return True
 
     def _require_shape(self, W: Any) -> None:
         """Refuse weights of another shape; name a transposed matrix."""
@@ -308,6 +307,14 @@ class Recorder:
 
     def _initial_bias(self, bias: np.ndarray) -> np.ndarray | None:
         return bias if self.problem.biased else None
+
+
+def _out_of_order(step: int, last: int) -> InputError:
+    """The error for a step that is not after the last recorded one."""
+    return InputError(
+        f"step is {step} after step {last}; steps must increase. "
+        "Use one Recorder for each run."
+    )
 
 
 def _overlaps(
