@@ -153,6 +153,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         problem,
         (
             "one Gaussian",
+            "plain SGD",
             "fixed momentum",
             "free norms",
             "all levels",
