@@ -10,14 +10,10 @@ import tutelage as tu
 N = 30
 STEPS = 40
 CASES = [
-    (layer, loss, options)
-    for layer in ("linear", "scaled")
-    for loss in ("half", "mean_squared")
-    for options in (
-        {},
-        {"batch": 3, "weight_decay": 0.4},
-        {"momentum": 0.6, "weight_decay": 0.4},
-    )
+    ("linear", "half", {}),
+    ("linear", "mean_squared", {"batch": 3, "weight_decay": 0.4}),
+    ("scaled", "half", {"momentum": 0.6, "weight_decay": 0.4}),
+    ("scaled", "mean_squared", {"batch": 3, "weight_decay": 0.4}),
 ]
 
 

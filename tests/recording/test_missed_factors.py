@@ -138,6 +138,7 @@ def test_factors_of_batches_and_readouts():
     )
 
 
+@pytest.mark.full
 def test_a_schedule_is_scaled_as_a_whole():
     decay = tu.schedules.PowerDecay(1.0, timescale=3.0)
     twice = tu.schedules.PowerDecay(2.0, timescale=3.0)

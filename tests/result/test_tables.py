@@ -40,25 +40,64 @@ def test_runs_have_a_row_for_each_run_and_time(runs):
     np.testing.assert_array_equal(table.loc[0, "step"], runs.step)
 
 
-def test_levels_batches_tasks_and_equations():
+def handmade(problem, lead, kind="theory", tasks=(), levels=None):
+    """A trajectory of random numbers, without a solve. lead: shape before time."""
+    rng = np.random.default_rng(0)
+    K = problem.student.hidden
+    M = problem.references.hidden
+    shapes = {"R": (K, M), "Q": (K, K), "readout": (K,)}
+    if levels:
+        shapes |= {"r": (levels, K, M), "q": (levels, K, K)}
+    number = np.zeros(lead)
+    return tu.Trajectory(
+        times=TIMES,
+        variables={n: rng.standard_normal((*lead, 3, *x)) for n, x in shapes.items()},
+        error=rng.random((*lead, 3, *tasks)),
+        status_code=number.astype(int),
+        end_time=number + TIMES[-1],
+        steps=number.astype(int),
+        problem=problem,
+        kind=kind,
+    )
+
+
+def test_levels_have_columns():
     levels = PROBLEM.replace(inputs=tu.Spectrum([1.5, 0.5], [0.5, 0.5]))
-    solved = tu.solve(levels, tu.asymmetric_start(levels), TIMES)
-    table = solved.to_pandas()
-    np.testing.assert_array_equal(table["r_2_13"], solved.r[:, 1, 0, 2])
-    batch = tu.solve_batch(PROBLEM, {"noise": np.array([0.0, 0.1])}, START, TIMES)
-    assert batch.to_pandas().index.names == ["batch", "time"]
-    tasks = tu.Problem(ERF, tu.Tasks([ERF, ERF]), optimizer=tu.SGD(lr=0.5))
-    both = tu.solve(tasks, tu.asymmetric_start(tasks), TIMES)
+    solved = handmade(levels, (), levels=2)
+    np.testing.assert_array_equal(solved.to_pandas()["r_2_13"], solved.r[:, 1, 0, 2])
+
+
+def test_members_of_a_batch_have_rows():
+    batch = handmade(PROBLEM, (2,))
+    table = batch.to_pandas()
+    assert table.index.names == ["batch", "time"]
+    np.testing.assert_array_equal(table.loc[1, "R_12"], batch.R[1, :, 0, 1])
+
+
+def test_tasks_have_columns_of_errors():
+    problem = tu.Problem(ERF, tu.Tasks([ERF, ERF]))
+    both = handmade(problem, (), tasks=(2,))
     np.testing.assert_array_equal(both.to_pandas()["error_2"], both.error[:, 1])
-    decay = tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x**2)
-    table = tu.solve(decay, {"x": 1.0}, TIMES).to_pandas()
-    assert list(table.columns) == ["error", "x"]
+
+
+def test_custom_equations_have_their_own_names():
+    x = np.array([1.0, 0.5, 0.2])
+    number = np.array(0)
+    solved = tu.Trajectory(
+        times=TIMES,
+        variables={"x": x},
+        error=x**2,
+        status_code=number,
+        end_time=np.array(2.0),
+        steps=number,
+        kind="equations",
+    )
+    assert list(solved.to_pandas().columns) == ["error", "x"]
 
 
 def test_two_digits_are_separated():
-    linear = tu.Network(11, "linear")
-    problem = tu.Problem(linear, tu.Network(1, "linear"), optimizer=tu.SGD(lr=0.01))
-    table = tu.solve(problem, tu.asymmetric_start(problem), TIMES).to_pandas()
+    wide = tu.Problem(tu.Network(11, "linear"), tu.Network(1, "linear"))
+    table = handmade(wide, ()).to_pandas()
     assert "Q_1_11" in table
     assert "Q_11_1" in table
 
