@@ -16,6 +16,7 @@ and `papers` (published figures). The public names are listed in `__init__.pyi`;
 import os
 import sys
 
+from tutelage import _attached as _attached
 from tutelage._namespace import attach
 from tutelage._version import __version__ as __version__
 

@@ -12,7 +12,9 @@ from . import (
     plot,
     rules,
     schedules,
+    theories,
 )
+from ._solve import simulate, solve, solve_batch
 from ._version import __version__
 from .comparison import compare
 from .data import from_data
@@ -43,11 +45,9 @@ from .problem import (
 from .problem.inputs import digits
 from .recording import Recorder, runs_from_overlaps, runs_from_weights
 from .result.trajectory import Trajectory, load
-from .simulation import simulate
 from .solvers import Equations
 from .stream import generalization_error
 from .stream.moments import Quadrature, Sampled
-from .stream.solve import solve, solve_batch
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
 from .training.rules import Rule
@@ -108,4 +108,5 @@ __all__ = [
     "solve_batch",
     "start_from_weights",
     "sweep",
+    "theories",
 ]

@@ -20,6 +20,7 @@ NAMESPACES = (
     "tutelage.rules",
     "tutelage.optimizers",
     "tutelage.schedules",
+    "tutelage.theories",
     "tutelage.analysis",
     "tutelage.plot",
     "tutelage.page",

@@ -227,6 +227,11 @@ class Convention:
         They are lr and weight_decay of the hidden layer, readout_lr and bias_lr,
         momentum and batch.
         """
+        if getattr(optimizer, "kind", None) != "sgd":
+            raise InputError(
+                f"optimizer is {checks.shown(optimizer)}; the conversion holds for SGD "
+                "only, such as SGD(0.5). Other optimizers scale with N in other ways."
+            )
         for name in ("lr", "readout_lr", "bias_lr", "weight_decay"):
             if callable(getattr(optimizer, name, None)):
                 raise InputError(

@@ -13,7 +13,16 @@ from tutelage._namespace import public_names
 
 SHORTEST = 15  # characters of a first line
 # Functions that help to write extensions need no example.
-FOR_AUTHORS = ("checks", "plot", "papers", "losses", "labels", "rules", "moments")
+FOR_AUTHORS = (
+    "checks",
+    "plot",
+    "papers",
+    "losses",
+    "labels",
+    "rules",
+    "moments",
+    "theories",
+)
 
 
 def check() -> Iterator[Finding]:

@@ -107,6 +107,7 @@ def test_clocks():
         (lambda: tu.conventions.Convention(9).lr(-1.0), "eta is -1"),
         (lambda: tu.conventions.alpha(-1, 9), "steps is -1"),
         (lambda: tu.conventions.epochs(1.0, 9, size=0), "size is 0"),
+        (lambda: tu.conventions.Convention(9).hyperparameters(0.5), "holds for SGD"),
         (
             lambda: tu.conventions.Convention(9).hyperparameters(
                 tu.SGD(tu.schedules.PowerDecay(0.5))

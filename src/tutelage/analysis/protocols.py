@@ -50,6 +50,7 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import qmc
 
 from tutelage import checks
+from tutelage._solve import simulate, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult, first_time_at
@@ -70,13 +71,12 @@ from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
 from tutelage.result.trajectory import Trajectory
-from tutelage.simulation import simulate
 from tutelage.stream import OrderParameters, Overlaps, initial_overlaps
 from tutelage.stream.moments import Moments, moments_for
 from tutelage.stream.moments.averages import array_module
 from tutelage.stream.order_parameters import as_arrays
 from tutelage.stream.program import Options, integrate, run, tolerances
-from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
+from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]

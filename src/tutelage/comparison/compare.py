@@ -490,11 +490,8 @@ def compare(
     expected, rough = expected_gaps(matched)
     shift, shift_notes = level_shift(matched, theory)
     settings = dict(theory.settings)
-    has_validity = (
-        theory.problem is not None and theory.start is not None and theory.tasks is None
-    )
-    sampling = {}
-    if has_validity and "moments" in settings:
+    sampling = theory.estimates
+    if theory.has_validity and "moments" in settings:
         sampling = theory.sampling_errors
     gaps = {}
     for name in matched.compared:
@@ -511,7 +508,7 @@ def compare(
             rtol=float(settings.get("rtol", 0.0)),
             sampling=sampling_error,
         )
-    validity = theory.validity if has_validity else None
+    validity = theory.validity if theory.has_validity else None
     escape = find_escape(matched, validity)
     verdict = decide(gaps, matched.times, escape, matched.count)
     missed_factor = find_missed_factor(theory, runs, verdict)

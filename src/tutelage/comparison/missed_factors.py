@@ -137,6 +137,7 @@ def _misfit(candidate: Candidate, recorded: Recorded) -> float | None:
                 dim=recorded.dim,
                 times=candidate.clock * recorded.times,
                 runs=RUNS,
+                method="overlaps",
                 seed=0,
             )
     except InputError:  # a combination that cannot be simulated

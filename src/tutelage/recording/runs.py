@@ -139,7 +139,7 @@ def runs_from_overlaps(
     >>> Q = np.array([0.1, 0.5, 1.0]).reshape(3, 1, 1)
     >>> runs = tu.runs_from_overlaps([0.0, 1.0, 2.0], R, Q, problem, dim=500)
     >>> runs.error.round(3)
-    array([[0.196, 0.07 , 0.042]])
+    array([[0.196, 0.088, 0.036]])
     """
     problem = require_problem(problem, "runs_from_overlaps", needs=(TASKS, MIXTURES))
     known_times = _as_times(times)

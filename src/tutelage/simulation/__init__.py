@@ -5,6 +5,6 @@ Both methods step the coordinates of prepare in one numba loop (numba_kernels). 
 example, takes the same step in JAX (jax_steps, with the random numbers of draws), as do all runs together, for GPUs.
 """
 
-from tutelage.simulation.simulate import simulate
+from tutelage.simulation.simulate import simulate_stream
 
-__all__ = ["simulate"]
+__all__ = ["simulate_stream"]
