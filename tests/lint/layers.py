@@ -35,12 +35,9 @@ LAYERS = (
     ("stream",),
     ("dataset",),
     ("simulation",),
-<<<<<<< HEAD
     ("recording",),
-=======
     ("theories",),
     ("_solve",),
->>>>>>> main
     ("plot",),
     ("analysis",),
     ("losses", "labels", "rules", "optimizers", "schedules", "moments"),

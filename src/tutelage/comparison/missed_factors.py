@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tutelage._solve import simulate
 from tutelage.comparison.verdict import (
     AGREE,
     BIASED,
@@ -29,7 +30,6 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.activation import NAMED
 from tutelage.recording.recorded import METHOD
 from tutelage.result.trajectory import Trajectory
-from tutelage.simulation import simulate
 from tutelage.simulation.simulate import estimated_seconds
 from tutelage.times import steps_at
 

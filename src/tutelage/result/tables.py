@@ -43,6 +43,8 @@ def to_pandas(trajectory: Any) -> "pandas.DataFrame":
     curves = {"error": dataset["error"].values}
     if "loss" in dataset and np.any(np.isfinite(dataset["loss"].values)):
         curves["loss"] = dataset["loss"].values
+    for name, values in trajectory.curves.items():
+        curves[name] = np.asarray(values)
     for name in _ordered(trajectory):
         curves[name] = np.asarray(trajectory.variables[name])
     for name, values in curves.items():

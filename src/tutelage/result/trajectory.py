@@ -18,13 +18,9 @@ from tutelage import checks
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
-<<<<<<< HEAD
 from tutelage.result import citations, storage, tables
-=======
-from tutelage.result import storage
 from tutelage.result.attached import attached
 from tutelage.result.observables import Observable
->>>>>>> main
 from tutelage.times import steps_at
 from tutelage.training.rules import FeedbackAlignment
 from tutelage.training.schedules import rate_at
@@ -80,22 +76,13 @@ class Trajectory(eqx.Module):
         raise AttributeError(message)
 
     def __getitem__(self, name: str) -> np.ndarray:
-<<<<<<< HEAD
-        """Return a variable by name, or "error" or "loss"."""
-        curves = {"error": self.error, "loss": self.loss}
+        """Return a variable or a curve by name, such as "R" or "error"."""
+        curves = {"error": self.error, "loss": self.loss} | self.curves
         if name not in self.variables and curves.get(name) is not None:
             return curves[name]
         if name not in self.variables:
             message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join(self.variables)}, error."
-=======
-        """Return a variable or a curve by name."""
-        if name in self.curves:
-            return self.curves[name]
-        if name not in self.variables:
-            message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join([*self.variables, *self.curves])}."
->>>>>>> main
+            message += f"{', '.join([*self.variables, *curves])}."
             if name in ("r", "q"):
                 message += (
                     " Solve again with keep='blocks' to keep the overlaps per level."
@@ -379,12 +366,7 @@ class Trajectory(eqx.Module):
         and return them. title: "" leaves the head out. time: "alpha", "steps" or
         "samples".
         """
-<<<<<<< HEAD
-        draw = resolve_name("tutelage.plot:plot_trajectory")
-        return draw(self, ax=ax, title=title, time=time)
-=======
-        return attached("plot")(self, ax=ax, title=title)
->>>>>>> main
+        return attached("plot")(self, ax=ax, title=title, time=time)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
