@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 import tutelage
 import tutelage.comparison
 import tutelage.moments
+import tutelage.result.citations
 import tutelage.solvers
 import tutelage.stream.validity
 import tutelage.sweeps.sweep
@@ -34,6 +35,8 @@ GROUPS = {
     "moments": "Gaussian averages",
     "results": "Results, times and pages",
     "simulation": "Simulation",
+    "recording": "Recorded training runs",
+    "conventions": "Units of other programs",
     "comparison": "Comparison",
     "data": "Your data",
     "analysis.fixed_points": "Fixed points and learning rates",
@@ -67,6 +70,7 @@ BESIDES = (
     *(
         "stream.validity.Validity",
         "comparison.Comparison",
+        "result.citations.References",
         "data.Data",
         "data.DataComparison",
         "sweeps.sweep.Sweep",

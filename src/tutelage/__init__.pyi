@@ -1,6 +1,7 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import (
     analysis,
+    conventions,
     errors,
     labels,
     losses,
@@ -41,6 +42,7 @@ from .problem import (
     start_from_weights,
 )
 from .problem.inputs import digits
+from .recording import Recorder, runs_from_overlaps, runs_from_weights
 from .result.trajectory import Trajectory, load
 from .solvers import Equations
 from .stream import generalization_error
@@ -64,6 +66,7 @@ __all__ = [
     "PowerLaw",
     "Problem",
     "Quadrature",
+    "Recorder",
     "Replay",
     "Rule",
     "Sampled",
@@ -77,6 +80,7 @@ __all__ = [
     "analysis",
     "asymmetric_start",
     "compare",
+    "conventions",
     "digits",
     "errors",
     "explore",
@@ -95,6 +99,8 @@ __all__ = [
     "plot",
     "random_start",
     "rules",
+    "runs_from_overlaps",
+    "runs_from_weights",
     "schedules",
     "simulate",
     "solve",

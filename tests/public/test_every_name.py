@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent
 PACKAGE = Path(tu.__file__).parent
 OTHER_NAMES = {  # modules of the root without a stub
     "tutelage.checks",
+    "tutelage.conventions",
     "tutelage.errors",
     "tutelage.labels",
     "tutelage.losses",
