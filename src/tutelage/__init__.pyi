@@ -8,7 +8,6 @@ from . import (
     moments,
     optimizers,
     page,
-    papers,
     plot,
     rules,
     schedules,
@@ -16,7 +15,7 @@ from . import (
 )
 from ._solve import simulate, solve, solve_batch
 from ._version import __version__
-from .comparison import compare
+from .comparison import compare, gaps
 from .data import from_data
 from .errors import InputError
 from .explorer import explore
@@ -86,6 +85,7 @@ __all__ = [
     "errors",
     "explore",
     "from_data",
+    "gaps",
     "generalization_error",
     "labels",
     "linear_times",
@@ -96,7 +96,6 @@ __all__ = [
     "open_sweep",
     "optimizers",
     "page",
-    "papers",
     "plot",
     "random_start",
     "rules",

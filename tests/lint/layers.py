@@ -47,7 +47,6 @@ LAYERS = (
     ("_attached",),
     ("sweeps",),
     ("explorer",),
-    ("papers",),
     ("cli",),
 )
 # A module of the package, or something in it, as text: "tutelage.plot:plot_trajectory".
