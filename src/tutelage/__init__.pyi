@@ -23,6 +23,7 @@ from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
     Activation,
+    DataSet,
     Drift,
     HiddenManifold,
     Inputs,
@@ -52,6 +53,7 @@ from .trajectory import Trajectory, load
 __all__ = [
     "SGD",
     "Activation",
+    "DataSet",
     "Drift",
     "Equations",
     "HiddenManifold",

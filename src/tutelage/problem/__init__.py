@@ -1,6 +1,6 @@
 """The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
 
-activation -> network -> tasks;  inputs -> mixture;  schedules (SGD)    the parts
+activation -> network -> tasks;  inputs -> mixture;  schedules -> optimizers;  data_set    the parts
 problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
 start                                                                     the initial condition
 sample                                                                    one sample: its label, and the update it makes
@@ -9,6 +9,7 @@ sample                                                                    one sa
 # ruff: noqa: F401  other packages import these names from here
 
 from tutelage.problem.activation import Activation
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -18,7 +19,7 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import SGD, SlowMomentum
+from tutelage.problem.optimizers import SGD, GradientDescent, Optimizer, SlowMomentum
 from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import (
     Constant,

@@ -24,9 +24,22 @@ _require_positive_rate = partial(
 
 
 class Optimizer(Part):
-    """The base class of optimizers; `kind` is the name in files and on the command line."""
+    """The base class of optimizers; `kind` is the name in files and on the command line.
+
+    `lr`, `weight_decay`, `readout_lr` and `bias_lr` are rates of every optimizer. The
+    properties below have the values of an optimizer without the argument of that name.
+    """
 
     kind: ClassVar[str]
+
+    lr: eqx.AbstractVar[Any]
+    weight_decay: eqx.AbstractVar[Any]
+    readout_lr: eqx.AbstractVar[Any]
+    bias_lr: eqx.AbstractVar[Any]
+    batch: eqx.AbstractVar[int]
+    momentum: eqx.AbstractVar[Any]
+    trainable: eqx.AbstractVar[tuple[Any, ...] | None]
+    spherical: eqx.AbstractVar[bool]
 
 
 class SlowMomentum(Part):
@@ -66,6 +79,15 @@ def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
             "Try 0.9 or SlowMomentum(gamma)."
         )
     return beta
+
+
+def _require_share(name: str, value: Any) -> None:
+    """Refuse a share that is not above 0 and at most 1."""
+    checks.require_positive(name, value)
+    if not checks.is_traced(value) and float(value) > 1:
+        raise InputError(
+            f"{name} is {float(value):g}; it must be at most 1, all of the data set."
+        )
 
 
 def _as_trainable(trainable: Numbers | None) -> tuple[Any, ...] | None:
@@ -183,4 +205,73 @@ class SGD(Optimizer):
         return super().arguments() | {"trainable": trainable}
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {SGD.kind: SGD}
+class GradientDescent(Optimizer):
+    """Gradient descent on a data set: each step uses all samples, or a random share.
+
+    One step, with the sum over the samples mu that it uses:
+
+        w_k <- (1 - eta kappa) w_k + eta / (share ratio sqrt(N)) sum_mu delta_k,mu x_mu
+        v_k <- v_k + eta_v mean_mu[ h_k,mu ]
+        b_k <- b_k + eta_b mean_mu[ delta_k,mu ]
+
+    Times count steps. It needs a problem with `data`.
+
+    Parameters
+    ----------
+    lr : float or schedule
+        The learning rate eta.
+    share : float
+        The share of the data set that each step uses, above 0 and at most 1.
+    weight_decay : float or schedule
+        kappa, of the first layer.
+    readout_lr, bias_lr : float or schedule, optional
+        eta_v and eta_b. Default: lr.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tu.optimizers.GradientDescent(lr=0.5)
+    GradientDescent(lr=0.5)
+    >>> tu.optimizers.GradientDescent(lr=0.5, share=0.1, weight_decay=0.01)
+    GradientDescent(lr=0.5, share=0.1, weight_decay=0.01)
+    """
+
+    kind: ClassVar[str] = "gradient_descent"
+
+    lr: Any = _rate_field("lr", _require_positive_rate)
+    share: ArrayLike = checks.number_field("share", _require_share, default=1.0)
+    weight_decay: Any = _rate_field(
+        "weight_decay", checks.require_nonnegative, default=0.0, kw_only=True
+    )
+    readout_lr: Any = _rate_field(
+        "readout_lr", _require_positive_rate, optional=True, default=None, kw_only=True
+    )
+    bias_lr: Any = _rate_field(
+        "bias_lr", _require_positive_rate, optional=True, default=None, kw_only=True
+    )
+
+    @property
+    def batch(self) -> int:  # pyright: ignore
+        """1: a share of the data set takes the place of a batch."""
+        return 1
+
+    @property
+    def momentum(self) -> float:  # pyright: ignore
+        """0: there is no momentum."""
+        return 0.0
+
+    @property
+    def trainable(self) -> None:  # pyright: ignore
+        """None: everything learns."""
+        return None
+
+    @property
+    def spherical(self) -> bool:  # pyright: ignore
+        """False: norms are free."""
+        return False
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    SGD.kind: SGD,
+    GradientDescent.kind: GradientDescent,
+}

@@ -17,10 +17,11 @@ from tutelage.labels import Labels, as_labels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import DEFAULT_LR, SGD
+from tutelage.problem.optimizers import DEFAULT_LR, SGD, GradientDescent, Optimizer
 from tutelage.problem.schedules import is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
@@ -58,8 +59,9 @@ class Problem(Part, ResultCard):
     inputs : Inputs
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`,
         `HiddenManifold`.
-    optimizer : SGD
-        Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
+    optimizer : Optimizer
+        Learning rate, batch, weight decay, momentum: `SGD`, or with `data`
+        `optimizers.GradientDescent`. Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as
         `scipy.stats.t(3).ppf`.
@@ -74,6 +76,8 @@ class Problem(Part, ResultCard):
     rule : str or Rule
         The update by one sample; "gradient", "hebbian", "perceptron", "adatron", or a
         `Rule` such as `rules.Dropout(0.8)`.
+    data : DataSet, optional
+        A finite data set, used again and again. Default: every sample is fresh.
 
     Examples
     --------
@@ -89,23 +93,25 @@ class Problem(Part, ResultCard):
     # classes of a mixture have labels; a law of inputs; a `Noise`.
     teacher: Any
     inputs: Any
-    optimizer: SGD
+    optimizer: Optimizer
     noise: Any
     loss: Loss
     labels: Labels
     rule: Rule
+    data: DataSet | None
 
     def __init__(
         self,
         student: Network,
         teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
-        optimizer: SGD | None = None,
+        optimizer: Optimizer | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
+        data: DataSet | None = None,
     ):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
@@ -119,13 +125,18 @@ class Problem(Part, ResultCard):
         a_law = "a law of inputs, such as Isotropic()"
         self.inputs = checks.as_kind("inputs", law, Inputs, a_law)
         optimizer = SGD(DEFAULT_LR) if optimizer is None else optimizer
-        self.optimizer = checks.as_kind("optimizer", optimizer, SGD, "an SGD(lr)")
+        self.optimizer = checks.as_kind(
+            "optimizer", optimizer, Optimizer, "an optimizer, such as SGD(lr)"
+        )
         self.noise = checks.as_number(
             "noise", noise, checks.require_nonnegative, schedule=True
         )
         self.loss = as_loss(loss)
         self.rule = as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
+        if data is not None:
+            data = checks.as_kind("data", data, DataSet, "a DataSet(ratio) or None")
+        self.data = data
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
@@ -146,6 +157,11 @@ class Problem(Part, ResultCard):
             "Use fewer hidden units or levels.",
         )
         self._check_student()
+        if isinstance(self.optimizer, GradientDescent) and self.data is None:
+            raise InputError(
+                "the optimizer is GradientDescent and the problem has no data; "
+                "give data=DataSet(ratio), or optimizer=SGD(lr) for fresh samples."
+            )
         teacher = self.teacher
         if teacher is not None and np.ndim(teacher.gram) == 3:
             self._check_gram_per_level()
@@ -485,6 +501,8 @@ class Problem(Part, ResultCard):
         words = []
         for name, value in vars(self).items():
             choice = LEARNING.get(name)
+            if name == "data" and value is None:
+                continue
             if choice is None or choice.word(value) != choice.default:
                 words.append(f"{name}={checks.shown(value)}")
         return f"Problem({', '.join(words)})"
