@@ -1,0 +1,245 @@
+"""The theory of a finite data set: from a problem and a start to a `Trajectory`."""
+
+import warnings
+from collections.abc import Iterable
+
+import numpy as np
+
+from tutelage import checks
+from tutelage.dataset.accuracy import Estimate, error_bound, estimate
+from tutelage.dataset.grid import is_descent
+from tutelage.dataset.setting import Setting, has_kernels, setting_of
+from tutelage.dataset.solver import Curves
+from tutelage.dataset.stability import require_stable
+from tutelage.errors import (
+    DivergenceWarning,
+    InputError,
+    Status,
+    ValidityWarning,
+)
+from tutelage.problem import HiddenManifold, Problem, Start, random_start
+from tutelage.problem.data_set import EPOCHS
+from tutelage.problem.schedules import is_schedule, require_rates_on
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import TRAITS, missing_traits, said_instead
+from tutelage.rules import Gradient
+from tutelage.simulation.recorded_error import errors_at_records
+from tutelage.trajectory import Trajectory
+
+USUAL_ACCURACY = 5e-3
+# A solve warns if its error is so many times the one that was asked for.
+WARNED = 2.0
+# What the theory needs of a problem, by the names of traits.
+NEEDED = (
+    "one task",
+    "one Gaussian",
+    "gradient",
+    "single output",
+    "one activation",
+    "no momentum",
+    "free norms",
+    "all levels",
+    "visible teacher",
+)
+
+
+def missing(problem: Problem) -> list[str]:
+    """Say what a problem has that this theory lacks, each in words."""
+    lacking = [said_instead(problem, [name]) for name in missing_traits(problem, NEEDED)]
+    if problem.data is None:
+        return [*lacking, "it has no data"]
+    if isinstance(problem.inputs, HiddenManifold):
+        lacking.append("its inputs are a HiddenManifold")
+    if type(problem.rule) is Gradient and not has_kernels(problem):
+        lacking.append("its loss or the student's activation is a custom function")
+    is_scheduled = is_schedule(problem.noise)
+    if is_scheduled or callable(getattr(problem.labels, "flip", None)):
+        lacking.append("the noise of its labels is a schedule")
+    share = getattr(problem.optimizer, "share", 1.0)
+    is_shared = is_descent(problem) and float(np.asarray(share)) < 1
+    if is_shared and problem.data.order == EPOCHS:
+        lacking.append("its descent uses a share of the data set in epochs")
+    return lacking
+
+
+def require_supported(problem: Problem, function: str) -> None:
+    """Refuse, in one message, a problem that the theory of a data set lacks."""
+    checks.require_untraced("the problem", function, problem)
+    lacking = missing(problem)
+    if not lacking:
+        return
+    remedies = [TRAITS[name].remedy for name in missing_traits(problem, NEEDED)]
+    fix = "Drop data= for fresh samples."
+    if remedies:
+        fix = f"Use {' and '.join(remedies)}, or drop data= for fresh samples."
+    raise InputError(
+        f"{function} with a data set does not support this problem: "
+        f"{', and '.join(lacking)}. {fix}"
+    )
+
+
+def solve(
+    problem: Problem,
+    start: Start | None,
+    times: np.ndarray,
+    *,
+    accuracy: float = USUAL_ACCURACY,
+    seed: int = 0,
+    paths: int | None = None,
+    keep: bool = True,
+    progress: bool = False,
+) -> Trajectory:
+    """Return the exact curves of training on a data set in the limit of large N.
+
+    Parameters
+    ----------
+    problem : Problem
+        One with `data`.
+    start : Start, optional
+        Default: `random_start(problem, dim=1000)`.
+    times : array
+        Increasing times; of gradient descent they count steps.
+    accuracy : float
+        The standard error of each recorded array, relative to its largest entry.
+    seed : int
+        Of the sample paths.
+    paths : int, optional
+        The number of sample paths, in place of the one that the accuracy needs.
+    keep : bool
+        Also record the overlaps r and q per level.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Trajectory
+        With `train_error` and `train_loss`. `sampling_errors` has 95% bounds on the
+        errors of all recorded arrays.
+    """
+    require_supported(problem, "solve")
+    if start is None:
+        start = random_start(problem, dim=problem.inputs.usual_dim)
+    start = require_start(start)
+    checks.require_untraced("the start", "solve with a data set", start)
+    require_rates_on(problem, times)
+    require_stable(problem, float(times[-1]))
+    setting = setting_of(problem, start)
+    found = estimate(setting, times, accuracy, seed, paths, progress)
+    trajectory = _trajectory(setting, start, times, found, seed, keep)
+    for sentence in _caveats(found, accuracy, paths):
+        warnings.warn(sentence, ValidityWarning, stacklevel=3)
+    if not trajectory.finished:
+        sentence = f"the solve {trajectory.status}"
+        warnings.warn(sentence, DivergenceWarning, stacklevel=3)
+    return trajectory
+
+
+def _caveats(found: Estimate, accuracy: float, paths: int | None) -> Iterable[str]:
+    """Yield a sentence if the accuracy was not reached."""
+    reached = found.reached()
+    if paths is None and reached > WARNED * accuracy:
+        yield (
+            f"the standard error of these curves is {reached:.1e} of their largest "
+            f"entries; accuracy={accuracy:g} was asked for. Solve for fewer epochs."
+        )
+
+
+def _trajectory(
+    setting: Setting,
+    start: Start,
+    times: np.ndarray,
+    found: Estimate,
+    seed: int,
+    keep: bool,
+) -> Trajectory:
+    """Return the trajectory of an estimate, cut at a divergence."""
+    problem = setting.problem
+    curves = found.curves
+    finite = np.isfinite(curves.Q.reshape(len(times), -1)).all(axis=1)
+    count = len(times) if finite.all() else int(np.argmin(finite))
+    status = Status.FINISHED if finite.all() else Status.DIVERGED
+    end_time = float(times[-1])
+    if status != Status.FINISHED:
+        end_time = float(times[count - 1])
+    variables = _variables(setting, curves, keep)
+    bounds = _variables(setting, found.bounds(), keep)
+    error, loss, error_bounds = _errors(setting, found, times)
+    grid = found.plan.grids[-1]
+    plan = found.plan
+    settings = (
+        ("paths", plan.paths * plan.scramblings),
+        ("scramblings", plan.scramblings),
+        ("seed", seed),
+        ("time_step", float(grid.step)),
+        ("accuracy", found.reached()),
+    )
+    trajectory = Trajectory(
+        times=times[:count],
+        variables={name: value[:count] for name, value in variables.items()},
+        error=error[:count],
+        loss=loss[:count],
+        status_code=np.asarray(int(status)),
+        end_time=np.asarray(end_time),
+        steps=np.asarray(grid.cells),
+        T=setting.reference_covariance,
+        problem=problem,
+        start=start,
+        settings=settings,
+    )
+    bounds |= error_bounds
+    # in the place of the cached property
+    vars(trajectory)["sampling_errors"] = {
+        name: bound[:count] for name, bound in bounds.items()
+    }
+    return trajectory
+
+
+def _variables(
+    setting: Setting, curves: Curves, keep: bool
+) -> dict[str, np.ndarray]:
+    """Return what is recorded, by name, of curves or of bounds on their errors.
+
+    R and Q of the fields are sums over levels, and so are the bounds.
+    """
+    share = setting.fractions[:, None, None]
+    variables = {
+        "R": np.einsum("l,tlkm->tkm", setting.eigenvalues, curves.R),
+        "Q": np.einsum("l,tlkj->tkj", setting.eigenvalues, curves.Q),
+        "readout": curves.readout,
+    }
+    if setting.problem.biased:
+        variables["bias"] = curves.bias
+    if keep:
+        variables["r"] = curves.R / share
+        variables["q"] = curves.Q / share
+    variables["train_error"] = curves.train_error
+    variables["train_loss"] = curves.train_loss
+    return variables
+
+
+def _errors(
+    setting: Setting, found: Estimate, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return error and loss of the curves on fresh samples, and bounds on their errors."""
+    stacked = Curves(
+        *(
+            np.concatenate([curve[None], coarse[None], members])
+            for curve, coarse, members in zip(
+                found.curves, found.coarse, found.members, strict=True
+            )
+        )
+    )
+    errors, losses = errors_at_records(
+        setting.problem,
+        R=np.einsum("l,ntlkm->ntkm", setting.eigenvalues, stacked.R),
+        Q=np.einsum("l,ntlkj->ntkj", setting.eigenvalues, stacked.Q),
+        T=setting.reference_covariance,
+        readout=stacked.readout,
+        bias=stacked.bias,
+        times=times,
+    )
+    bounds = {
+        "error": error_bound(errors[2:], errors[0] - errors[1]),
+        "loss": error_bound(losses[2:], losses[0] - losses[1]),
+    }
+    return errors[0], losses[0], bounds
