@@ -25,11 +25,11 @@ check coverage mutants lint test test-papers test-pages test-full docs: export O
 QUICK := -q -n 2 $(addprefix --ignore=,src/tutelage/papers tests/papers tests/explorer tests/page) -m "not full and not site and not papers and not pages"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py). The longest ones first, each
 # in one process, so that numba compiles its loops once.
-OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py dynamics/test_increments.py test_equations.py \
-  moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
+OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py stream/test_increments.py solvers/test_equations.py \
+  stream/moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
 
 # The inner loop: rules of files and names, the public interface, and a few files that find a wrong formula fast.
-CORE := $(addprefix tests/,test_lint.py moments/test_polynomial.py moments/test_numerics.py dynamics/test_committee.py \
+CORE := $(addprefix tests/,test_lint.py stream/moments/test_polynomial.py stream/moments/test_numerics.py stream/test_committee.py \
   comparison/test_verdict.py problem/test_start.py)
 
 check: $(READY)  ## in less than a minute: rules of files, the public interface, a few tests of the core

@@ -7,10 +7,10 @@ import numpy as np
 
 import tutelage as tu
 from benchmarks.measure import best_of, in_turns, pick, record
-from tutelage.moments import moments_for
-from tutelage.moments.averages import Situation
 from tutelage.problem.sample import mean_norm2
-from tutelage.rules import Context, Parameters, Sample
+from tutelage.stream.moments import moments_for
+from tutelage.stream.moments.averages import Situation
+from tutelage.training.rules import Context, Parameters, Sample
 
 
 def smooth_functions():

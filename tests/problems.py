@@ -47,9 +47,9 @@ def sample_increments(system, t, state, key, count):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.linearized import flat_shares, updates
-    from tutelage.moments.matrices import joint_covariance
     from tutelage.problem.sample import normals_needed
+    from tutelage.stream.linearized import flat_shares, updates
+    from tutelage.stream.moments.matrices import joint_covariance
 
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
     values, vectors = jnp.linalg.eigh(
@@ -75,7 +75,7 @@ def jacobian(system, t, state):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.order_parameters import flatten, unflatten
+    from tutelage.stream.order_parameters import flatten, unflatten
 
     def drift(x, system):
         return flatten(system.drift(jnp.asarray(t, float), unflatten(x, state)))

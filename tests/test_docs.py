@@ -15,7 +15,7 @@ import tutelage as tu
 from tests.lint.pages import PAGES
 from tutelage._namespace import public_names
 from tutelage.papers import close, refuted, replicas
-from tutelage.validity import Validity
+from tutelage.stream.validity import Validity
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

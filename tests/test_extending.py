@@ -188,12 +188,12 @@ def test_the_kernel_of_an_activation_lives_where_the_text_says():
 
 
 def test_a_family_of_averages(swish, monkeypatch):
-    from tutelage.moments import matrices
     from tutelage.problem.activation import NAMED, as_activation
+    from tutelage.stream.moments import matrices
 
     names = {"Averages": matrices.Averages, "NAMED": NAMED}
     exec(skeleton("Add an activation", 1), names)
-    says("FAMILIES", "src/tutelage/moments/averages.py")
+    says("FAMILIES", "src/tutelage/stream/moments/averages.py")
     row = eval(f"{{{skeleton('Add an activation', 2)}}}", names)
     monkeypatch.setattr(matrices, "FAMILIES", matrices.FAMILIES | row)
     family = matrices.averages_for(swish, swish, 2, 3)

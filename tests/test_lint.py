@@ -20,13 +20,13 @@ def test_a_finding_names_its_file_and_line():
     ("source", "layer"),
     [
         ("from tutelage.plot import curve", "problem"),
-        ("import tutelage.cli", "_solve"),
-        ("from tutelage import dynamics", "moments"),
+        ("import tutelage.cli", "stream"),
+        ("from tutelage import stream", "solvers"),
         ("def f():\n    from tutelage._solve import solve", "trajectory"),
-        ("from ..validity import assess", "dynamics"),
-        ("from tutelage.trajectory import Trajectory", "storage"),
-        ("from tutelage import nonsense", "_solve"),
-        ("from tutelage import Trajectory, solve", "dynamics"),
+        ("from ..stream.validity import assess", "result"),
+        ("from tutelage.result.trajectory import Trajectory", "problem"),
+        ("from tutelage import nonsense", "stream"),
+        ("from tutelage import Trajectory, solve", "solvers"),
         ("from tutelage.cli import app", "explorer"),
         ("from tutelage import papers", "explorer"),
         ("def f():\n    from tutelage.comparison import compare", "plot"),
@@ -41,7 +41,7 @@ def test_an_import_from_the_right_is_found(source, layer):
     [
         ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
-        ("from tutelage._solve import solve", "cli"),
+        ("from tutelage.stream.solve import solve", "cli"),
         ("from tutelage.papers import replicate", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
@@ -61,11 +61,11 @@ def test_an_import_from_the_left_is_allowed(source, layer):
         "from tutelage.analysis import spectrum_of",
         "from tutelage.plot.panel_grid import panel_grid",
         "from tutelage.problem import Problem",
-        "from tutelage import storage",
-        "import tutelage.storage",
-        "def f():\n    from tutelage.storage import in_memory",
-        "from ..storage import in_memory",
-        "from .. import storage",
+        "from tutelage.result import storage",
+        "import tutelage.result.storage",
+        "def f():\n    from tutelage.result.storage import in_memory",
+        "from ..result.storage import in_memory",
+        "from ..result import storage",
         "import tutelage as tu\ntu.storage.in_memory",
         "import tutelage as tu\ntu.analysis.with_constant_rates(problem)",
         "import tutelage as tu\ntu.checks._fix",
@@ -165,17 +165,17 @@ def test_a_test_that_does_not_exist_is_found():
     ("right", "wrong"),
     [
         ("`ClosedSystem`", "`OpenSystem`"),
-        ("`dynamics/`", "`dynamic/`"),
+        ("`stream/`", "`streams/`"),
         ("`tu.solve`", "`tu.solver`"),
         ("`make test-papers`", "`make test-paper`"),
     ],
 )
 def test_a_wrong_name_on_the_map_is_found(right, wrong):
     text = (
-        "- `dynamics/` has `equations.py`, in it `ClosedSystem`; see also `dynamics/equations.py`.\n\n"
+        "- `solvers/` has `equations.py`, in it `ClosedSystem`; see also `stream/`.\n\n"
         "`tu.solve` is tested, as is `make test-papers`."
     )
-    text = text.replace("`equations.py`", "`dynamics/equations.py`")
+    text = text.replace("`equations.py`", "`solvers/equations.py`")
     assert right in text
     assert pages.missing_from_source(text) == []
     assert pages.missing_from_source(text.replace(right, wrong)) != []
@@ -283,8 +283,8 @@ def test_code_and_names_are_not_prose():
 @pytest.mark.parametrize(
     "source",
     [
-        "from tutelage.dynamics import OrderParameters",
-        "import tutelage.trajectory",
+        "from tutelage.stream import OrderParameters",
+        "import tutelage.result.trajectory",
         "from tutelage._solve import solve",
         "from tests.problems import pair",
     ],

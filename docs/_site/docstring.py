@@ -163,8 +163,8 @@ RESULTS = (
     "tutelage.analysis",
     "tutelage.comparison",
     "tutelage.sweeps",
-    "tutelage.trajectory",
-    "tutelage.validity",
+    "tutelage.result",
+    "tutelage.stream.validity",
     "tutelage.errors",
 )
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}

@@ -14,10 +14,10 @@ from sphinx.application import Sphinx
 
 import tutelage
 import tutelage.comparison
-import tutelage.dynamics
 import tutelage.moments
+import tutelage.solvers
+import tutelage.stream.validity
 import tutelage.sweeps.sweep
-import tutelage.validity
 from _site.markdown import plain, table, write
 from tutelage._namespace import public_names
 from tutelage.cli.app import build_app
@@ -54,11 +54,11 @@ GROUPS = {
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
 SHARED |= {"protocols": "schedules"}
-THEORY = ("dynamics", "_solve")
+THEORY = ("stream", "solvers")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *(
-        "validity.Validity",
+        "stream.validity.Validity",
         "comparison.Comparison",
         "data.Data",
         "data.DataComparison",
@@ -69,11 +69,11 @@ BESIDES = (
         "moments.I3",
         "moments.I4",
         "moments.J2",
-        "moments.averages.Averages",
-        "dynamics.ClosedSystem",
+        "stream.moments.averages.Averages",
+        "solvers.ClosedSystem",
     ),
 )
-RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
+RESULTS = ("status", "result", "page", "explorer", "times")
 
 
 def group_of(space: str, home: str) -> str:
@@ -82,6 +82,12 @@ def group_of(space: str, home: str) -> str:
         part = space.removeprefix("tutelage.")
         return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
+    if "moments" in parts:
+        return "moments"
+    if "validity" in parts:
+        return "results"
+    if parts[0] == "training":
+        return parts[1]
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
     return (

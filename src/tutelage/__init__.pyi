@@ -12,14 +12,11 @@ from . import (
     rules,
     schedules,
 )
-from ._solve import solve, solve_batch
 from ._version import __version__
 from .comparison import compare
 from .data import from_data
-from .dynamics import Equations, generalization_error
 from .errors import InputError
 from .explorer import explore
-from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
     Activation,
@@ -44,11 +41,15 @@ from .problem import (
     start_from_weights,
 )
 from .problem.inputs import digits
-from .rules import Rule
+from .result.trajectory import Trajectory, load
 from .simulation import simulate
+from .solvers import Equations
+from .stream import generalization_error
+from .stream.moments import Quadrature, Sampled
+from .stream.solve import solve, solve_batch
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
-from .trajectory import Trajectory, load
+from .training.rules import Rule
 
 __all__ = [
     "SGD",

@@ -3,6 +3,6 @@
 tu.Problem(student, teacher, optimizer=tu.optimizers.SGD(lr=0.5, batch=4))
 """
 
-from tutelage.problem.optimizers import SGD, GradientDescent, SlowMomentum
+from tutelage.training.optimizers import SGD, GradientDescent, SlowMomentum
 
 __all__ = ["SGD", "GradientDescent", "SlowMomentum"]

@@ -6,7 +6,7 @@ Any JAX function of the time alpha is a schedule of a learning rate too.
 """
 
 from tutelage.analysis.protocols import OptimalProtocol, greedy, optimize
-from tutelage.problem.schedules import (
+from tutelage.training.schedules import (
     Constant,
     Cosine,
     Interpolated,

@@ -85,7 +85,7 @@ def scaled_spread(problem, start, times, factor):
     from jax.flatten_util import ravel_pytree
     from scipy.integrate import solve_ivp
 
-    from tutelage.dynamics import OrderParameters, initial_overlaps
+    from tutelage.stream import OrderParameters, initial_overlaps
 
     like, t = initial_overlaps(problem, start)
     first, state_of = ravel_pytree(like)

@@ -10,7 +10,7 @@ import tutelage as tu
 from tests.comparison.cases import with_
 from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import find_escape
-from tutelage.validity import Validity
+from tutelage.stream.validity import Validity
 
 TIMES = tu.linear_times(300.0, 151)
 PLATEAU, RATE = 0.03, 0.08

@@ -36,7 +36,8 @@ EXCEPTIONS = {  # modules that are not public, and the files that may import the
     "tutelage.problem.traits": {"assumptions.py"},
     "tutelage.times": {"assumptions.py"},
     "tutelage._files": {"cache.py"},
-    "tutelage.storage": {"cache.py"},
+    "tutelage.result.storage": {"cache.py"},
+    "tutelage.result": {"cache.py"},
     "tutelage._pool": {"run.py"},
 }
 PUBLIC = {"tutelage": {*tutelage.__all__, *NAMESPACES, "__file__"}} | {

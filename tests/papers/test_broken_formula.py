@@ -11,7 +11,7 @@ import sys
 import pytest
 
 # One term of what is left of two fields when i and j are given, with the other sign. (The two signs in `across` hang on the
-# students' correlation, which is small on this short curve; tests/moments see them.)
+# students' correlation, which is small on this short curve; tests/stream/moments see them.)
 SIGNS = {
     "as it is": ("", ""),
     "across^2": ("- across**2", "+ across**2"),
@@ -20,11 +20,11 @@ SIGNS = {
 }
 PROGRAM = """
 import inspect, json, sys, textwrap
-from tutelage.integrate import program
-from tutelage.moments import averages
+from tutelage.stream import program
+from tutelage.stream.moments import averages
 from tutelage.papers import replicas
 
-program.has_machine_code = lambda *_: False  # the machine code has this formula, too (tests/test_compiled.py)
+program.has_machine_code = lambda *_: False  # the machine code has this formula, too (tests/stream/test_compiled.py)
 old, new = json.loads(sys.argv[1])
 source = textwrap.dedent(inspect.getsource(averages.ErfAverages.slopes_squared_error))
 assert old in source

@@ -520,8 +520,8 @@ CASES = {
         ["[optimizer]", "'learning_rate'", "nearest is 'lr'"],
     ),
     "TOML misspelt table": (
-        lambda: toml("[sdg]\nlr = 1\n"),
-        ["'sdg'", "nearest is 'optimizer'"],
+        lambda: toml("[optimiser]\nlr = 1\n"),
+        ["'optimiser'", "nearest is 'optimizer'"],
     ),
     "TOML misspelt name": (
         lambda: toml("[optimizer]\nlr = 1\nbatchh = 2\n"),

@@ -24,8 +24,8 @@ from tutelage.analysis.result import (
     roughness,
 )
 from tutelage.errors import InputError
-from tutelage.problem.schedules import switch_times
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.training.schedules import switch_times
 
 LEAST_TIMES = 8  # recorded times that plateaus and phases need
 DWELL_DROP = 3.0  # the dwell time falls by at least this factor when a plateau is left

@@ -22,15 +22,15 @@ from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics import perfect_learning as perfect
-from tutelage.dynamics.linearized import LocalDynamics
-from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError
-from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream import perfect_learning as perfect
+from tutelage.stream.linearized import LocalDynamics
+from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
 Labels: TypeAlias = Int[np.ndarray, " units"]  # equal for equal units

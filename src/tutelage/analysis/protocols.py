@@ -50,17 +50,10 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import qmc
 
 from tutelage import checks
-from tutelage._solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult, first_time_at
-from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
-from tutelage.integrate.program import Options, integrate, run, tolerances
-from tutelage.labels import Real
-from tutelage.moments import Moments, moments_for
-from tutelage.moments.averages import array_module
 from tutelage.problem import (
     Interleave,
     Interpolated,
@@ -71,12 +64,19 @@ from tutelage.problem import (
     Start,
     Tasks,
 )
+from tutelage.problem.labels import Real
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import simulate
-from tutelage.trajectory import Trajectory
+from tutelage.stream import OrderParameters, Overlaps, initial_overlaps
+from tutelage.stream.moments import Moments, moments_for
+from tutelage.stream.moments.averages import array_module
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import Options, integrate, run, tolerances
+from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]

@@ -28,24 +28,24 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics, point_dims, point_sets
-from tutelage.dynamics.order_parameters import (
+from tutelage.problem import Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.sample import learn, normals_needed
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import CLASSIC
+from tutelage.simulation.prepare import in_random_frames, level_coordinates
+from tutelage.simulation.weights import LAWS, drawn_rows
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.linearized import LocalDynamics, point_dims, point_sets
+from tutelage.stream.moments.matrices import joint_covariance, mean_update
+from tutelage.stream.order_parameters import (
     Overlaps,
     averages_of,
     field_means,
     flatten,
 )
-from tutelage.moments.matrices import joint_covariance, mean_update
-from tutelage.problem import Problem, Start
-from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import learn, normals_needed
-from tutelage.problem.schedules import rate_at
-from tutelage.problem.start import require_start
-from tutelage.problem.traits import CLASSIC
-from tutelage.rules import Context, Parameters, Update
-from tutelage.simulation.prepare import in_random_frames, level_coordinates
-from tutelage.simulation.weights import LAWS, drawn_rows
+from tutelage.training.rules import Context, Parameters, Update
+from tutelage.training.schedules import rate_at
 
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
 THEORY_SETS = 8  # independent sets of points give the theory's D an error

@@ -23,7 +23,7 @@ from tutelage.cli.request import Request, read_request
 from tutelage.errors import InputError, Status
 
 if TYPE_CHECKING:
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
 DAY = 86400.0  # seconds
 
@@ -257,7 +257,7 @@ def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """
     import numpy as np
 
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
     settings = dict(runs.settings)
     count = settings["runs"]

@@ -36,9 +36,9 @@ from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.plot.style import document, svg_element, write_text
 from tutelage.problem.start import OVERLAPS
-from tutelage.storage import error_name
-from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity
+from tutelage.result.storage import error_name
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream.validity import Validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

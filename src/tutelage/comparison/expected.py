@@ -23,37 +23,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Gap, Verdict, holds
-from tutelage.dynamics.linearized import (
+from tutelage.errors import TutelageWarning
+from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem.traits import missing_traits
+from tutelage.result.trajectory import Trajectory
+from tutelage.simulation.prepare import drift_rate
+from tutelage.stream.linearized import (
     DIFFERENCES,
     LARGEST_STATE,
     LocalDynamics,
     propagate,
     propagators,
 )
-from tutelage.dynamics.order_parameters import (
+from tutelage.stream.moments import Quadrature, Sampled
+from tutelage.stream.moments.matrices import joint_covariance
+from tutelage.stream.moments.node_moments import is_cheap
+from tutelage.stream.order_parameters import (
     OrderParameters,
     Overlaps,
     flatten,
     initial_overlaps,
     unflatten,
 )
-from tutelage.errors import TutelageWarning
-from tutelage.integrate.program import SOLVERS
-from tutelage.moments import Quadrature, Sampled
-from tutelage.moments.matrices import joint_covariance
-from tutelage.moments.node_moments import is_cheap
-from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
-from tutelage.problem.schedules import rate_at
-from tutelage.problem.traits import missing_traits
-from tutelage.simulation.prepare import drift_rate
+from tutelage.stream.program import SOLVERS
+from tutelage.stream.solve import solve
+from tutelage.stream.validity import MOMENTS
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
-from tutelage.validity import MOMENTS
+from tutelage.training.schedules import rate_at
 
 RUNS = 256  # at most so many runs enter the estimate
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated

@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.start import OVERLAPS
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
 
 # Order parameters of a problem; r and q per level are their parts.
 KNOWN = ("R", "Q", "readout", "bias")

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tutelage._solve import solve
 from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import WIDE_SCATTER, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError, TutelageWarning
-from tutelage.moments.node_moments import is_cheap
-from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
-from tutelage.validity import (
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream.moments.node_moments import is_cheap
+from tutelage.stream.solve import solve
+from tutelage.stream.validity import (
     START_DECIDES,
     Validity,
     slowest_before_rise,
     who_decides,
 )
+from tutelage.times import steps_at
 
 DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its plateau
 SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%

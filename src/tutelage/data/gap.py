@@ -26,16 +26,15 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, ValidityWarning
-from tutelage.moments.node_moments import ErrorMetric
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import context_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
-from tutelage.rules import Context, Parameters, Sample, Update
+from tutelage.result.storage import error_name
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.draws import unseen_fields
 from tutelage.simulation.jax_steps import Draws, Step, respond, stops
 from tutelage.simulation.numba_kernels import ParameterState
@@ -48,9 +47,10 @@ from tutelage.simulation.prepare import (
     step_constants,
     weights_layout,
 )
-from tutelage.storage import error_name
+from tutelage.stream.moments.node_moments import ErrorMetric
+from tutelage.stream.solve import solve
 from tutelage.times import linear_times, steps_at
-from tutelage.trajectory import Trajectory
+from tutelage.training.rules import Context, Parameters, Sample, Update
 
 if TYPE_CHECKING:
     from tutelage.data.measure import Data

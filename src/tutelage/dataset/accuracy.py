@@ -26,13 +26,13 @@ from tutelage.dataset.grid import (
     descent_grid,
     epoch_length,
     is_descent,
-    rate_values,
     stochastic_grid,
 )
 from tutelage.dataset.paths import draw_paths, most_visits, require_path_memory
 from tutelage.dataset.setting import Setting
 from tutelage.dataset.solver import Curves, solve_on_grid
 from tutelage.progress import progress_bar
+from tutelage.training.schedules import rate_values
 
 GRIDS = 3  # of steps 4h, 2h, h
 SECOND_ORDER = np.array([0.0, -1.0, 2.0])

@@ -8,17 +8,14 @@ Gradient descent. A cell is one step, and the grid is exact: pv is the share of 
 set that a step uses, and the rate is eta / ratio.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage.problem import GradientDescent, Problem
 from tutelage.problem.data_set import EPOCHS
+from tutelage.training.schedules import rate_values
 
 # Points at which a schedule is averaged over a cell.
 POINTS = 16
@@ -124,13 +121,3 @@ def _grid(
         readout=step * readout.mean(axis=1),
         bias=step * bias.mean(axis=1),
     )
-
-
-def rate_values(
-    rate: Callable[..., Any] | Any, times: np.ndarray
-) -> Float[np.ndarray, "..."]:
-    """Return a number or a schedule at all times."""
-    if not callable(rate):
-        return np.full(times.shape, float(np.asarray(rate)))
-    flat = jax.vmap(lambda t: jnp.asarray(rate(t), float))(jnp.ravel(times))
-    return np.asarray(flat).reshape(times.shape)

@@ -2,18 +2,16 @@
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import losses
 from tutelage.dataset import path_kernel
 from tutelage.dataset.path_kernel import Model
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.activation import NAMED, Activation
-from tutelage.problem.sample import label_of
+from tutelage.problem.sample import labels_of
+from tutelage.training import losses
 
 ACTIVATIONS = {
     "erf": path_kernel.ERF,
@@ -65,12 +63,7 @@ class Setting:
         self, rho: Float[np.ndarray, "S M"], normals: Float[np.ndarray, "S draws"]
     ) -> Float[np.ndarray, " S"]:
         """Return the stored labels of samples with these fields of the teacher."""
-        fields = rho
-        if self.problem.teacher.bias is not None:
-            fields = rho + np.asarray(self.problem.teacher.bias)
-        label = jax.vmap(lambda x, z: label_of(self.problem, x, z))
-        labels = label(jnp.asarray(fields), jnp.asarray(normals))
-        return np.asarray(labels, dtype=float)
+        return np.asarray(labels_of(self.problem, rho, normals), dtype=float)
 
 
 def has_kernels(problem: Problem) -> bool:

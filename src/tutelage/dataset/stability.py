@@ -12,10 +12,11 @@ and SGD, whose training loss obeys a Volterra equation with the kernel
 
 import numpy as np
 
-from tutelage import losses
-from tutelage.dataset.grid import is_descent, rate_values
+from tutelage.dataset.grid import is_descent
 from tutelage.errors import InputError
 from tutelage.problem import Problem
+from tutelage.training import losses
+from tutelage.training.schedules import rate_values
 
 TIMES = 257  # at which a schedule is looked at
 

@@ -19,12 +19,12 @@ from tutelage.errors import (
 )
 from tutelage.problem import HiddenManifold, Problem, Start, random_start
 from tutelage.problem.data_set import EPOCHS
-from tutelage.problem.schedules import is_schedule, require_rates_on
+from tutelage.training.schedules import is_schedule
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import TRAITS, missing_traits, said_instead
-from tutelage.rules import Gradient
+from tutelage.training.rules import Gradient
 from tutelage.simulation.recorded_error import errors_at_records
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
 
 USUAL_ACCURACY = 5e-3
 # A solve warns if its error is so many times the one that was asked for.
@@ -121,7 +121,7 @@ def solve(
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
     checks.require_untraced("the start", "solve with a data set", start)
-    require_rates_on(problem, times)
+    problem.require_rates_on(times)
     require_stable(problem, float(times[-1]))
     setting = setting_of(problem, start)
     found = estimate(setting, times, accuracy, seed, paths, progress)

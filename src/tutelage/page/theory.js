@@ -6,7 +6,7 @@
      units: how many teacher units each task has; from the time switchAt on, samples belong to the second of two tasks.
      feedback: the weights f through which the error returns in place of the readout v (feedback alignment); or null.
    start: {r, q, t, v}: r_l (K x M), q_l (K x K), t_l (M x M) of all levels in one array each, v one readout for each task.
-   method: nodes, stages, errors and weights of the integrator, from tutelage/integrate/dormand_prince.py.
+   method: nodes, stages, errors and weights of the integrator, from tutelage/solvers/dormand_prince.py.
    The formulas are those of moments/averages.py, moments/matrices.py and dynamics/; tests/page/test_theory.py compares the numbers. */
 const tutelageTheory = (() => {
   "use strict";

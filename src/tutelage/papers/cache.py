@@ -84,7 +84,7 @@ def read(path: Path) -> "Dataset | None":
     if not path.is_file():
         return None
     try:
-        from tutelage.storage import (
+        from tutelage.result.storage import (
             in_memory,  # here, for a list of figures needs no JAX
         )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # figures can be listed without JAX
 
     from tutelage._part import Part
     from tutelage.problem import Inputs, Network, Problem, Tasks
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"

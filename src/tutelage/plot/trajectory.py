@@ -33,7 +33,7 @@ from tutelage.plot.style import (
 
 if TYPE_CHECKING:
     from tutelage.problem import Problem
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED_LINES = 9  # lines of a panel that are named one by one

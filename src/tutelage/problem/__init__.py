@@ -19,16 +19,7 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import SGD, GradientDescent, Optimizer, SlowMomentum
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import (
-    Constant,
-    Cosine,
-    Interpolated,
-    Linear,
-    Piecewise,
-    PowerDecay,
-)
 from tutelage.problem.start import (
     Start,
     asymmetric_start,
@@ -36,3 +27,12 @@ from tutelage.problem.start import (
     start_from_weights,
 )
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
+from tutelage.training.optimizers import SGD, GradientDescent, Optimizer, SlowMomentum
+from tutelage.training.schedules import (
+    Constant,
+    Cosine,
+    Interpolated,
+    Linear,
+    Piecewise,
+    PowerDecay,
+)

@@ -12,17 +12,13 @@ from tutelage._html import ResultCard
 from tutelage._part import Part, argument_names, with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
-from tutelage.labels import Function as FunctionLabels
-from tutelage.labels import Labels, as_labels
-from tutelage.losses import Function as FunctionLoss
-from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.labels import Function as FunctionLabels
+from tutelage.problem.labels import Labels, as_labels
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import DEFAULT_LR, SGD, GradientDescent, Optimizer
-from tutelage.problem.schedules import is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
@@ -33,7 +29,21 @@ from tutelage.problem.traits import (
     require_fit,
     require_traits,
 )
-from tutelage.rules import Rule, as_rule
+from tutelage.training.losses import Function as FunctionLoss
+from tutelage.training.losses import Loss, as_loss
+from tutelage.training.optimizers import (
+    DEFAULT_LR,
+    SGD,
+    GradientDescent,
+    Optimizer,
+)
+from tutelage.training.rules import Rule, as_rule
+from tutelage.training.schedules import (
+    is_schedule,
+    rate_at,
+    require_rate_on,
+    schedules_of,
+)
 
 # a standard deviation, or a quantile function
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]
@@ -284,6 +294,18 @@ class Problem(Part, ResultCard):
         if is_schedule(self.noise):
             schedules["noise"] = self.noise
         return schedules
+
+    def require_rates_on(
+        self, times: Float[np.ndarray, " S"], *, solved: bool = True
+    ) -> None:
+        """Refuse a schedule that leaves its range, or is not one number, at any time.
+
+        solved: also warn of features that the solver may miss.
+        """
+        if isinstance(self.teacher, Tasks):
+            self.teacher.require_probabilities_on(times)
+        for name, rate in self.schedules().items():
+            require_rate_on(name, rate, times, solved=solved)
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """Return the problem with noise and flips of its labels as numbers at time t."""

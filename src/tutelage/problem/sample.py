@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.labels import Sign
+from tutelage.problem.labels import Sign
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
-from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
+from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
 Overlaps: TypeAlias = (
     tuple[Array, Array, Array] | None
@@ -202,6 +202,19 @@ def label_of(
         xi = jnp.asarray(law.from_normal(numbers))
     output = problem.teacher.output(reference)
     return problem.labels.label(output, reference, xi, problem.noise)
+
+
+def labels_of(
+    problem: Problem,
+    reference: Float[NumpyOrJax, "S M"],
+    normals: Float[NumpyOrJax, "S draws"],
+) -> Float[Array, "S ..."]:
+    """Return the labels of samples with teacher fields without biases."""
+    fields = jnp.asarray(reference)
+    if problem.teacher.bias is not None:
+        fields = fields + jnp.asarray(problem.teacher.bias)
+    each = jax.vmap(lambda x, z: label_of(problem, x, z))
+    return each(fields, jnp.asarray(normals))
 
 
 def updates_of(

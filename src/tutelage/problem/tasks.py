@@ -20,7 +20,7 @@ from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.network import Network, as_gram
-from tutelage.problem.schedules import list_field, rate_at, schedules_of, switch_times
+from tutelage.training.schedules import list_field, rate_at, schedules_of, switch_times
 
 CHECKED_TIMES = 1025  # at which a custom schedule of tasks is checked
 SHARES = "shares (the probabilities of the tasks)"

@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import checks, labels, losses, randomness, rules
+from tutelage import checks, randomness
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
+from tutelage.problem import labels
 from tutelage.problem.mixture import Mixture
-from tutelage.problem.optimizers import SlowMomentum
 from tutelage.problem.tasks import Tasks
+from tutelage.training import losses, rules
+from tutelage.training.optimizers import SlowMomentum
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem

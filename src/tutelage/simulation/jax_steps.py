@@ -18,10 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
-from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import (
     BIAS_RATE,
     DECAY,
@@ -35,6 +33,8 @@ from tutelage.simulation.numba_kernels import (
     StepConstants,
 )
 from tutelage.simulation.prepare import OverlapsState, RateTable
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.training.rules import Context, Parameters, Update
 
 # Constants of a step that no compiled program depends on.
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")

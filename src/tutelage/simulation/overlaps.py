@@ -24,7 +24,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.progress import progress_bar
 from tutelage.simulation import draws, prepare
 from tutelage.simulation.method import Method
@@ -37,6 +36,7 @@ from tutelage.simulation.runs import (
     ShouldContinue,
     stream,
 )
+from tutelage.stream.order_parameters import as_arrays
 
 # Coordinate updates (steps x levels x batch) between two reports of progress, and the least
 # number of steps.

@@ -27,12 +27,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtri
 
-from tutelage import labels, losses, rules
 from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics.order_parameters import initial_overlaps
 from tutelage.errors import InputError
-from tutelage.integrate.program import BOUND
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks
+from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
@@ -41,6 +38,9 @@ from tutelage.simulation.numba_kernels import (
     ParameterState,
     StepConstants,
 )
+from tutelage.stream.order_parameters import initial_overlaps
+from tutelage.stream.program import BOUND
+from tutelage.training import losses, rules
 
 STRETCH = 4096  # steps whose rates are computed at once
 # Eigenvalues of a Gram matrix below this share of the largest are rounding.

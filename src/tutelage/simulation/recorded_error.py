@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.order_parameters import as_arrays, at_covariances
-from tutelage.integrate.program import by_nodes, by_quadrature
-from tutelage.moments import Moments, moments_for
 from tutelage.problem import Mixture, Problem, Tasks
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream import OrderParameters
+from tutelage.stream.moments import Moments, moments_for
+from tutelage.stream.order_parameters import as_arrays, at_covariances
+from tutelage.stream.program import by_nodes, by_quadrature
 
 # States that one program evaluates at once: bounded memory, one compilation.
 CPU_STATES = 512

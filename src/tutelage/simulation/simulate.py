@@ -11,21 +11,20 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._solve import keeps_blocks, require_records
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
 from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
 from tutelage.problem.inputs import HiddenManifold, as_rows
 from tutelage.problem.problem import require_problem
-from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.runs import Records, Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
+from tutelage.stream.solve import keeps_blocks, require_records
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
 
 USUAL_RUNS = 20
 MANY = 1000  # runs from which a GPU pays
@@ -133,7 +132,7 @@ def simulate(
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
-    require_rates_on(problem, times, solved=False)
+    problem.require_rates_on(times, solved=False)
     weights_in_eigenbasis = None
     if weights is not None and method == "weights":
         weights_in_eigenbasis = tuple(

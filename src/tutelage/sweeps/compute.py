@@ -16,14 +16,14 @@ from operator import itemgetter
 import jax
 import numpy as np
 
-from tutelage._solve import assemble, prepare, side_by_side
 from tutelage._types import ArrayLike, Table
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning
-from tutelage.integrate.program import Options, choose, tolerances
-from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.simulation import simulate
+from tutelage.stream.moments import moments_for
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import Options, choose, tolerances
+from tutelage.stream.solve import assemble, prepare, side_by_side
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
 from tutelage.sweeps.spec import SweepSpec, shape_of

@@ -25,8 +25,8 @@ from tutelage._types import ArrayLike
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import imported, modules_in
-from tutelage.storage import DIMS, LONG
-from tutelage.trajectory import Trajectory
+from tutelage.result.storage import DIMS, LONG
+from tutelage.result.trajectory import Trajectory
 
 NOT_SOLVED = -1  # `status` of a point that has no solve
 

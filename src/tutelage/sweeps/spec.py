@@ -300,7 +300,7 @@ def build_spec(
     imports: object = (),
 ) -> SweepSpec:
     """Return the spec of these arguments of `sweep`, checked and made plain."""
-    from tutelage.integrate.program import SOLVERS, tolerances
+    from tutelage.stream.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
     grid, listed = plain_points(over, points)

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tutelage import analysis, checks, storage
+from tutelage import analysis, checks
 from tutelage._html import card, in_one_line, properties
 from tutelage._types import Numbers, Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import Plain, path_of
+from tutelage.result import storage
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import LABELS, NOT_SOLVED, resolve
 from tutelage.sweeps.run import (

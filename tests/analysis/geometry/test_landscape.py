@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.moments import reference as ref
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.dynamics.order_parameters import averages_of
+from tests.stream.moments import reference as ref
+from tutelage.stream.order_parameters import averages_of
 
 N = 8
 LEVELS = tu.Spectrum([2.0, 0.5], [0.25, 0.75])

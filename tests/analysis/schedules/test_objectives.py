@@ -10,9 +10,9 @@ import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import Evaluation
-from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.integrate.program import tolerances
-from tutelage.moments import moments_for
+from tutelage.stream.moments import moments_for
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import tolerances
 
 EDGES = np.array([0.0, 100.0, 200.0])
 RATES = np.array([0.7, 0.1])

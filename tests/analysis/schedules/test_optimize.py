@@ -11,8 +11,8 @@ from tests.problem.messages import require_refusal
 from tests.problems import pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import checked_controls
-from tutelage.integrate.program import tolerances
 from tutelage.plot import save_figure
+from tutelage.stream.program import tolerances
 
 LEVELS, SHARES = np.array([1.8, 0.2]), np.array([0.5, 0.5])
 R0, Q0, END = 0.2, 0.5, 30.0

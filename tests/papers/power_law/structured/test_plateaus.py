@@ -6,9 +6,9 @@ import pytest
 import tutelage as tu
 from tests.problems import jacobian
 from tutelage import InputError
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics
-from tutelage.dynamics.order_parameters import flatten
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.linearized import LocalDynamics
+from tutelage.stream.order_parameters import flatten
 
 
 @pytest.fixture(scope="module")
