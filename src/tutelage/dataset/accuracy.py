@@ -10,6 +10,7 @@ give the standard error of their mean. Gradient descent has one grid, without su
 error.
 """
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -309,12 +310,14 @@ def at_times(
 
     def interpolated(values: np.ndarray) -> np.ndarray:
         found = np.full((times.size, *values.shape[1:]), np.nan)
-        for first, last in zip(edges[:-1], edges[1:], strict=True):
+        for first, last in itertools.pairwise(edges):
             begin = grid.times[first]
             inside = (times >= begin - 1e-12) & (times <= grid.times[last] + 1e-9)
             if np.any(inside):
                 found[inside] = _spline(
-                    grid.times[first : last + 1], values[first : last + 1], times[inside]
+                    grid.times[first : last + 1],
+                    values[first : last + 1],
+                    times[inside],
                 )
         return found
 

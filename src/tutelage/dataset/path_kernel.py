@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._numba import compiler
+
 # Codes of activations and losses.
 POLYNOMIAL, ERF, RELU, TANH, GELU, SIGMOID, SOFTPLUS = range(7)
 SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
@@ -476,9 +477,7 @@ def pass_over_paths(model, paths, memory, cell, history, purpose, most, sums):
             place_field(paths, path, visits, -1.0, work)
             _, _, e, _ = respond(model, cell, label, work, work.mirrored)
             add_averages(paths, path, e, work.mirrored, share, work, sums)
-            add_memory_noise(
-                paths, memory, path, visits, share, work.mirrored, sums
-            )
+            add_memory_noise(paths, memory, path, visits, share, work.mirrored, sums)
         place_field(paths, path, visits, 1.0, work)
         output, loss, e, bend = respond(model, cell, label, work, work.delta)
         if purpose == RECORD or not was_visited:

@@ -136,9 +136,7 @@ def empty_memory(paths: Paths, jumps: bool) -> Memory:
     )
 
 
-def require_path_memory(
-    setting: Setting, grid: Grid, count: int, solves: int
-) -> None:
+def require_path_memory(setting: Setting, grid: Grid, count: int, solves: int) -> None:
     """Refuse paths and kernels that do not fit into memory.
 
     solves: how many passes run side by side.

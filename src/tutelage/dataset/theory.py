@@ -7,7 +7,6 @@ import numpy as np
 
 from tutelage import checks
 from tutelage.dataset.accuracy import Estimate, error_bound, estimate
-from tutelage.dataset.grid import is_descent
 from tutelage.dataset.setting import Setting, has_kernels, setting_of
 from tutelage.dataset.solver import Curves
 from tutelage.dataset.stability import require_stable
@@ -17,65 +16,25 @@ from tutelage.errors import (
     Status,
     ValidityWarning,
 )
-from tutelage.problem import HiddenManifold, Problem, Start, random_start
-from tutelage.problem.data_set import EPOCHS
-from tutelage.training.schedules import is_schedule
+from tutelage.problem import Problem, Start, random_start
+from tutelage.problem.data_support import require_data_support
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import TRAITS, missing_traits, said_instead
-from tutelage.training.rules import Gradient
-from tutelage.simulation.recorded_error import errors_at_records
 from tutelage.result.trajectory import Trajectory
+from tutelage.simulation.recorded_error import errors_at_records
+from tutelage.stream.moments import Sampled
+from tutelage.stream.solve import keeps_blocks
 
 USUAL_ACCURACY = 5e-3
 # A solve warns if its error is so many times the one that was asked for.
 WARNED = 2.0
-# What the theory needs of a problem, by the names of traits.
-NEEDED = (
-    "one task",
-    "one Gaussian",
-    "gradient",
-    "single output",
-    "one activation",
-    "no momentum",
-    "free norms",
-    "all levels",
-    "visible teacher",
-)
 
 
-def missing(problem: Problem) -> list[str]:
-    """Say what a problem has that this theory lacks, each in words."""
-    lacking = [said_instead(problem, [name]) for name in missing_traits(problem, NEEDED)]
-    if problem.data is None:
-        return [*lacking, "it has no data"]
-    if isinstance(problem.inputs, HiddenManifold):
-        lacking.append("its inputs are a HiddenManifold")
-    if type(problem.rule) is Gradient and not has_kernels(problem):
-        lacking.append("its loss or the student's activation is a custom function")
-    is_scheduled = is_schedule(problem.noise)
-    if is_scheduled or callable(getattr(problem.labels, "flip", None)):
-        lacking.append("the noise of its labels is a schedule")
-    share = getattr(problem.optimizer, "share", 1.0)
-    is_shared = is_descent(problem) and float(np.asarray(share)) < 1
-    if is_shared and problem.data.order == EPOCHS:
-        lacking.append("its descent uses a share of the data set in epochs")
-    return lacking
-
-
-def require_supported(problem: Problem, function: str) -> None:
-    """Refuse, in one message, a problem that the theory of a data set lacks."""
-    checks.require_untraced("the problem", function, problem)
-    lacking = missing(problem)
-    if not lacking:
-        return
-    remedies = [TRAITS[name].remedy for name in missing_traits(problem, NEEDED)]
-    fix = "Drop data= for fresh samples."
-    if remedies:
-        fix = f"Use {' and '.join(remedies)}, or drop data= for fresh samples."
-    raise InputError(
-        f"{function} with a data set does not support this problem: "
-        f"{', and '.join(lacking)}. {fix}"
-    )
+def require_supported(problem: Problem) -> None:
+    """Refuse, in one message, a problem that this theory lacks."""
+    lacking: tuple[str, ...] = ()
+    if problem.rule.uses_loss and not has_kernels(problem):
+        lacking = ("its loss or the student's activation is a custom function",)
+    require_data_support(problem, "solve", lacking)
 
 
 def solve(
@@ -116,7 +75,7 @@ def solve(
         With `train_error` and `train_loss`. `sampling_errors` has 95% bounds on the
         errors of all recorded arrays.
     """
-    require_supported(problem, "solve")
+    require_supported(problem)
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
@@ -132,6 +91,47 @@ def solve(
         sentence = f"the solve {trajectory.status}"
         warnings.warn(sentence, DivergenceWarning, stacklevel=3)
     return trajectory
+
+
+def solve_with_options(
+    problem: Problem,
+    start: Start | None,
+    times: np.ndarray,
+    *,
+    moments: Sampled | None,
+    accuracy: float | str | None,
+    keep: str | None,
+    progress: bool,
+    unused: list[str],
+) -> Trajectory:
+    """Solve with the options of `tutelage.solve`.
+
+    unused: names of options that were given and that this theory does not have.
+    """
+    if unused:
+        raise InputError(
+            f"{', '.join(unused)} cannot be chosen with a data set, whose theory follows "
+            "sample paths; leave them out, or drop data= for fresh samples."
+        )
+    paths = None
+    seed = 0
+    if moments is not None:
+        moments = checks.as_kind("moments", moments, Sampled, "a Sampled(paths, seed)")
+        paths = moments.points
+        seed = moments.seed
+    goal = USUAL_ACCURACY
+    if accuracy is not None and accuracy != "auto":
+        goal = checks.as_positive("accuracy", accuracy)
+    return solve(
+        problem,
+        start,
+        times,
+        accuracy=goal,
+        seed=seed,
+        paths=paths,
+        keep=keeps_blocks(problem, keep),
+        progress=checks.as_flag("progress", progress),
+    )
 
 
 def _caveats(found: Estimate, accuracy: float, paths: int | None) -> Iterable[str]:
@@ -194,9 +194,7 @@ def _trajectory(
     return trajectory
 
 
-def _variables(
-    setting: Setting, curves: Curves, keep: bool
-) -> dict[str, np.ndarray]:
+def _variables(setting: Setting, curves: Curves, keep: bool) -> dict[str, np.ndarray]:
     """Return what is recorded, by name, of curves or of bounds on their errors.
 
     R and Q of the fields are sums over levels, and so are the bounds.

@@ -100,6 +100,11 @@ TRAITS: dict[str, Trait] = {
         instead="its inputs are a mixture of {classes} classes",
         remedy="inputs of one Gaussian",
     ),
+    "fresh samples": Trait(
+        holds=lambda p: p.data is None,
+        instead="it uses a data set again and again (data)",
+        remedy="fresh samples (data=None)",
+    ),
     "squared": Trait(
         holds=lambda p: type(p.loss) is losses.Squared,
         instead="the loss is {loss!r}, not 'squared'",
@@ -197,11 +202,16 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 
-# Words that are not traits: a function that lists one supports several tasks, or
-# mixtures. All other functions need the trait behind the word.
+# Words that are not traits: a function that lists one supports several tasks, mixtures,
+# or data sets. All other functions need the trait behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-NEEDED_UNLESS_LISTED = {TASKS: "one task", MIXTURES: "one Gaussian"}
+DATA_SETS = "data sets"
+NEEDED_UNLESS_LISTED = {
+    TASKS: "one task",
+    MIXTURES: "one Gaussian",
+    DATA_SETS: "fresh samples",
+}
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
 # VISIBLE: for what assumes that zero error exists.

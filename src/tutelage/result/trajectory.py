@@ -21,6 +21,7 @@ from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
 from tutelage.result import storage
 from tutelage.times import steps_at
+from tutelage.training.optimizers import GradientDescent
 from tutelage.training.rules import FeedbackAlignment
 from tutelage.training.schedules import rate_at
 
@@ -40,7 +41,8 @@ class Trajectory(eqx.Module):
     divergence only the times before it are kept; under vmap and in simulations, where
     other members go on, the rest is NaN and `status_code` says so. loss: the population
     training loss, label noise included (NaN for rules without a loss). steps: taken by
-    the solver, or by each run of a simulation.
+    the solver, or by each run of a simulation. With a data set the variables include
+    train_error and train_loss; of gradient descent, times count steps.
     """
 
     times: Float[np.ndarray, "*batch time"]
@@ -100,6 +102,39 @@ class Trajectory(eqx.Module):
     def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
+
+    @property
+    def train_error(self) -> Float[np.ndarray, "*lead time"]:
+        """The measure of `error` on the data set, against its stored labels."""
+        return self._on_data_set("train_error")
+
+    @property
+    def train_loss(self) -> Float[np.ndarray, "*lead time"]:
+        """The mean loss on the data set with its stored labels, (..., time)."""
+        return self._on_data_set("train_loss")
+
+    def _on_data_set(self, name: str) -> np.ndarray:
+        """Return a curve on the data set; refuse a trajectory without one."""
+        if name not in self.variables:
+            raise InputError(
+                f"this trajectory has no {name}, because its samples are fresh; "
+                "give the problem a data set, data=DataSet(ratio)."
+            )
+        return self.variables[name]
+
+    @property
+    def epochs(self) -> Float[np.ndarray, " time"]:
+        """The passes through the data set up to each time: samples used / n."""
+        data = getattr(self.problem, "data", None)
+        if self.problem is None or data is None:
+            raise InputError(
+                "this trajectory has no epochs, because its samples are fresh; "
+                "give the problem a data set, data=DataSet(ratio)."
+            )
+        optimizer = self.problem.optimizer
+        if isinstance(optimizer, GradientDescent):
+            return self.times * float(np.asarray(optimizer.share))
+        return self.times * optimizer.batch / float(np.asarray(data.ratio))
 
     @property
     def tasks(self) -> int | None:
@@ -197,7 +232,8 @@ class Trajectory(eqx.Module):
             raise InputError(
                 "only a simulation counts steps; a solve has no N. Use .times."
             )
-        return steps_at(self.times, self.dim)
+        in_steps = isinstance(getattr(self.problem, "optimizer", None), GradientDescent)
+        return steps_at(self.times, 1 if in_steps else self.dim)
 
     @property
     def finished(self) -> bool:
@@ -277,10 +313,12 @@ class Trajectory(eqx.Module):
             and self.start is not None
         )
         is_single_curve = self.tasks is None and np.ndim(self.error) == 1
-        if not is_solve or not is_single_curve or checks.is_traced(self):
+        on_data = self.problem is not None and self.problem.data is not None
+        if not is_solve or not is_single_curve or on_data or checks.is_traced(self):
             raise InputError(
-                f"this trajectory has no {name} report; only a single solve has one, "
-                "not several tasks, jit, grad or vmap. Compare with runs (`compare`)."
+                f"this trajectory has no {name} report; only a single solve has one, not "
+                "several tasks, a data set, jit, grad or vmap. Compare with runs "
+                "(`compare`)."
             )
         return resolve_name(function)(self)
 

@@ -13,13 +13,22 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
-from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
+from tutelage.problem import (
+    GradientDescent,
+    Mixture,
+    Problem,
+    Start,
+    random_start,
+    start_from_weights,
+)
+from tutelage.problem.data_support import require_data_support
 from tutelage.problem.inputs import HiddenManifold, as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.problem.traits import DATA_SETS, MIXTURES, TASKS, require_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
+from tutelage.simulation.data_sets import DataSetMethod, require_data_set_run
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.runs import Records, Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
@@ -110,25 +119,28 @@ def simulate(
     >>> runs.error.shape
     (4, 11)
     """
-    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
-    method = _method(method, weights, inputs)
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, DATA_SETS))
+    method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
     starts = _starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
     dim = _dim(problem, dim, starts, origin, law)
     times = checks.as_times(times)
-    steps = steps_at(times, dim)
+    steps = steps_at(times, steps_per_time(problem, dim))
     last = int(steps[-1])
     if isinstance(law, np.ndarray):
         require_traits(
             problem,
             "simulate with rows of data, which have no known classes,",
-            (TASKS,),
+            (TASKS, DATA_SETS),
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
     runs = _runs(runs, start, uses_rows_once)
+    if problem.data is not None:
+        require_data_support(problem, "simulate")
+        require_data_set_run(problem, dim, min(runs, workers or cores()), law)
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
@@ -168,7 +180,10 @@ def simulate(
     if not together and seconds > LONG_SECONDS:
         sentence = f"{duration_warning(seconds, last, runs)}."
         warnings.warn(sentence, TutelageWarning, stacklevel=2)
-    if method == "weights":
+    if problem.data is not None:
+        run = DataSetMethod(request).run
+        finished = run_in_threads(run, request, workers, progress)
+    elif method == "weights":
         run = WeightsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
     elif together or not prepare.has_kernels(problem):
@@ -179,6 +194,11 @@ def simulate(
     trajectory = _as_trajectory(request, finished, together)
     _warn_if_unfinished(trajectory, request)
     return trajectory
+
+
+def steps_per_time(problem: Problem, dim: int) -> int:
+    """Return the steps in one unit of time: N, and 1 for gradient descent."""
+    return 1 if isinstance(problem.optimizer, GradientDescent) else dim
 
 
 def _runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
@@ -235,7 +255,9 @@ def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajecto
         loss=loss,
         status_code=status,
         end_time=np.where(
-            status == Status.FINISHED, float(request.times[-1]), taken / request.dim
+            status == Status.FINISHED,
+            float(request.times[-1]),
+            taken / steps_per_time(problem, request.dim),
         ),
         steps=taken,
         T=_fixed_covariance(T, has_moving_teachers),
@@ -258,6 +280,9 @@ def _variables(
         variables["q"] = records.q
     if records.T.size:
         variables["T"] = T
+    if request.problem.data is not None:
+        variables["train_error"] = records.train_error
+        variables["train_loss"] = records.train_loss
     return variables
 
 
@@ -344,8 +369,17 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
     return f"the first at alpha = {first:.6g}; their later values are NaN"
 
 
-def _method(method: str | None, weights: object, inputs: object) -> str:
+def _method(
+    problem: Problem, method: str | None, weights: object, inputs: object
+) -> str:
     """Return the method: as asked for, else the one that the other arguments need."""
+    if problem.data is not None:
+        if method == "overlaps":
+            raise InputError(
+                "method='overlaps' draws fresh samples and the problem has data; "
+                "use method='weights'."
+            )
+        method = "weights"
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
     known = checks.known("method", method, ("overlaps", "weights"))

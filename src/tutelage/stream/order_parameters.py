@@ -38,6 +38,7 @@ from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.traits import (
     CLASSIC,
     CONSTANT_RATES,
+    DATA_SETS,
     TASKS,
     missing_traits,
     require_traits,
@@ -664,7 +665,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS,))
+    require_traits(problem, "generalization_error", (TASKS, DATA_SETS))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)

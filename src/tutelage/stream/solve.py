@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pkgutil import resolve_name  # of a function in a layer to the right
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -36,6 +37,7 @@ from tutelage.errors import (
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
 from tutelage.problem.labels import Logistic, Real
 from tutelage.problem.start import require_start
+from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.randomness import Quantile
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
@@ -101,6 +103,10 @@ ON_GPU = 2**24
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 
+AUTO = "auto"
+USUAL_ACCURACY = 1e-3  # of averages over sampled points
+
+
 def solve(
     problem: Problem | ClosedSystem,
     start: PyTree = None,
@@ -112,7 +118,7 @@ def solve(
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     moments: Sampled | None = None,
-    accuracy: float | None = 1e-3,
+    accuracy: float | str | None = "auto",
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
@@ -120,6 +126,9 @@ def solve(
     progress: bool = False,
 ) -> Trajectory:
     """Solve the exact dynamics of the order parameters in the limit of large N.
+
+    A problem with `data` has a theory of its own, by sample paths. It takes `moments`
+    (`Sampled(paths, seed)`), `accuracy`, `keep` and `progress` of the options below.
 
     Parameters
     ----------
@@ -150,6 +159,8 @@ def solve(
         where a closed form or a grid exists. Its error is estimated when
         `sampling_error`, `validity` or `compare` needs it.
     accuracy : float, optional
+        With a data set: the standard error of each recorded array, relative to its
+        largest entry. Paths and time steps are chosen for it; default 5e-3.
         Where averages are sampled and `moments` does not fix the points: the relative
         error of the error curve that they may leave (95% confidence). `solve` estimates
         it by eight more solves with an eighth of the points each, and takes from 2^14
@@ -186,6 +197,27 @@ def solve(
     """
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times = checks.as_times(times)
+    if isinstance(problem, Problem) and problem.data is not None:
+        stream_options = {
+            "gradient_flow": gradient_flow,
+            "rtol": rtol is not None,
+            "atol": atol is not None,
+            "solver": solver != "auto",
+            "quadrature": quadrature is not None,
+            "observe": observe is not None,
+        }
+        return resolve_name("tutelage.dataset.theory:solve_with_options")(
+            problem,
+            start,
+            times,
+            moments=moments,
+            accuracy=accuracy,
+            keep=keep,
+            progress=progress,
+            unused=[name for name, is_given in stream_options.items() if is_given],
+        )
+    if accuracy == AUTO:
+        accuracy = USUAL_ACCURACY
     start, initial = prepare(problem, start, times)
     averages = None
     if isinstance(problem, Problem):
@@ -644,6 +676,8 @@ def solve_batch(
     >>> curves.error.shape, curves.error[:, -1].round(4)
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
+    if isinstance(problem, Problem):
+        require_traits(problem, "solve_batch", (TASKS, MIXTURES))
     values = _values(problem, over)
     count = next(iter(values.values())).shape[0]
     smallest = _extreme_member(problem, values, np.min)
