@@ -481,7 +481,8 @@ def compare(
     has_validity = (
         theory.problem is not None and theory.start is not None and theory.tasks is None
     )
-    sampling = {}
+    has_validity = has_validity and theory.problem.data is None
+    sampling = theory.error_bounds or {}
     if has_validity and "moments" in settings:
         sampling = theory.sampling_errors
     gaps = {}

@@ -153,6 +153,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         problem,
         (
             "one Gaussian",
+            "fresh samples",
             "fixed momentum",
             "free norms",
             "all levels",
@@ -396,6 +397,7 @@ def level_shift(
         or pair.start is None
         or pair.dim is None
         or pair.dim < problem.inputs.levels
+        or problem.data is not None
     ):
         return {}, ()
     shares, fractions = (
@@ -447,6 +449,8 @@ def noticeable_change(
         {AGREE, BIASED} & {verdict.outcome, verdict.before},
     )
     if pair.problem is None or pair.start is None or not agreed or not counted.any():
+        return None
+    if pair.problem.data is not None:  # two more solves by sample paths take long
         return None
     ends = [
         _solved(_scaled(pair.problem, factor), pair.start, pair, theory)

@@ -273,6 +273,8 @@ def _is_scatter_predictable(
         return False
     if "r" not in pair.theory or theory.tasks is not None or pair.gradient_flow:
         return False
+    if pair.problem.data is not None:
+        return False
     if escape is not None and escape.by_noise:
         return False
     return state_size(pair.problem) <= LARGEST_STATE and is_cheap(pair.problem)

@@ -173,7 +173,8 @@ def _trajectory(
         ("time_step", float(grid.step)),
         ("accuracy", found.reached()),
     )
-    trajectory = Trajectory(
+    bounds |= error_bounds
+    return Trajectory(
         times=times[:count],
         variables={name: value[:count] for name, value in variables.items()},
         error=error[:count],
@@ -185,13 +186,8 @@ def _trajectory(
         problem=problem,
         start=start,
         settings=settings,
+        error_bounds={name: bound[:count] for name, bound in bounds.items()},
     )
-    bounds |= error_bounds
-    # in the place of the cached property
-    vars(trajectory)["sampling_errors"] = {
-        name: bound[:count] for name, bound in bounds.items()
-    }
-    return trajectory
 
 
 def _variables(setting: Setting, curves: Curves, keep: bool) -> dict[str, np.ndarray]:

@@ -45,6 +45,8 @@ DIMS = {name: dims for name, (dims, _) in OVERLAPS.items()}
 LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
     "error": METRICS["squared"],
     "loss": "training loss, averaged over inputs and labels",
+    "train_error": "error on the data set, against its stored labels",
+    "train_loss": "mean loss on the data set, with its stored labels",
     "status_code": (
         "0 finished, 1 diverged, 2 out of steps, 3 no acceptable step, 4 interrupted"
     ),
@@ -59,6 +61,8 @@ LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
 OUTCOME = ("status_code", "end_time", "steps")
 KINDS = ("theory", "simulation", "equations")
 START = ("R", "Q", "T", "readout", "bias")
+
+BOUND = "_bound"  # ends the name of a 95% bound on the error of an array
 
 # Dimensions, values and attributes of a variable, as xarray takes them.
 Entry = tuple[tuple[str, ...], np.ndarray, dict[str, str]]
@@ -83,6 +87,10 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
     data = _curves(trajectory, leading)
     data |= _variables(trajectory, leading)
     data |= _outcome(trajectory, leading)
+    for name, bound in (trajectory.error_bounds or {}).items():
+        dims, _, attributes = data[name]
+        words = f"95% bound on the error of: {attributes['long_name']}"
+        data[name + BOUND] = _entry(name, dims, bound, words)
     if trajectory.T is not None:
         dims = (*leading.dims, *DIMS["T"])
         # T has no axes of a batch if all its members share it.
@@ -109,6 +117,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         "problem": _problem_text(problem, inputs_vary),
         "dim": dim,
         "variables": " ".join(trajectory.variables),
+        "bounds": " ".join(trajectory.error_bounds or {}),
     }
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
@@ -444,6 +453,14 @@ def _fields(dataset: "xarray.Dataset") -> Table:
     if problem is not None:
         _check_shapes(arrays, names, problem)
 
+    bounds = None
+    bounded = attributes.get("bounds", "").split()
+    if bounded:
+        bounds = {name: variables[name + BOUND].values for name in bounded}
+        for name, bound in bounds.items():
+            if bound.shape != arrays[name].shape:
+                raise _changed(f"has {name + BOUND} of shape {bound.shape}")
+
     T = None
     if "T" in dataset and "T" not in names:
         T = variables["T"].values
@@ -461,6 +478,7 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         "start": _read_start(dataset, lead),
         "kind": kind,
         "settings": _read_settings(attributes["settings"]),
+        "error_bounds": bounds,
     }
 
 

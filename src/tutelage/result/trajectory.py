@@ -57,6 +57,8 @@ class Trajectory(eqx.Module):
     loss: Float[np.ndarray, "*lead_time_task"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+    # 95% bounds that the solve itself computed, by name; None: none did
+    error_bounds: dict[str, np.ndarray] | None = None
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Return a variable by name."""
@@ -282,7 +284,8 @@ class Trajectory(eqx.Module):
         """Relative error that sampled averages leave in `error`, at the worst time.
 
         With 95% confidence it is below this. Errors below 1% of the largest one are
-        judged by that size. None: nothing is sampled, or it was not estimated.
+        judged by that size. None: nothing is sampled, or it was not estimated. With a
+        data set: one standard error of the worst array, relative to its largest entry.
         """
         return dict(self.settings).get("accuracy")
 
@@ -299,8 +302,11 @@ class Trajectory(eqx.Module):
     def sampling_errors(self) -> dict[str, np.ndarray]:
         """Bounds as `sampling_error` for error, R, Q and readout, by name.
 
-        Empty where nothing is sampled.
+        Empty where nothing is sampled. With a data set every recorded array has one,
+        which includes the error of the time step.
         """
+        if self.error_bounds is not None:
+            return self.error_bounds
         return self._report(
             "sampling_errors", "tutelage.stream.accuracy:sampling_errors"
         )

@@ -88,10 +88,10 @@ class DataSetMethod:
 
     def __init__(self, request: Request):
         problem = request.problem
-        if not prepare.has_kernels(problem):
+        if not prepare.has_student_kernels(problem):
             raise InputError(
-                "simulate with a data set needs named losses, labels and activations "
-                "without custom functions; use these, or drop data=."
+                "simulate with a data set needs a named loss and a named activation of "
+                "the student, and one is a custom function; name them, or drop data=."
             )
         assert problem.data is not None
         self.request = request
