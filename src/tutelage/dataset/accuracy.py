@@ -188,16 +188,15 @@ def first_plan(setting: Setting, times: Float[np.ndarray, " time"]) -> Plan:
 
 def _grids(setting: Setting, end: float, step: float) -> tuple[Grid, ...]:
     """Return the grids of steps 4h, 2h and h, with h of about `step`."""
-    coarsest = stochastic_grid(setting.problem, end, 4 * step)
+    coarsest = 2 ** (GRIDS - 1) * step
     return tuple(
-        stochastic_grid(setting.problem, end, coarsest.step / 2**level)
-        for level in range(GRIDS)
+        stochastic_grid(setting.problem, end, coarsest, level) for level in range(GRIDS)
     )
 
 
 def _least_paths(grids: tuple[Grid, ...]) -> int:
     """Return the smallest number of paths with enough visits in each cell."""
-    needed = VISITS_PER_CELL / grids[-1].visit_probability
+    needed = VISITS_PER_CELL / float(np.max(grids[-1].visit_probability))
     return max(FEWEST_PATHS, 2 ** int(np.ceil(np.log2(needed))))
 
 
@@ -214,7 +213,7 @@ def better_plan(
     if len(grids) > 1 and discretization > allowed:
         # |f3 - f2| falls like h^2
         halvings = int(np.ceil(np.log2(discretization / allowed) / 2))
-        step = grids[-1].step / 2 ** min(halvings, FINER)
+        step = grids[-1].longest / 2 ** min(halvings, FINER)
         grids = _grids(setting, float(times[-1]), step)
     # The error of quasi-random paths falls faster than one over the root of their number,
     # and the largest of many estimated errors is too large: begin with few paths.
@@ -298,27 +297,20 @@ def at_times(
 ) -> Curves:
     """Return curves of a grid at the recorded times.
 
-    in_steps: the state after ceil(time) steps. Otherwise by cubic splines; curves of
-    epochs bend where an epoch ends, so each epoch has its own.
+    in_steps: the state after ceil(time) steps. Otherwise by cubic splines, one for each
+    smooth stretch.
     """
     if in_steps:
         steps = np.ceil(times - 1e-9).astype(int)
         return _mapped(lambda x: x[steps], curves)
-    edges = [0, grid.cells]
-    if grid.epoch:
-        edges = [*range(0, grid.cells, grid.epoch), grid.cells]
 
     def interpolated(values: np.ndarray) -> np.ndarray:
         found = np.full((times.size, *values.shape[1:]), np.nan)
-        for first, last in itertools.pairwise(edges):
-            begin = grid.times[first]
-            inside = (times >= begin - 1e-12) & (times <= grid.times[last] + 1e-9)
+        for first, last in itertools.pairwise(grid.breaks):
+            x = grid.edges[first : last + 1]
+            inside = (times >= x[0] - 1e-12) & (times <= x[-1] + 1e-9)
             if np.any(inside):
-                found[inside] = _spline(
-                    grid.times[first : last + 1],
-                    values[first : last + 1],
-                    times[inside],
-                )
+                found[inside] = _spline(x, values[first : last + 1], times[inside])
         return found
 
     return _mapped(interpolated, curves)

@@ -82,6 +82,7 @@ class Kernels:
         """Return the present time as the sample paths see it."""
         t = self.time
         K = self.setting.hidden
+        probability = self.grid.visit_probability[min(t, self.grid.cells - 1)]
         regression = self.R[t] @ self.inverse_T
         explained = np.einsum("km,sjm->skj", regression, self.R[: t + 1])
         weights = self.setting.eigenvalues * self.setting.fractions
@@ -89,7 +90,7 @@ class Kernels:
         response = row.reshape(K, t, K).transpose(1, 0, 2)
         return Cell(
             index=t,
-            visit_probability=self.grid.visit_probability,
+            visit_probability=float(probability),
             regression=np.ascontiguousarray(regression),
             covariance=np.ascontiguousarray(self.now.field_Q - explained),
             response=np.ascontiguousarray(response),
@@ -153,4 +154,5 @@ class Kernels:
         row = sums.memory_noise[:t].transpose(1, 0, 2).reshape(K, -1) / count
         self.noise[now, : t * K] = row
         self.noise[: t * K, now] = row.T
-        self.noise[now, now] = sums.noise / (count * self.grid.visit_probability)
+        probability = self.grid.visit_probability[t]
+        self.noise[now, now] = sums.noise / (count * probability)

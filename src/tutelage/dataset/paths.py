@@ -40,9 +40,9 @@ class Draws(NamedTuple):
 
 def most_visits(grid: Grid) -> int:
     """Return the number of visits for which a path needs random numbers."""
-    if grid.epoch:
-        return math.ceil(grid.cells / grid.epoch) + 1
-    mean = grid.cells * grid.visit_probability
+    if grid.epochs.size:
+        return grid.epochs.size + 1
+    mean = float(np.sum(grid.visit_probability))
     usual = mean + SIGMAS * math.sqrt(mean) + 8
     return min(int(usual), grid.cells) + 1
 
@@ -103,18 +103,25 @@ def _visit_cells(
 ) -> Int[np.ndarray, "S most"]:
     """Return the cell of each visit, increasing along a path; some beyond the grid.
 
-    With replacement, the gaps between visits are geometric: each cell has a visit with
-    probability pv. In epochs, one cell of each epoch is chosen.
+    With replacement, each cell has a visit with its probability pv: the next visit is
+    where the sum of -ln(1 - pv) after the last one exceeds -ln of a uniform number. In
+    epochs, one time of each epoch is chosen.
     """
-    most = uniform.shape[1]
-    if grid.epoch:
-        inside = np.floor(uniform * grid.epoch).astype(np.int64)
-        return grid.epoch * np.arange(most) + inside
-    if grid.visit_probability >= 1.0:
-        return np.tile(np.arange(most), (uniform.shape[0], 1))
-    gaps = 1 + np.floor(np.log(uniform) / np.log1p(-grid.visit_probability))
+    count, most = uniform.shape
+    if grid.epochs.size:
+        times = grid.epoch_length * (np.arange(most) + uniform)
+        cells = np.searchsorted(grid.edges, times, side="right") - 1
+        return np.minimum(cells, grid.cells).astype(np.int64)
+    if np.all(grid.visit_probability >= 1.0):
+        return np.tile(np.arange(most), (count, 1))
+    hazard = np.append(0.0, np.cumsum(-np.log1p(-grid.visit_probability)))
+    cells = np.empty((count, most), dtype=np.int64)
+    following = np.zeros(count, dtype=np.int64)
+    for visit in range(most):
+        reached = hazard[following] - np.log(uniform[:, visit])
+        cells[:, visit] = np.searchsorted(hazard, reached) - 1
+        following = np.minimum(cells[:, visit] + 1, grid.cells)
     # the last numbers of a path only serve evaluations after its last visit
-    cells = np.cumsum(gaps.astype(np.int64), axis=1) - 1
     cells[:, -1] = np.maximum(cells[:, -1], grid.cells)
     return cells
 
@@ -143,7 +150,7 @@ def require_path_memory(setting: Setting, grid: Grid, count: int, solves: int) -
     """
     K = setting.hidden
     L = setting.eigenvalues.size
-    mean = grid.cells * grid.visit_probability
+    mean = float(np.sum(grid.visit_probability))
     squared = mean**2 + mean  # of a Poisson number
     of_paths = count * (squared * K**2 + most_visits(grid) * (K + 1) * 2)
     columns = grid.cells * K

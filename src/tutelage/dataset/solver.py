@@ -48,12 +48,13 @@ def solve_on_grid(setting: Setting, grid: Grid, draws: Draws) -> Curves:
     bias = setting.bias.copy()
     curves = _empty_curves(setting, grid.cells + 1)
     history = memory.count
+    epochs = set(grid.epochs.tolist())
     for t in range(grid.cells + 1):
-        if grid.epoch and t % grid.epoch == 0:
+        if t in epochs:
             history = memory.count.copy()
         cell = kernels.cell(readout, bias)
         sums = _empty_sums(setting, t)
-        _pass(setting, paths, memory, cell, history, most, sums, bool(grid.epoch))
+        _pass(setting, paths, memory, cell, history, most, sums, bool(epochs))
         curves.R[t] = kernels.now.R
         curves.Q[t] = kernels.now.Q
         curves.readout[t] = readout

@@ -170,7 +170,7 @@ def _trajectory(
         ("paths", plan.paths * plan.scramblings),
         ("scramblings", plan.scramblings),
         ("seed", seed),
-        ("time_step", float(grid.step)),
+        ("time_step", grid.longest),
         ("accuracy", found.reached()),
     )
     bounds |= error_bounds
