@@ -50,6 +50,7 @@ FEWEST_PATHS = 2048
 MOST_PATHS = 16384
 # Visits per cell of the finest grid below which averages are too noisy to be stable.
 VISITS_PER_CELL = 16
+DOUBTS = 2.0  # standard errors by which a pilot may overrate the error of its step
 STEP_SHARE = 0.8  # of the accuracy that the error of the time step may take
 HOPE = 1.6  # the power by which paths in all grow with the relative error
 CONFIDENCE = 0.975  # of each side of a 95% interval
@@ -102,22 +103,27 @@ class Estimate:
         sampling, discretization = self.relative_errors()
         return float(np.hypot(sampling, discretization))
 
-    def relative_errors(self) -> tuple[float, float]:
-        """Return the errors of sampling and of the time step, of the worst array."""
+    def relative_errors(self, doubts: float = 0.0) -> tuple[float, float]:
+        """Return the errors of sampling and of the time step, of the worst array.
+
+        doubts: the error of the time step is itself sampled; so many of its standard
+        errors are taken off.
+        """
         sampling = 0.0
         discretization = 0.0
-        for members, curve, coarse in zip(
-            self.members, self.curves, self.coarse, strict=True
-        ):
+        for members, coarse in zip(self.members, self.coarse_members, strict=True):
+            curve = members.mean(axis=0)
+            steps = members - coarse
             finite = np.isfinite(curve)
             if not np.any(finite):
                 continue
             scale = np.max(np.abs(curve[finite]))
             if scale == 0:
                 continue
-            error = standard_error(np.asarray(members))[finite]
+            error = standard_error(members)[finite]
             sampling = max(sampling, float(np.max(error)) / scale)
-            step_error = np.abs(curve - coarse)[finite]
+            uncertainty = doubts * standard_error(steps)
+            step_error = (np.abs(steps.mean(axis=0)) - uncertainty)[finite]
             discretization = max(discretization, float(np.max(step_error)) / scale)
         return sampling, discretization
 
@@ -196,7 +202,10 @@ def _grids(setting: Setting, end: float, step: float) -> tuple[Grid, ...]:
 
 def _least_paths(grids: tuple[Grid, ...]) -> int:
     """Return the smallest number of paths with enough visits in each cell."""
-    needed = VISITS_PER_CELL / float(np.max(grids[-1].visit_probability))
+    probability = grids[-1].visit_probability
+    needed = VISITS_PER_CELL / float(np.max(probability))
+    if float(np.sum(probability)) < 1:  # too few visits for an instability
+        needed = min(needed, 2 * FEWEST_PATHS)
     return max(FEWEST_PATHS, 2 ** int(np.ceil(np.log2(needed))))
 
 
@@ -207,7 +216,7 @@ def better_plan(
     accuracy: float,
 ) -> Plan:
     """Return the plan that reaches the accuracy, as the errors of a pilot predict."""
-    sampling, discretization = pilot.relative_errors()
+    sampling, discretization = pilot.relative_errors(doubts=DOUBTS)
     grids = pilot.plan.grids
     allowed = STEP_SHARE * accuracy
     if len(grids) > 1 and discretization > allowed:

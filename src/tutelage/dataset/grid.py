@@ -23,6 +23,7 @@ from tutelage.training.schedules import is_schedule, rate_values, switch_times
 POINTS = 16
 # Breaks of the grid that are closer than this share of the end are one.
 CLOSE = 1e-9
+SHORTEST = 1e-3  # the end of a grid in epochs, even if only time 0 is recorded
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def stochastic_grid(problem: Problem, end: float, step: float, halvings: int) ->
     Each stretch between two breaks has cells of one length.
     """
     assert problem.data is not None
+    end = max(end, SHORTEST * epoch_length(problem))
     breaks = _break_times(problem, end)
     parts = []
     starts = [0]

@@ -266,15 +266,17 @@ def _performance(
     return float(error), float(jnp.mean(losses))
 
 
-def require_data_set_run(
-    problem: Problem, dim: int, workers: int, inputs: object
-) -> None:
-    """Refuse a problem with data that cannot be simulated, or data beyond memory."""
-    if not isinstance(inputs, str):
+def require_drawn_samples(problem: Problem, inputs: object) -> None:
+    """Refuse given rows for a problem whose runs draw their data sets themselves."""
+    if problem.data is not None and not isinstance(inputs, str):
         raise InputError(
             "inputs are rows and the problem has data, which each run draws itself; "
             "give one of them."
         )
+
+
+def require_data_memory(problem: Problem, dim: int, workers: int) -> None:
+    """Refuse data sets that do not fit into memory."""
     assert problem.data is not None
     count = float(np.asarray(problem.data.ratio)) * dim
     checks.require_memory(

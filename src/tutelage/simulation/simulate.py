@@ -28,7 +28,11 @@ from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import DATA_SETS, MIXTURES, TASKS, require_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
-from tutelage.simulation.data_sets import DataSetMethod, require_data_set_run
+from tutelage.simulation.data_sets import (
+    DataSetMethod,
+    require_data_memory,
+    require_drawn_samples,
+)
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.runs import Records, Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
@@ -120,9 +124,12 @@ def simulate(
     (4, 11)
     """
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, DATA_SETS))
+    if problem.data is not None:
+        require_data_support(problem, "simulate")
     method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
+    require_drawn_samples(problem, law)
     starts = _starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
     dim = _dim(problem, dim, starts, origin, law)
@@ -139,8 +146,7 @@ def simulate(
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
     runs = _runs(runs, start, uses_rows_once)
     if problem.data is not None:
-        require_data_support(problem, "simulate")
-        require_data_set_run(problem, dim, min(runs, workers or cores()), law)
+        require_data_memory(problem, dim, min(runs, workers or cores()))
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
