@@ -479,9 +479,11 @@ def compare(
     shift, shift_notes = level_shift(matched, theory)
     settings = dict(theory.settings)
     has_validity = (
-        theory.problem is not None and theory.start is not None and theory.tasks is None
+        theory.problem is not None
+        and theory.problem.data is None
+        and theory.start is not None
+        and theory.tasks is None
     )
-    has_validity = has_validity and theory.problem.data is None
     sampling = theory.error_bounds or {}
     if has_validity and "moments" in settings:
         sampling = theory.sampling_errors

@@ -89,7 +89,7 @@ class Kernels:
         row = np.einsum("l,lks->ks", weights, self.theta[:, t * K : t * K + K, : t * K])
         response = row.reshape(K, t, K).transpose(1, 0, 2)
         return Cell(
-            index=t,
+            time=t,
             visit_probability=float(probability),
             regression=np.ascontiguousarray(regression),
             covariance=np.ascontiguousarray(self.now.field_Q - explained),

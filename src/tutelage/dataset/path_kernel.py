@@ -78,7 +78,7 @@ class Paths(NamedTuple):
 class Memory(NamedTuple):
     """What the paths remember of their visits."""
 
-    count: Int[np.ndarray, " S"]  # visits so far
+    visited: Int[np.ndarray, " S"]  # visits so far
     # rows of L, each with its diagonal inverted (0 if it was dropped), packed
     factors: Float[np.ndarray, " entries"]
     kicks: Float[np.ndarray, "visits K"]
@@ -89,7 +89,7 @@ class Memory(NamedTuple):
 class Cell(NamedTuple):
     """One time of the grid, as all paths see it."""
 
-    index: int
+    time: int
     visit_probability: float
     regression: Float[np.ndarray, "K M"]  # of Z on rho
     covariance: Float[np.ndarray, "t_and_one K K"]  # of Z(t) with Z(s), given rho
@@ -218,7 +218,7 @@ def gaussian_field(paths, memory, cell, path, visits, work):
                 work.row[k, q] = r
                 total += r * paths.innovations[path, visit, j]
         work.center[k] = total
-    t = cell.index
+    t = cell.time
     for k in range(K):
         for j in range(k + 1):
             x = cell.covariance[t, k, j]
@@ -433,7 +433,7 @@ def remember(model, paths, memory, cell, path, visits, work):
                 for v in range(visits):
                     memory.tangents[place + v] = work.block[k, j, v] / probability
                 memory.tangents[place + visits] = work.J[k, j] / probability
-    memory.count[path] = visits + 1
+    memory.visited[path] = visits + 1
 
 
 @compiled
@@ -463,11 +463,11 @@ def pass_over_paths(model, paths, memory, cell, history, purpose, most, sums):
     )
     for path in range(paths.label.size):
         visits = history[path]
-        was_visited = memory.count[path] > visits
+        was_visited = memory.visited[path] > visits
         if purpose == RECORD:
             if not was_visited:
                 continue
-            visits = memory.count[path]
+            visits = memory.visited[path]
         gaussian_field(paths, memory, cell, path, visits, work)
         add_kicks(paths, memory, cell, path, visits, work)
         label = paths.label[path]
@@ -492,5 +492,5 @@ def pass_over_paths(model, paths, memory, cell, history, purpose, most, sums):
             tangent_response(paths, memory, cell, path, visits, e, bend, work, sums)
         place = paths.first[path] + visits
         is_visited = place < paths.first[path + 1]
-        if is_visited and paths.visit_cells[place] == cell.index:
+        if is_visited and paths.visit_cells[place] == cell.time:
             remember(model, paths, memory, cell, path, visits, work)

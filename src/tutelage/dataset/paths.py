@@ -136,7 +136,7 @@ def empty_memory(paths: Paths, jumps: bool) -> Memory:
     K = paths.innovations.shape[2]
     tangents = 0 if jumps else int(paths.tangent_start[-1])
     return Memory(
-        count=np.zeros(paths.label.size, dtype=np.int64),
+        visited=np.zeros(paths.label.size, dtype=np.int64),
         factors=np.zeros(int(paths.factor_start[-1])),
         kicks=np.zeros((int(paths.first[-1]), K)),
         tangents=np.zeros(tangents),

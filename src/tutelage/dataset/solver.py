@@ -47,11 +47,11 @@ def solve_on_grid(setting: Setting, grid: Grid, draws: Draws) -> Curves:
     readout = setting.readout.copy()
     bias = setting.bias.copy()
     curves = _empty_curves(setting, grid.cells + 1)
-    history = memory.count
+    history = memory.visited
     epochs = set(grid.epochs.tolist())
     for t in range(grid.cells + 1):
         if t in epochs:
-            history = memory.count.copy()
+            history = memory.visited.copy()
         cell = kernels.cell(readout, bias)
         sums = _empty_sums(setting, t)
         _pass(setting, paths, memory, cell, history, most, sums, bool(epochs))

@@ -58,6 +58,6 @@ def require_stable(problem: Problem, end: float) -> None:
     if rate < limit:
         return
     raise InputError(
-        f"lr is {rate:g}, but training on this data set diverges from lr = {limit:.6g} "
-        f"on (a linear unit, ratio {float(np.asarray(problem.data.ratio)):g}); lower lr."
+        f"lr is {rate:g}, but training one linear unit on {problem.data!r} diverges from "
+        f"lr = {limit:.6g} on; lower lr."
     )

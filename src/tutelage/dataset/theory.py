@@ -79,7 +79,7 @@ def solve(
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
-    checks.require_untraced("the start", "solve with a data set", start)
+    checks.require_untraced("the initial condition", "solve with a data set", start)
     problem.require_rates_on(times)
     require_stable(problem, float(times[-1]))
     setting = setting_of(problem, start)
@@ -116,9 +116,10 @@ def solve_with_options(
     paths = None
     seed = 0
     if moments is not None:
-        moments = checks.as_kind("moments", moments, Sampled, "a Sampled(paths, seed)")
-        paths = moments.points
-        seed = moments.seed
+        must = "a Sampled(paths, seed)"
+        sampled: Sampled = checks.as_kind("moments", moments, Sampled, must)
+        paths = sampled.points
+        seed = sampled.seed
     goal = USUAL_ACCURACY
     if accuracy is not None and accuracy != "auto":
         goal = checks.as_positive("accuracy", accuracy)

@@ -127,7 +127,7 @@ def solve(
 ) -> Trajectory:
     """Solve the exact dynamics of the order parameters in the limit of large N.
 
-    A problem with `data` has a theory of its own, by sample paths. It takes `moments`
+    A problem with `data` has another theory, by sample paths. It takes `moments`
     (`Sampled(paths, seed)`), `accuracy`, `keep` and `progress` of the options below.
 
     Parameters

@@ -36,10 +36,26 @@ class Optimizer(Part):
     weight_decay: eqx.AbstractVar[Any]
     readout_lr: eqx.AbstractVar[Any]
     bias_lr: eqx.AbstractVar[Any]
-    batch: eqx.AbstractVar[int]
-    momentum: eqx.AbstractVar[Any]
-    trainable: eqx.AbstractVar[tuple[Any, ...] | None]
-    spherical: eqx.AbstractVar[bool]
+
+    @property
+    def batch(self) -> int:
+        """Samples averaged per step."""
+        return 1
+
+    @property
+    def momentum(self) -> Any:
+        """A fixed beta, or a `SlowMomentum`."""
+        return 0.0
+
+    @property
+    def trainable(self) -> tuple[Any, ...] | None:
+        """The levels that learn; None: all."""
+        return None
+
+    @property
+    def spherical(self) -> bool:
+        """True if every student vector keeps its norm."""
+        return False
 
 
 class SlowMomentum(Part):
@@ -249,26 +265,6 @@ class GradientDescent(Optimizer):
     bias_lr: Any = _rate_field(
         "bias_lr", _require_positive_rate, optional=True, default=None, kw_only=True
     )
-
-    @property
-    def batch(self) -> int:  # pyright: ignore
-        """1: a share of the data set takes the place of a batch."""
-        return 1
-
-    @property
-    def momentum(self) -> float:  # pyright: ignore
-        """0: there is no momentum."""
-        return 0.0
-
-    @property
-    def trainable(self) -> None:  # pyright: ignore
-        """None: everything learns."""
-        return None
-
-    @property
-    def spherical(self) -> bool:  # pyright: ignore
-        """False: norms are free."""
-        return False
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
