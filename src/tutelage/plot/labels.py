@@ -57,6 +57,11 @@ def time_label(curve: Any) -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
+    from tutelage.problem import GradientDescent
+
+    optimizer = getattr(curve.problem, "optimizer", None)
+    if isinstance(optimizer, GradientDescent):
+        return "steps"
     return TIME
 
 
@@ -305,6 +310,9 @@ def _learning_in_words(problem: Problem) -> list[str]:
             words.append(choice_in_words)
     if LEARNING["labels"].word(problem.labels) == "real":
         words.append(_noise_in_words(problem))
+    if problem.data is not None:
+        ratio = _numbers_in_words(problem.data.ratio)
+        words.append(f"{ratio} samples per dimension")
     return words
 
 

@@ -173,8 +173,22 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         label = None
         if len(errors_of_tasks) > 1:
             label = f"task {task + 1}"
+        elif "train_error" in trajectory.variables:
+            label = "fresh samples"
         color = color_at(task + first_color)
         axes.plot(times, mean, label=label, color=color, linewidth=2.0, marker=marker)
+    if "train_error" in trajectory.variables:
+        on_data = np.asarray(trajectory.train_error).reshape(-1, times.size)
+        axes.plot(
+            times,
+            on_data.mean(axis=0),
+            label="data set",
+            color=color_at(first_color),
+            linewidth=1.5,
+            linestyle="--",
+            marker=marker,
+        )
+        errors = np.concatenate([errors[..., 0], on_data])
     panels.scale_error(axes, errors, text.error_label(trajectory))
 
 
