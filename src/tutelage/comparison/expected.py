@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
@@ -50,7 +51,6 @@ from tutelage.stream.order_parameters import (
     unflatten,
 )
 from tutelage.stream.program import SOLVERS
-from tutelage.stream.solve import solve
 from tutelage.stream.validity import MOMENTS
 from tutelage.times import steps_at
 from tutelage.training.schedules import rate_at
@@ -153,7 +153,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         problem,
         (
             "one Gaussian",
-            "fresh samples",
+            "plain SGD",
             "fixed momentum",
             "free norms",
             "all levels",
@@ -397,7 +397,6 @@ def level_shift(
         or pair.start is None
         or pair.dim is None
         or pair.dim < problem.inputs.levels
-        or problem.data is not None
     ):
         return {}, ()
     shares, fractions = (
@@ -449,8 +448,6 @@ def noticeable_change(
         {AGREE, BIASED} & {verdict.outcome, verdict.before},
     )
     if pair.problem is None or pair.start is None or not agreed or not counted.any():
-        return None
-    if pair.problem.data is not None:  # two more solves by sample paths take long
         return None
     ends = [
         _solved(_scaled(pair.problem, factor), pair.start, pair, theory)

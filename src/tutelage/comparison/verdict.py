@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import WIDE_SCATTER, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments.node_moments import is_cheap
-from tutelage.stream.solve import solve
 from tutelage.stream.validity import (
     START_DECIDES,
     Validity,
@@ -272,8 +272,6 @@ def _is_scatter_predictable(
     if pair.problem is None or theory.start is None or pair.dim is None:
         return False
     if "r" not in pair.theory or theory.tasks is not None or pair.gradient_flow:
-        return False
-    if pair.problem.data is not None:
         return False
     if escape is not None and escape.by_noise:
         return False

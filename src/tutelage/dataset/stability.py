@@ -49,7 +49,7 @@ def largest_stable_rate(problem: Problem) -> float | None:
     return 2.0 * problem.optimizer.batch / gain
 
 
-def require_stable(problem: Problem, end: float) -> None:
+def require_stable(problem: Problem) -> None:
     """Refuse a constant rate above the known limit of stability."""
     limit = largest_stable_rate(problem)
     if limit is None or callable(problem.optimizer.lr):

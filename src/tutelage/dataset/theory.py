@@ -6,82 +6,120 @@ from collections.abc import Iterable
 import numpy as np
 
 from tutelage import checks
+from tutelage._types import ArrayLike
 from tutelage.dataset.accuracy import Estimate, error_bound, estimate
 from tutelage.dataset.setting import Setting, has_kernels, setting_of
 from tutelage.dataset.solver import Curves
 from tutelage.dataset.stability import require_stable
-from tutelage.errors import (
-    DivergenceWarning,
-    InputError,
-    Status,
-    ValidityWarning,
-)
+from tutelage.errors import DivergenceWarning, Status, ValidityWarning
 from tutelage.problem import Problem, Start, random_start
-from tutelage.problem.data_support import require_data_support
+from tutelage.problem.data_support import ON_DATA
 from tutelage.problem.start import require_start
+from tutelage.problem.traits import Trait
 from tutelage.result.trajectory import Trajectory
+from tutelage.simulation.data_sets import OBSERVABLES, epochs_at
 from tutelage.simulation.recorded_error import errors_at_records
 from tutelage.stream.moments import Sampled
 from tutelage.stream.solve import keeps_blocks
+from tutelage.theory import Theory
 
 USUAL_ACCURACY = 5e-3
 # A solve warns if its error is so many times the one that was asked for.
 WARNED = 2.0
 
 
-def require_supported(problem: Problem) -> None:
-    """Refuse, in one message, a problem that this theory lacks."""
-    lacking: tuple[str, ...] = ()
-    if problem.rule.uses_loss and not has_kernels(problem):
-        lacking = ("its loss or the student's activation is a custom function",)
-    require_data_support(problem, "solve", lacking)
+class FiniteDataSet(Theory):
+    """Training that uses a finite data set again and again: averages over sample paths."""
+
+    name = "a finite data set"
+    needs = (
+        *ON_DATA,
+        Trait(
+            holds=has_kernels,
+            instead="its loss or the student's activation is a custom function",
+            remedy="a named loss and activation",
+        ),
+    )
+    observables = OBSERVABLES
+
+    def solve(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        problem: Problem,
+        start: Start | None = None,
+        times: ArrayLike = 100.0,
+        *,
+        moments: Sampled | None = None,
+        accuracy: float | None = USUAL_ACCURACY,
+        keep: str | None = None,
+        progress: bool = False,
+    ) -> Trajectory:
+        """Return the exact curves of training on a data set in the limit of large N.
+
+        Parameters
+        ----------
+        problem : Problem
+            One with `data`.
+        start : Start, optional
+            Default: `random_start(problem, dim=1000)`.
+        times : array or float
+            As in `tutelage.solve`; of gradient descent they count steps.
+        moments : Sampled, optional
+            `Sampled(paths, seed)` fixes the number of sample paths and their seed.
+        accuracy : float, optional
+            The standard error of each recorded array, relative to its largest entry,
+            for which paths and time steps are chosen. Default: 5e-3.
+        keep : str, optional
+            "blocks" or "fields", as in `tutelage.solve`.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        Trajectory
+            With `train_error`, `train_loss` and `epochs`. `estimates` has 95% bounds on
+            the errors of all recorded arrays.
+        """
+        paths = None
+        seed = 0
+        if moments is not None:
+            must = "a Sampled(paths, seed)"
+            sampled: Sampled = checks.as_kind("moments", moments, Sampled, must)
+            paths = sampled.points
+            seed = sampled.seed
+        goal = USUAL_ACCURACY
+        if accuracy is not None:
+            goal = checks.as_positive("accuracy", accuracy)
+        return solve_on_data_set(
+            problem,
+            start,
+            checks.as_times(times),
+            accuracy=goal,
+            seed=seed,
+            paths=paths,
+            keep=keeps_blocks(problem, keep),
+            progress=checks.as_flag("progress", progress),
+        )
 
 
-def solve(
+def solve_on_data_set(
     problem: Problem,
     start: Start | None,
     times: np.ndarray,
     *,
-    accuracy: float = USUAL_ACCURACY,
-    seed: int = 0,
-    paths: int | None = None,
-    keep: bool = True,
-    progress: bool = False,
+    accuracy: float,
+    seed: int,
+    paths: int | None,
+    keep: bool,
+    progress: bool,
 ) -> Trajectory:
-    """Return the exact curves of training on a data set in the limit of large N.
-
-    Parameters
-    ----------
-    problem : Problem
-        One with `data`.
-    start : Start, optional
-        Default: `random_start(problem, dim=1000)`.
-    times : array
-        Increasing times; of gradient descent they count steps.
-    accuracy : float
-        The standard error of each recorded array, relative to its largest entry.
-    seed : int
-        Of the sample paths.
-    paths : int, optional
-        The number of sample paths, in place of the one that the accuracy needs.
-    keep : bool
-        Also record the overlaps r and q per level.
-    progress : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    Trajectory
-        With `train_error` and `train_loss`. `sampling_errors` has 95% bounds on the
-        errors of all recorded arrays.
-    """
-    require_supported(problem)
+    """Return the curves of a problem with data, after checking problem and start."""
+    checks.require_untraced("the problem", "solve with a data set", problem)
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
     checks.require_untraced("the initial condition", "solve with a data set", start)
     problem.require_rates_on(times)
-    require_stable(problem, float(times[-1]))
+    require_stable(problem)
     setting = setting_of(problem, start)
     found = estimate(setting, times, accuracy, seed, paths, progress)
     trajectory = _trajectory(setting, start, times, found, seed, keep)
@@ -91,48 +129,6 @@ def solve(
         sentence = f"the solve {trajectory.status}"
         warnings.warn(sentence, DivergenceWarning, stacklevel=3)
     return trajectory
-
-
-def solve_with_options(
-    problem: Problem,
-    start: Start | None,
-    times: np.ndarray,
-    *,
-    moments: Sampled | None,
-    accuracy: float | str | None,
-    keep: str | None,
-    progress: bool,
-    unused: list[str],
-) -> Trajectory:
-    """Solve with the options of `tutelage.solve`.
-
-    unused: names of options that were given and that this theory does not have.
-    """
-    if unused:
-        raise InputError(
-            f"{', '.join(unused)} cannot be chosen with a data set, whose theory follows "
-            "sample paths; leave them out, or drop data= for fresh samples."
-        )
-    paths = None
-    seed = 0
-    if moments is not None:
-        must = "a Sampled(paths, seed)"
-        sampled: Sampled = checks.as_kind("moments", moments, Sampled, must)
-        paths = sampled.points
-        seed = sampled.seed
-    goal = USUAL_ACCURACY
-    if accuracy is not None and accuracy != "auto":
-        goal = checks.as_positive("accuracy", accuracy)
-    return solve(
-        problem,
-        start,
-        times,
-        accuracy=goal,
-        seed=seed,
-        paths=paths,
-        keep=keeps_blocks(problem, keep),
-        progress=checks.as_flag("progress", progress),
-    )
 
 
 def _caveats(found: Estimate, accuracy: float, paths: int | None) -> Iterable[str]:
@@ -163,7 +159,9 @@ def _trajectory(
     if status != Status.FINISHED:
         end_time = float(times[count - 1])
     variables = _variables(setting, curves, keep)
-    bounds = _variables(setting, found.bounds(), keep)
+    bounds = found.bounds()
+    estimates = _variables(setting, bounds, keep)
+    estimates |= {"train_error": bounds.train_error, "train_loss": bounds.train_loss}
     error, loss, error_bounds = _errors(setting, found, times)
     grid = found.plan.grids[-1]
     plan = found.plan
@@ -174,7 +172,7 @@ def _trajectory(
         ("time_step", grid.longest),
         ("accuracy", found.reached()),
     )
-    bounds |= error_bounds
+    estimates |= error_bounds
     return Trajectory(
         times=times[:count],
         variables={name: value[:count] for name, value in variables.items()},
@@ -187,7 +185,13 @@ def _trajectory(
         problem=problem,
         start=start,
         settings=settings,
-        error_bounds={name: bound[:count] for name, bound in bounds.items()},
+        curves={
+            "train_error": curves.train_error[:count],
+            "train_loss": curves.train_loss[:count],
+            "epochs": epochs_at(problem, times[:count]),
+        },
+        observables=OBSERVABLES,
+        estimates={name: bound[:count] for name, bound in estimates.items()},
     )
 
 
@@ -207,8 +211,6 @@ def _variables(setting: Setting, curves: Curves, keep: bool) -> dict[str, np.nda
     if keep:
         variables["r"] = curves.R / share
         variables["q"] = curves.Q / share
-    variables["train_error"] = curves.train_error
-    variables["train_loss"] = curves.train_loss
     return variables
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # figures can be listed without JAX
     from tutelage.result.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
+TIMES = {"alpha": TIME, "steps": "steps", "samples": "samples"}
 ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
 PARAMETERS = {
@@ -53,16 +54,11 @@ QUANTITIES = {
 # the curve of an analysis.
 
 
-def time_label(curve: Any) -> str:
+def time_label(curve: Any, time: str = "alpha") -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
-    from tutelage.problem import GradientDescent
-
-    optimizer = getattr(curve.problem, "optimizer", None)
-    if isinstance(optimizer, GradientDescent):
-        return "steps"
-    return TIME
+    return TIMES[time]
 
 
 def error_label(curve: Any) -> str:
@@ -310,9 +306,6 @@ def _learning_in_words(problem: Problem) -> list[str]:
             words.append(choice_in_words)
     if LEARNING["labels"].word(problem.labels) == "real":
         words.append(_noise_in_words(problem))
-    if problem.data is not None:
-        ratio = _numbers_in_words(problem.data.ratio)
-        words.append(f"{ratio} samples per dimension")
     return words
 
 

@@ -1,18 +1,45 @@
-"""Which problems can be trained on a data set, in theory and in simulations."""
+"""What training on a data set needs of a problem, as traits."""
 
 import numpy as np
 
-from tutelage import checks
-from tutelage.errors import InputError
 from tutelage.problem.data_set import EPOCHS
 from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.problem import Problem
-from tutelage.problem.traits import TRAITS, missing_traits, said_instead
+from tutelage.problem.traits import Trait
 from tutelage.training.optimizers import SGD, GradientDescent
 from tutelage.training.schedules import is_schedule
 
-# What training on a data set needs of a problem, by the names of traits.
-NEEDED = (
+
+def _is_plain(problem: Problem) -> bool:
+    """Return True for gradient descent, and for SGD that clips nothing."""
+    optimizer = problem.optimizer
+    if isinstance(optimizer, GradientDescent):
+        return True
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is None and optimizer.clip_coordinates is None
+
+
+def _has_fixed_label_noise(problem: Problem) -> bool:
+    """Return True if noise and flips of labels do not change in time."""
+    flip = getattr(problem.labels, "flip", None)
+    return not is_schedule(problem.noise) and not callable(flip)
+
+
+def _draws_shares_at_random(problem: Problem) -> bool:
+    """Return False for descent that would divide the data set into shares."""
+    share = 1.0
+    if isinstance(problem.optimizer, GradientDescent):
+        share = float(np.asarray(problem.optimizer.share))
+    return share == 1 or problem.data is None or problem.data.order != EPOCHS
+
+
+ON_DATA: tuple[str | Trait, ...] = (
+    Trait(
+        holds=lambda p: p.data is not None,
+        instead="it has no data set",
+        remedy="data=DataSet(ratio)",
+    ),
     "one task",
     "one Gaussian",
     "gradient",
@@ -22,47 +49,24 @@ NEEDED = (
     "free norms",
     "all levels",
     "visible teacher",
+    Trait(
+        holds=_is_plain,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) or GradientDescent(lr)",
+    ),
+    Trait(
+        holds=lambda p: not isinstance(p.inputs, HiddenManifold),
+        instead="its inputs are a HiddenManifold",
+        remedy="inputs of one Gaussian",
+    ),
+    Trait(
+        holds=_has_fixed_label_noise,
+        instead="the noise of its labels is a schedule",
+        remedy="constant noise of labels",
+    ),
+    Trait(
+        holds=_draws_shares_at_random,
+        instead="its descent uses a share of the data set in epochs",
+        remedy="order='replacement'",
+    ),
 )
-
-
-def missing_for_data(problem: Problem) -> list[str]:
-    """Say what a problem has that training on a data set does not support, in words."""
-    lacking = [
-        said_instead(problem, [name]) for name in missing_traits(problem, NEEDED)
-    ]
-    if problem.data is None:
-        return [*lacking, "it has no data"]
-    optimizer = problem.optimizer
-    if not isinstance(optimizer, SGD | GradientDescent):
-        lacking.append(f"the optimizer is {type(optimizer).__name__}")
-    if isinstance(problem.inputs, HiddenManifold):
-        lacking.append("its inputs are a HiddenManifold")
-    if is_schedule(problem.noise) or callable(getattr(problem.labels, "flip", None)):
-        lacking.append("the noise of its labels is a schedule")
-    share = 1.0
-    if isinstance(optimizer, GradientDescent):
-        share = float(np.asarray(optimizer.share))
-    if share < 1 and problem.data.order == EPOCHS:
-        lacking.append("its descent uses a share of the data set in epochs")
-    return lacking
-
-
-def require_data_support(
-    problem: Problem, function: str, lacking: tuple[str, ...] = ()
-) -> None:
-    """Refuse, in one message, a problem that cannot be trained on its data set.
-
-    lacking: what else is missing, in words.
-    """
-    checks.require_untraced("the problem", function, problem)
-    words = [*missing_for_data(problem), *lacking]
-    if not words:
-        return
-    remedies = [TRAITS[name].remedy for name in missing_traits(problem, NEEDED)]
-    fix = "Drop data= for fresh samples."
-    if remedies:
-        fix = f"Use {' and '.join(remedies)}, or drop data= for fresh samples."
-    raise InputError(
-        f"{function} with a data set does not support this problem: "
-        f"{', and '.join(words)}. {fix}"
-    )

@@ -19,7 +19,7 @@ from tutelage.problem import labels
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.tasks import Tasks
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SlowMomentum
+from tutelage.training.optimizers import SGD, SlowMomentum
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -62,7 +62,7 @@ def _has_one_activation(problem: "Problem") -> bool:
 
 
 def _has_smooth_update(problem: "Problem") -> bool:
-    rule = problem.rule
+    rule = problem.optimizer.averaged_rule(problem.rule)
     if rule.jumps:
         return False
     if not rule.uses_loss:
@@ -84,12 +84,24 @@ def _has_momentum(problem: "Problem") -> bool:
     return isinstance(momentum, SlowMomentum) or float(momentum) != 0
 
 
+def _has_plain_steps(problem: "Problem") -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is None and optimizer.clip_coordinates is None
+
+
 def _has_weight_decay(problem: "Problem") -> bool:
     decay = problem.optimizer.weight_decay
     return callable(decay) or float(decay) != 0
 
 
 TRAITS: dict[str, Trait] = {
+    "fresh samples": Trait(
+        holds=lambda p: p.data is None and p.optimizer.on_stream,
+        instead="{reuse}",
+        remedy="optimizer=SGD(lr) on fresh samples",
+    ),
     "one task": Trait(
         holds=lambda p: not isinstance(p.teacher, Tasks),
         instead="it has {tasks} (Tasks) in place of a teacher",
@@ -99,11 +111,6 @@ TRAITS: dict[str, Trait] = {
         holds=lambda p: not isinstance(p.inputs, Mixture),
         instead="its inputs are a mixture of {classes} classes",
         remedy="inputs of one Gaussian",
-    ),
-    "fresh samples": Trait(
-        holds=lambda p: p.data is None,
-        instead="it uses a data set again and again (data)",
-        remedy="fresh samples (data=None)",
     ),
     "squared": Trait(
         holds=lambda p: type(p.loss) is losses.Squared,
@@ -116,7 +123,7 @@ TRAITS: dict[str, Trait] = {
         remedy="rule='gradient'",
     ),
     "closed rule": Trait(
-        holds=lambda p: has_closed_form(p.rule),
+        holds=lambda p: has_closed_form(p.optimizer.averaged_rule(p.rule)),
         instead="the averages of the rule {rule} have no closed form",
         remedy="rule='gradient', FeedbackAlignment or Dropout",
     ),
@@ -154,6 +161,11 @@ TRAITS: dict[str, Trait] = {
         ),
         instead="the slope of the loss {loss!r} jumps and the readout learns",
         remedy="train_readout=False or a smooth loss",
+    ),
+    "plain SGD": Trait(
+        holds=_has_plain_steps,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) without clipping",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules(),
@@ -203,14 +215,17 @@ TRAITS: dict[str, Trait] = {
 }
 
 # Words that are not traits: a function that lists one supports several tasks, mixtures,
-# or data sets. All other functions need the trait behind the word.
+# every optimizer of the stream, or every theory. All other functions need the trait
+# behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-DATA_SETS = "data sets"
+OPTIMIZERS = "optimizers"
+ANY_THEORY = "any theory"
 NEEDED_UNLESS_LISTED = {
     TASKS: "one task",
     MIXTURES: "one Gaussian",
-    DATA_SETS: "fresh samples",
+    OPTIMIZERS: "plain SGD",
+    ANY_THEORY: "fresh samples",
 }
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
@@ -255,13 +270,17 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
         )
 
 
-def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
+def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     """Say in words what a problem has in place of the missing traits."""
+    traits = [TRAITS[trait] if isinstance(trait, str) else trait for trait in missing]
     tasks = getattr(problem.teacher, "count", 1)
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
-    template = ", and ".join(TRAITS[name].instead for name in missing)
+    reuse = f"the optimizer is {problem.optimizer}"
+    if problem.data is not None:
+        reuse = "it uses a data set again and again (data)"
+    template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(problem.inputs, "classes", 1),
@@ -270,6 +289,8 @@ def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
         labels=label_law,
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
+        optimizer=problem.optimizer,
+        reuse=reuse,
     )
 
 

@@ -7,7 +7,6 @@ at the edge it is a labeled `xarray.Dataset` (docs/schema.md) and a NetCDF file.
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from pkgutil import resolve_name  # of functions in layers to the right
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -19,13 +18,15 @@ from tutelage import checks
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
-from tutelage.result import storage
+from tutelage.result import citations, storage, tables
+from tutelage.result.attached import attached
+from tutelage.result.observables import Observable
 from tutelage.times import steps_at
-from tutelage.training.optimizers import GradientDescent
 from tutelage.training.rules import FeedbackAlignment
 from tutelage.training.schedules import rate_at
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -41,8 +42,11 @@ class Trajectory(eqx.Module):
     divergence only the times before it are kept; under vmap and in simulations, where
     other members go on, the rest is NaN and `status_code` says so. loss: the population
     training loss, label noise included (NaN for rules without a loss). steps: taken by
-    the solver, or by each run of a simulation. With a data set the variables include
-    train_error and train_loss; of gradient descent, times count steps.
+    the solver, or by each run of a simulation.
+
+    curves: what a theory records besides, (..., time) by name, such as a training error;
+    each is an attribute, too. observables: what these curves are. estimates: bounds on
+    the numerical error of any recorded quantity, by its name.
     """
 
     times: Float[np.ndarray, "*batch time"]
@@ -57,14 +61,28 @@ class Trajectory(eqx.Module):
     loss: Float[np.ndarray, "*lead_time_task"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
-    # 95% bounds that the solve itself computed, by name; None: none did
-    error_bounds: dict[str, np.ndarray] | None = None
+    curves: dict[str, np.ndarray] = eqx.field(default_factory=dict)
+    observables: tuple[Observable, ...] = eqx.field(static=True, default=())
+    estimates: dict[str, np.ndarray] = eqx.field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Return a curve of the theory by name (called for unknown attributes)."""
+        curves = vars(self).get("curves", {})
+        if name in curves:
+            return curves[name]
+        message = f"a Trajectory has no {name!r}"
+        if not name.startswith("_"):
+            message += _missing_curve(name, curves)
+        raise AttributeError(message)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a variable by name."""
+        """Return a variable or a curve by name, such as "R" or "error"."""
+        curves = {"error": self.error, "loss": self.loss} | self.curves
+        if name not in self.variables and curves.get(name) is not None:
+            return curves[name]
         if name not in self.variables:
             message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join(self.variables)}."
+            message += f"{', '.join([*self.variables, *curves])}."
             if name in ("r", "q"):
                 message += (
                     " Solve again with keep='blocks' to keep the overlaps per level."
@@ -104,39 +122,6 @@ class Trajectory(eqx.Module):
     def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
-
-    @property
-    def train_error(self) -> Float[np.ndarray, "*lead time"]:
-        """The measure of `error` on the data set, against its stored labels."""
-        return self._on_data_set("train_error")
-
-    @property
-    def train_loss(self) -> Float[np.ndarray, "*lead time"]:
-        """The mean loss on the data set with its stored labels, (..., time)."""
-        return self._on_data_set("train_loss")
-
-    def _on_data_set(self, name: str) -> np.ndarray:
-        """Return a curve on the data set; refuse a trajectory without one."""
-        if name not in self.variables:
-            raise InputError(
-                f"this trajectory has no {name}, because its samples are fresh; "
-                "give the problem a data set, data=DataSet(ratio)."
-            )
-        return self.variables[name]
-
-    @property
-    def epochs(self) -> Float[np.ndarray, " time"]:
-        """The passes through the data set up to each time: samples used / n."""
-        data = getattr(self.problem, "data", None)
-        if self.problem is None or data is None:
-            raise InputError(
-                "this trajectory has no epochs, because its samples are fresh; "
-                "give the problem a data set, data=DataSet(ratio)."
-            )
-        optimizer = self.problem.optimizer
-        if isinstance(optimizer, GradientDescent):
-            return self.times * float(np.asarray(optimizer.share))
-        return self.times * optimizer.batch / float(np.asarray(data.ratio))
 
     @property
     def tasks(self) -> int | None:
@@ -196,8 +181,7 @@ class Trajectory(eqx.Module):
                 "this trajectory has no errors of classes; "
                 "solve or simulate one Problem with a Mixture."
             )
-        compute = resolve_name("tutelage.simulation.recorded_error:class_errors")
-        return compute(self)
+        return attached("class_errors")(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -234,8 +218,8 @@ class Trajectory(eqx.Module):
             raise InputError(
                 "only a simulation counts steps; a solve has no N. Use .times."
             )
-        in_steps = isinstance(getattr(self.problem, "optimizer", None), GradientDescent)
-        return steps_at(self.times, 1 if in_steps else self.dim)
+        counts_steps = self.problem is not None and self.problem.optimizer.counts_steps
+        return steps_at(self.times, 1 if counts_steps else self.dim)
 
     @property
     def finished(self) -> bool:
@@ -271,21 +255,26 @@ class Trajectory(eqx.Module):
         )
         return f"{rate:.6g}" if rate.ndim == 0 else None
 
+    @property
+    def has_validity(self) -> bool:
+        """True if the theory of the problem has a `validity` report about this solve."""
+        return attached("has_validity")(self)
+
     @cached_property
     def validity(self) -> Any:
-        """Report of how far the limit can be trusted (see `tutelage.stream.validity`).
+        """Report of how far the limit can be trusted, by the theory of the problem.
 
         Computed when first asked for.
         """
-        return self._report("validity", "tutelage.stream.validity:assess")
+        self._require_single_solve("validity")
+        return attached("validity")(self)
 
     @property
     def accuracy(self) -> float | None:
         """Relative error that sampled averages leave in `error`, at the worst time.
 
         With 95% confidence it is below this. Errors below 1% of the largest one are
-        judged by that size. None: nothing is sampled, or it was not estimated. With a
-        data set: one standard error of the worst array, relative to its largest entry.
+        judged by that size. None: nothing is sampled, or it was not estimated.
         """
         return dict(self.settings).get("accuracy")
 
@@ -300,33 +289,29 @@ class Trajectory(eqx.Module):
 
     @cached_property
     def sampling_errors(self) -> dict[str, np.ndarray]:
-        """Bounds as `sampling_error` for error, R, Q and readout, by name.
+        """Bounds as `sampling_error` for error, R, Q and other quantities, by name.
 
-        Empty where nothing is sampled. With a data set every recorded array has one,
-        which includes the error of the time step.
+        These are the `estimates` of the solve, or are computed now. Empty where nothing
+        is sampled.
         """
-        if self.error_bounds is not None:
-            return self.error_bounds
-        return self._report(
-            "sampling_errors", "tutelage.stream.accuracy:sampling_errors"
-        )
+        if self.estimates:
+            return dict(self.estimates)
+        self._require_single_solve("sampling_errors")
+        return attached("error_estimates")(self)
 
-    def _report(self, name: str, function: str) -> Any:
-        """Return a report about this solve, by a function of a layer to the right."""
+    def _require_single_solve(self, report: str) -> None:
+        """Refuse a report about anything but one solve."""
         is_solve = (
             self.kind == "theory"
             and self.problem is not None
             and self.start is not None
         )
         is_single_curve = self.tasks is None and np.ndim(self.error) == 1
-        on_data = self.problem is not None and self.problem.data is not None
-        if not is_solve or not is_single_curve or on_data or checks.is_traced(self):
+        if not is_solve or not is_single_curve or checks.is_traced(self):
             raise InputError(
-                f"this trajectory has no {name} report; only a single solve has one, not "
-                "several tasks, a data set, jit, grad or vmap. Compare with runs "
-                "(`compare`)."
+                f"this trajectory has no {report} report; only a single solve has one, "
+                "not several tasks, jit, grad or vmap. Compare with runs (`compare`)."
             )
-        return resolve_name(function)(self)
 
     def to_dataset(self) -> "xarray.Dataset":
         """Return labeled data, as docs/schema.md describes."""
@@ -337,9 +322,29 @@ class Trajectory(eqx.Module):
         """Return the trajectory that `to_dataset` wrote."""
         return cls(**storage.from_dataset(dataset))
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row for each recorded time, of each run or member.
+
+        The index is the time, or (run, time). Columns are error, loss and the entries
+        of the variables, counted from one: R_12, Q_11, readout_2, and r_1_12 on level 1
+        where there are several levels. A simulation begins with the number of steps.
+        """
+        return tables.to_pandas(self)
+
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file, all or nothing, and return its path."""
-        return storage.write(self.to_dataset(), path)
+        """Write a file, all or nothing, and return its path.
+
+        A name ending in .nc becomes NetCDF, which `load` reads; .csv the table of
+        `to_pandas`, which does not contain the problem.
+        """
+        return tables.save(self, path)
+
+    def cite(self) -> citations.References:
+        """Return the papers behind this result as `References`.
+
+        Print them, or use `.bibtex`.
+        """
+        return citations.behind_trajectory(self)
 
     def widget(self) -> Any:
         """Return the explorer at this solve, as a page that a notebook shows inline.
@@ -347,15 +352,22 @@ class Trajectory(eqx.Module):
         Move a control, and the browser solves again. Where the browser cannot solve the
         problem, and for simulations, the page shows the curve with a slider for time.
         """
-        return resolve_name("tutelage.page.document:trajectory_widget")(self)
+        return attached("widget")(self)
 
-    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+    def plot(
+        self,
+        *,
+        ax: "Axes | None" = None,
+        title: str | None = None,
+        time: str = "alpha",
+    ) -> "Figure":
         """Draw error, overlaps and trained readouts against time with Matplotlib.
 
         See `plot.plot_trajectory`. ax: draw only the learning curve, into these axes,
-        and return them. title: "" leaves the head out.
+        and return them. title: "" leaves the head out. time: "alpha", "steps" or
+        "samples".
         """
-        return resolve_name("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
+        return attached("plot")(self, ax=ax, title=title, time=time)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
@@ -389,7 +401,8 @@ class Trajectory(eqx.Module):
             rows.append(("N", str(self.dim)))
         span = f"{times.size} from {times.min():g} to {times.max():g}"
         rows.append(("times", span))
-        recorded = [f"{name} {np.shape(x)}" for name, x in self.variables.items()]
+        values = self.variables | self.curves
+        recorded = [f"{name} {np.shape(x)}" for name, x in values.items()]
         rows.append(("recorded", ", ".join(recorded)))
         if "validity" in self.__dict__:  # it has been computed
             first, *others = self.validity.lines()
@@ -403,6 +416,13 @@ class Trajectory(eqx.Module):
         shapes = {name: tuple(np.shape(x)) for name, x in self.variables.items()}
         count = np.shape(self.times)[-1]
         return f"<Trajectory {self.kind}: {count} times, {shapes}, {self.status}>"
+
+
+def _missing_curve(name: str, curves: dict[str, np.ndarray]) -> str:
+    """Return what a message about an unknown attribute adds."""
+    if not curves:
+        return f".{checks.nearest(name, dir(Trajectory))}"
+    return f"; its curves are {', '.join(curves)}."
 
 
 def load(path: str | Path) -> Trajectory:

@@ -13,7 +13,8 @@ and one step of gradient descent with m samples (all, or a random share)
     v_k <- v_k + eta_v / m sum h_k,            b_k <- b_k + eta_b / m sum delta_k
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,17 +23,45 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._pool import cores
+from tutelage._types import ArrayLike
 from tutelage.errors import InputError, Status
-from tutelage.problem import GradientDescent, Problem
+from tutelage.problem import GradientDescent, Problem, Start, random_start
 from tutelage.problem.data_set import EPOCHS
 from tutelage.problem.sample import labels_of, normals_needed
+from tutelage.problem.start import weights_by_level
+from tutelage.result.observables import Observable
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import numba_kernels as kernels
 from tutelage.simulation import prepare
-from tutelage.simulation.runs import Ended, Records, Request, ShouldContinue, stream
-from tutelage.simulation.weights import FRAME, INPUTS, NOISE, drawn_rows
+from tutelage.simulation.runs import (
+    Ended,
+    Records,
+    Request,
+    ShouldContinue,
+    run_in_threads,
+    stream,
+)
+from tutelage.simulation.simulate import (
+    agreed_dim,
+    as_trajectory,
+    checked_starts,
+    number_of_runs,
+    steps_per_time,
+    warn_if_unfinished,
+)
+from tutelage.simulation.weights import FRAME, INPUTS, LAWS, NOISE, drawn_rows
 from tutelage.stream.program import BOUND
+from tutelage.stream.solve import keeps_blocks, require_records
+from tutelage.times import steps_at
 from tutelage.training.schedules import rate_values
 
+# What training on a data set records besides the error and the loss of fresh samples.
+OBSERVABLES = (
+    Observable("train_error", "error on the data set", panel="error"),
+    Observable("train_loss", "loss on the data set", panel="loss"),
+    Observable("epochs", "passes through the data set"),
+)
 ORDER = 5  # the random stream of the order of samples, next to those of weights.py
 STRETCH = 2**12  # steps between two looks at the size of the weights
 
@@ -266,13 +295,90 @@ def _performance(
     return float(error), float(jnp.mean(losses))
 
 
-def require_drawn_samples(problem: Problem, inputs: object) -> None:
-    """Refuse given rows for a problem whose runs draw their data sets themselves."""
-    if problem.data is not None and not isinstance(inputs, str):
+def simulate_data_set(
+    problem: Problem,
+    start: Start | Sequence[Start] | None = None,
+    *,
+    dim: int | None = None,
+    times: ArrayLike | Sequence[float] = 100.0,
+    runs: int | None = None,
+    seed: int = 0,
+    method: str = "weights",
+    weights: tuple[ArrayLike, ArrayLike] | None = None,
+    inputs: str = "gaussian",
+    keep: str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+) -> Trajectory:
+    """Train networks on data sets that each run draws, as `tu.simulate` says."""
+    checks.require_untraced("the problem", "simulate", problem)
+    if method != "weights":
+        raise InputError(
+            f"method is {checks.shown(method)} and the problem has data; "
+            "networks learn a data set with method='weights' only."
+        )
+    if not isinstance(inputs, str):
         raise InputError(
             "inputs are rows and the problem has data, which each run draws itself; "
             "give one of them."
         )
+    law = checks.known("inputs", inputs, LAWS)
+    starts = checked_starts(problem, start, weights)
+    origin = "start" if weights is None else "the weights"
+    dim = agreed_dim(problem, dim, starts, origin, law)
+    times = checks.as_times(times)
+    runs = number_of_runs(runs, start, uses_rows_once=False)
+    kept = keeps_blocks(problem, keep)
+    require_records(problem, times, runs, kept)
+    require_data_memory(problem, dim, min(runs, workers or cores()))
+    problem.require_rates_on(times, solved=False)
+    weights_in_eigenbasis = None
+    if weights is not None:
+        weights_in_eigenbasis = tuple(
+            np.concatenate(levels, axis=1)
+            for levels in weights_by_level(problem, *weights)
+        )
+    assert problem.data is not None
+    request = Request(
+        problem=problem,
+        method=method,
+        dim=dim,
+        dims=problem.inputs.level_dims(dim),
+        times=times,
+        steps=steps_at(times, steps_per_time(problem, dim)),
+        runs=runs,
+        seed=checks.as_count("seed", seed, least=0),
+        starts=starts or [random_start(problem, dim)],
+        weights=weights_in_eigenbasis,
+        inputs=law,
+        order=problem.data.order,
+        keep=kept,
+    )
+    run = DataSetMethod(request).run
+    progress = checks.as_flag("progress", progress)
+    finished = run_in_threads(run, request, workers, progress)
+    trajectory = as_trajectory(request, finished, together=False)
+    warn_if_unfinished(trajectory, request)
+    records, _, _ = finished
+    return replace(
+        trajectory,
+        curves={
+            "train_error": records.train_error,
+            "train_loss": records.train_loss,
+            "epochs": epochs_at(problem, times),
+        },
+        observables=OBSERVABLES,
+    )
+
+
+def epochs_at(
+    problem: Problem, times: Float[np.ndarray, " time"]
+) -> Float[np.ndarray, " time"]:
+    """Return the passes through the data set up to each time: samples used / n."""
+    if isinstance(problem.optimizer, GradientDescent):
+        return times * float(np.asarray(problem.optimizer.share))
+    assert problem.data is not None
+    return times * problem.optimizer.batch / float(np.asarray(problem.data.ratio))
 
 
 def require_data_memory(problem: Problem, dim: int, workers: int) -> None:

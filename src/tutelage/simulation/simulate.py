@@ -13,26 +13,13 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
-from tutelage.problem import (
-    GradientDescent,
-    Mixture,
-    Problem,
-    Start,
-    random_start,
-    start_from_weights,
-)
-from tutelage.problem.data_support import require_data_support
+from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
 from tutelage.problem.inputs import HiddenManifold, as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.problem.traits import DATA_SETS, MIXTURES, TASKS, require_traits
+from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
-from tutelage.simulation.data_sets import (
-    DataSetMethod,
-    require_data_memory,
-    require_drawn_samples,
-)
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.runs import Records, Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
@@ -44,7 +31,7 @@ MANY = 1000  # runs from which a GPU pays
 LONG_SECONDS = 3600.0  # `simulate` warns above
 
 
-def simulate(
+def simulate_stream(
     problem: Problem,
     start: Start | Sequence[Start] | None = None,
     *,
@@ -61,92 +48,26 @@ def simulate(
     together: bool | None = None,
     progress: bool = False,
 ) -> Trajectory:
-    """Run one-pass SGD on networks of input dimension N.
-
-    All `runs` networks begin at the same initial condition.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to learn, and how.
-    start : Start or list of Start, optional
-        The initial condition, or one for each run. Default: `random_start(problem,
-        dim)`.
-    dim : int, optional
-        N, if neither start nor inputs give it.
-    times : array or float
-        As in `solve`. The state after ceil(alpha N) steps is recorded; `step` has these
-        numbers.
-    runs : int, optional
-        The number of networks. Default: 20.
-    seed : int
-        Run i depends only on the seed, on i and on `together`.
-    method : str, optional
-        "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
-        default). "weights": SGD on the weights (the default if weights or inputs are
-        given).
-    weights : pair of arrays, optional
-        (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
-        weights in a random frame with exactly the overlaps of `start`.
-    inputs : str or array, optional
-        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (unit variance,
-        in eigencoordinates), or samples: rows (samples, N), images, or the name of a
-        .npy file.
-    order : str
-        The order of given samples: "given", "shuffled" (each once) or "sampled" (with
-        replacement).
-    keep : str, optional
-        "blocks" or "fields", as in `solve`.
-    workers : int, optional
-        Threads; they do not change the results. Default: the cores.
-    together : bool, optional
-        Run all networks in one JAX program (overlaps only), from other random numbers
-        of the same law. Default: on a GPU for 1000 runs or more.
-    progress : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    Trajectory
-        With a leading axis of runs. The error is the exact population error at the
-        recorded overlaps. A run that diverges, or that Ctrl-C interrupts, is NaN from
-        there on; `status_code` marks it.
-
-    Examples
-    --------
-    >>> import tutelage as tu
-    >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem)
-    >>> times = tu.linear_times(10, 11)
-    >>> runs = tu.simulate(problem, start, dim=1000, times=times, runs=4, seed=1)
-    >>> runs.error.shape
-    (4, 11)
-    """
-    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, DATA_SETS))
-    if problem.data is not None:
-        require_data_support(problem, "simulate")
-    method = _method(problem, method, weights, inputs)
+    """Run SGD on fresh samples, as `tu.simulate` says."""
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
+    method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
-    require_drawn_samples(problem, law)
-    starts = _starts(problem, start, weights)
+    starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
-    dim = _dim(problem, dim, starts, origin, law)
+    dim = agreed_dim(problem, dim, starts, origin, law)
     times = checks.as_times(times)
-    steps = steps_at(times, steps_per_time(problem, dim))
+    steps = steps_at(times, dim)
     last = int(steps[-1])
     if isinstance(law, np.ndarray):
         require_traits(
             problem,
             "simulate with rows of data, which have no known classes,",
-            (TASKS, DATA_SETS),
+            (TASKS,),
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
-    runs = _runs(runs, start, uses_rows_once)
-    if problem.data is not None:
-        require_data_memory(problem, dim, min(runs, workers or cores()))
+    runs = number_of_runs(runs, start, uses_rows_once)
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
@@ -185,11 +106,8 @@ def simulate(
     seconds = estimated_seconds(problem, dim, last, runs, method, workers)
     if not together and seconds > LONG_SECONDS:
         sentence = f"{duration_warning(seconds, last, runs)}."
-        warnings.warn(sentence, TutelageWarning, stacklevel=2)
-    if problem.data is not None:
-        run = DataSetMethod(request).run
-        finished = run_in_threads(run, request, workers, progress)
-    elif method == "weights":
+        warnings.warn(sentence, TutelageWarning, stacklevel=3)
+    if method == "weights":
         run = WeightsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
     elif together or not prepare.has_kernels(problem):
@@ -197,17 +115,17 @@ def simulate(
     else:
         run = OverlapsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
-    trajectory = _as_trajectory(request, finished, together)
-    _warn_if_unfinished(trajectory, request)
+    trajectory = as_trajectory(request, finished, together)
+    warn_if_unfinished(trajectory, request)
     return trajectory
 
 
 def steps_per_time(problem: Problem, dim: int) -> int:
-    """Return the steps in one unit of time: N, and 1 for gradient descent."""
-    return 1 if isinstance(problem.optimizer, GradientDescent) else dim
+    """Return the steps in one unit of time: N, or 1 if times count steps."""
+    return 1 if problem.optimizer.counts_steps else dim
 
 
-def _runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
+def number_of_runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
     """Return the number of runs: as asked for, else one for each start.
 
     Default: one for rows in their given order, because every run would see the same
@@ -236,7 +154,7 @@ def _require_batch(problem: Problem, method: str, dim: int) -> None:
     )
 
 
-def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
+def as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
     """Return the trajectory of recorded runs, with errors at all records."""
     problem = request.problem
     records, status, taken = finished
@@ -286,9 +204,6 @@ def _variables(
         variables["q"] = records.q
     if records.T.size:
         variables["T"] = T
-    if request.problem.data is not None:
-        variables["train_error"] = records.train_error
-        variables["train_loss"] = records.train_loss
     return variables
 
 
@@ -343,7 +258,7 @@ def _settings(request: Request, together: bool) -> tuple[tuple[str, Any], ...]:
     return tuple(settings)
 
 
-def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
+def warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Warn of runs that diverged, were interrupted or never began."""
     codes = np.asarray(trajectory.status_code)
     diverged = codes == Status.DIVERGED
@@ -352,7 +267,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(diverged)} of {request.runs} runs diverged, "
             f"{_when_first(trajectory, diverged)}, lower the learning rate.",
             DivergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     interrupted = codes == Status.INTERRUPTED
     missing = request.runs - codes.size
@@ -364,7 +279,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(interrupted)} of {request.runs} runs {words}, "
             f"{_when_first(trajectory, interrupted)}, the finished ones are whole.",
             TutelageWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -375,17 +290,8 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
     return f"the first at alpha = {first:.6g}; their later values are NaN"
 
 
-def _method(
-    problem: Problem, method: str | None, weights: object, inputs: object
-) -> str:
+def _method(method: str | None, weights: object, inputs: object) -> str:
     """Return the method: as asked for, else the one that the other arguments need."""
-    if problem.data is not None:
-        if method == "overlaps":
-            raise InputError(
-                "method='overlaps' draws fresh samples and the problem has data; "
-                "use method='weights'."
-            )
-        method = "weights"
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
     known = checks.known("method", method, ("overlaps", "weights"))
@@ -417,7 +323,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     return "features"
 
 
-def _starts(
+def checked_starts(
     problem: Problem, start: Start | Sequence[Start] | None, weights: Any
 ) -> list[Start]:
     """Return one Start, one for each run, or none if none was given."""
@@ -440,7 +346,7 @@ def _starts(
     return starts
 
 
-def _dim(
+def agreed_dim(
     problem: Problem,
     dim: int | None,
     starts: list[Start],

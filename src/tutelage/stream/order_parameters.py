@@ -38,7 +38,7 @@ from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.traits import (
     CLASSIC,
     CONSTANT_RATES,
-    DATA_SETS,
+    OPTIMIZERS,
     TASKS,
     missing_traits,
     require_traits,
@@ -48,8 +48,8 @@ from tutelage.stream.moments import Moments, moments_for
 from tutelage.stream.moments.averages import (
     Averages,
     ErfAverages,
+    FieldState,
     MeanUpdate,
-    Situation,
     array_module,
     triangle,
 )
@@ -233,9 +233,9 @@ class OrderParameters(ClosedSystem):
         readout: Array,
         bias: Array | None,
         t: ArrayLike = 0.0,
-    ) -> Situation:
+    ) -> FieldState:
         """Return all that the averages of the rule depend on."""
-        return Situation(
+        return FieldState(
             problem=self.problem.labeled_at(t),
             C=joint_covariance(R, Q, T),
             mean=field_means(self.problem, bias),
@@ -513,7 +513,7 @@ class OrderParameters(ClosedSystem):
 
     def _situation_of(
         self, observed: dict[str, Array], T: Float[Array, "M M"], t: ArrayLike
-    ) -> Situation:
+    ) -> FieldState:
         """Return all that the averages depend on, from recorded quantities."""
         return self.situation(
             observed["R"],
@@ -554,7 +554,8 @@ def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]
     """
     if not isinstance(problem, Problem):
         return False
-    if missing_traits(problem, (*CLASSIC, *CONSTANT_RATES, "all levels")):
+    needed = (*CLASSIC, *CONSTANT_RATES, "all levels", "plain SGD")
+    if missing_traits(problem, needed):
         return False
     if not isinstance(moments, ClosedMoments):
         return False
@@ -665,7 +666,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS, DATA_SETS))
+    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)
@@ -742,7 +743,7 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
 
     Its squared loss is made of them.
     """
-    require_traits(problem, "the closed form of squared loss", CLASSIC)
+    require_traits(problem, "the closed form of squared loss", (*CLASSIC, OPTIMIZERS))
     student = problem.student
     teacher = problem.teacher
     return averages_for(
