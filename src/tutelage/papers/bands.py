@@ -28,8 +28,9 @@ from tutelage import (
     simulate,
     solve,
 )
-from tutelage.comparison.pairing import match, pair
-from tutelage.comparison.verdict import Gap
+from tutelage.comparison.gaps import Gap, measure_gaps
+from tutelage.comparison.matching import match
+from tutelage.comparison.pairing import pair
 from tutelage.papers.claims import Claim, at_least, below
 from tutelage.schedules import Cosine, Piecewise, PowerDecay
 
@@ -184,17 +185,7 @@ def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
 
 
 def _gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
-    together, _ = match(pair(theory, runs))
-    return {
-        name: Gap(
-            name,
-            together.theory[name],
-            together.runs[name],
-            np.zeros_like(together.theory[name]),
-            rough=False,
-        )
-        for name in together.compared
-    }
+    return measure_gaps(match(pair(theory, runs)).pair)
 
 
 def _share(gaps: dict[str, Gap]) -> float:
