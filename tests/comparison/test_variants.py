@@ -1,9 +1,11 @@
 """The theory of a changed problem is solved as the theory itself was."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import tutelage as tu
-from tests.comparison.cases import runs, sampled_theory_and_runs, theory, with_
+from tests.comparison.cases import runs, sampled_theory_and_runs, theory
 from tutelage.comparison.pairing import pair
 from tutelage.comparison.variants import solve_variant
 
@@ -26,6 +28,5 @@ def test_another_problem_has_another_theory():
 
 
 def test_a_theory_that_solve_did_not_make_has_no_variant():
-    unknown = with_(theory(), settings=())
-    together = pair(unknown, runs())
+    together = pair(replace(theory(), settings=()), runs())
     assert solve_variant(together, theory().problem, theory().start) is None

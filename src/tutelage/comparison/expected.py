@@ -22,6 +22,7 @@ has the size alone. docs/compare.md says where each term is from.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -303,7 +304,7 @@ def _changes_in_time(problem: Problem) -> bool:
     """Return True if the drift depends on time, by a rate or by the order of tasks."""
     if problem.schedules():
         return True
-    order_of_tasks = getattr(problem.teacher, "schedule", None)
+    order_of_tasks: Any = getattr(problem.teacher, "schedule", None)
     if callable(order_of_tasks):
         return True
     return hasattr(order_of_tasks, "schedules") and bool(order_of_tasks.schedules())
