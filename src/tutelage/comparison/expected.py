@@ -58,6 +58,7 @@ TINY = 1e-300  # keeps a quotient finite
 # Traits of problems for which the equation holds.
 NEEDED = (
     "one Gaussian",
+    "plain SGD",
     "fixed momentum",
     "free norms",
     "all levels",

@@ -30,7 +30,7 @@ from tutelage.problem.traits import (
 )
 from tutelage.training.losses import Function as FunctionLoss
 from tutelage.training.losses import Loss, as_loss
-from tutelage.training.optimizers import DEFAULT_LR, SGD
+from tutelage.training.optimizers import DEFAULT_LR, SGD, Optimizer
 from tutelage.training.rules import Rule, as_rule
 from tutelage.training.schedules import (
     is_schedule,
@@ -63,8 +63,9 @@ class Problem(Part, ResultCard):
     inputs : Inputs
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`,
         `HiddenManifold`.
-    optimizer : SGD
-        Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
+    optimizer : Optimizer
+        How updates move the weights: `SGD(lr)`, or another one of `tu.optimizers`.
+        Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as
         `scipy.stats.t(3).ppf`.
@@ -94,7 +95,7 @@ class Problem(Part, ResultCard):
     # classes of a mixture have labels; a law of inputs; a `Noise`.
     teacher: Any
     inputs: Any
-    optimizer: SGD
+    optimizer: Optimizer
     noise: Any
     loss: Loss
     labels: Labels
@@ -105,7 +106,7 @@ class Problem(Part, ResultCard):
         student: Network,
         teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
-        optimizer: SGD | None = None,
+        optimizer: Optimizer | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
@@ -124,7 +125,9 @@ class Problem(Part, ResultCard):
         a_law = "a law of inputs, such as Isotropic()"
         self.inputs = checks.as_kind("inputs", law, Inputs, a_law)
         optimizer = SGD(DEFAULT_LR) if optimizer is None else optimizer
-        self.optimizer = checks.as_kind("optimizer", optimizer, SGD, "an SGD(lr)")
+        self.optimizer = checks.as_kind(
+            "optimizer", optimizer, Optimizer, "an optimizer, such as SGD(lr)"
+        )
         self.noise = checks.as_number(
             "noise", noise, checks.require_nonnegative, schedule=True
         )
@@ -156,6 +159,7 @@ class Problem(Part, ResultCard):
             self._check_gram_per_level()
         if isinstance(teacher, Network):
             teacher.require_fixed()
+        self.optimizer.check_student(self.student.hidden)
         self.trainable_mask()
 
     def _check_student(self) -> None:

@@ -19,7 +19,7 @@ from tutelage.problem import labels
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.tasks import Tasks
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SlowMomentum
+from tutelage.training.optimizers import SGD, SlowMomentum
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -62,7 +62,7 @@ def _has_one_activation(problem: "Problem") -> bool:
 
 
 def _has_smooth_update(problem: "Problem") -> bool:
-    rule = problem.rule
+    rule = problem.optimizer.averaged_rule(problem.rule)
     if rule.jumps:
         return False
     if not rule.uses_loss:
@@ -82,6 +82,13 @@ def _has_infinite_scatter(problem: "Problem") -> bool:
 def _has_momentum(problem: "Problem") -> bool:
     momentum = problem.optimizer.momentum
     return isinstance(momentum, SlowMomentum) or float(momentum) != 0
+
+
+def _has_plain_steps(problem: "Problem") -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is None and optimizer.clip_coordinates is None
 
 
 def _has_weight_decay(problem: "Problem") -> bool:
@@ -111,7 +118,7 @@ TRAITS: dict[str, Trait] = {
         remedy="rule='gradient'",
     ),
     "closed rule": Trait(
-        holds=lambda p: has_closed_form(p.rule),
+        holds=lambda p: has_closed_form(p.optimizer.averaged_rule(p.rule)),
         instead="the averages of the rule {rule} have no closed form",
         remedy="rule='gradient', FeedbackAlignment or Dropout",
     ),
@@ -149,6 +156,11 @@ TRAITS: dict[str, Trait] = {
         ),
         instead="the slope of the loss {loss!r} jumps and the readout learns",
         remedy="train_readout=False or a smooth loss",
+    ),
+    "plain SGD": Trait(
+        holds=_has_plain_steps,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) without clipping",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules(),
@@ -197,11 +209,16 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 
-# Words that are not traits: a function that lists one supports several tasks, or
-# mixtures. All other functions need the trait behind the word.
+# Words that are not traits: a function that lists one supports several tasks, mixtures,
+# or every optimizer. All other functions need the trait behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-NEEDED_UNLESS_LISTED = {TASKS: "one task", MIXTURES: "one Gaussian"}
+OPTIMIZERS = "optimizers"
+NEEDED_UNLESS_LISTED = {
+    TASKS: "one task",
+    MIXTURES: "one Gaussian",
+    OPTIMIZERS: "plain SGD",
+}
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
 # VISIBLE: for what assumes that zero error exists.
@@ -260,6 +277,7 @@ def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
         labels=label_law,
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
+        optimizer=problem.optimizer,
     )
 
 

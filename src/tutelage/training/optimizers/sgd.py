@@ -1,32 +1,23 @@
-"""Optimizers: how the updates of single samples move the weights.
-
-An optimizer is one class with a name in files (`kind = "sgd"`). Its learning rates are
-numbers or schedules (`problem/schedules.py`).
-"""
+"""Stochastic gradient descent, its momentum and its clipping."""
 
 from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
-import numpy as np
+import jax.numpy as jnp
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import Part
-from tutelage._types import ArrayLike, Numbers, Table
+from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
-
-DEFAULT_LR = 0.5  # of a problem, a file or a command that names no learning rate
-
-_rate_field = partial(checks.number_field, schedule=True)
-_require_positive_rate = partial(
-    checks.require_positive, fix="To freeze weights use `trainable`."
+from tutelage.training.optimizers.base import (
+    Optimizer,
+    rate_field,
+    require_positive_rate,
 )
-
-
-class Optimizer(Part):
-    """The base class of optimizers; `kind` is the name in files and on the command line."""
-
-    kind: ClassVar[str]
+from tutelage.training.optimizers.changed_rule import ChangedRule
+from tutelage.training.rules import Context, Parameters, Rule, Sample, Update
 
 
 class SlowMomentum(Part):
@@ -52,7 +43,7 @@ class SlowMomentum(Part):
     """
 
     gamma: ArrayLike = checks.number_field("gamma", checks.require_positive)
-    k: Any = _rate_field("k", _require_positive_rate, optional=True, default=None)
+    k: Any = rate_field("k", require_positive_rate, optional=True, default=None)
 
 
 def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
@@ -68,34 +59,26 @@ def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
     return beta
 
 
-def _as_trainable(trainable: Numbers | None) -> tuple[Any, ...] | None:
-    """Convert `trainable` to a hashable form.
+class ClippedRule(ChangedRule):
+    """A rule whose update of the vectors is at most `clip` long: delta min(1, clip/|delta|).
 
-    It is a tuple of level indices, or nested tuples of booleans.
+    |delta| is the norm over all hidden units. Readout and biases are not clipped.
     """
-    if trainable is None:
-        return None
-    try:
-        array = np.asarray(trainable)
-    except ValueError:
-        array = np.asarray("ragged")
-    is_mask = array.dtype.kind == "b" and array.ndim in (1, 2)
-    is_list_of_levels = array.dtype.kind in "iu" and array.ndim == 1
-    if array.size == 0 or not (is_mask or is_list_of_levels):
-        raise InputError(
-            f"trainable is {checks.shown(trainable)}; "
-            "give a list of levels, or a mask (levels,) or (hidden, levels)."
-        )
-    if array.ndim == 2:
-        return tuple(tuple(row) for row in array.tolist())
-    return tuple(array.tolist())
 
+    clip: ArrayLike
 
-def _as_batch(batch: Any) -> Any:
-    """Convert `batch` to a count; a traced number stays as it is."""
-    if checks.is_traced(batch):
-        return batch
-    return checks.as_count("batch", batch)
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
+        update = self.rule.update(sample, parameters, context)
+        return Update(self._shortened(update.delta), update.parameters, update.loss)
+
+    def _shortened(self, delta: Float[Array, "*S K"]) -> Float[Array, "*S K"]:
+        squared = jnp.sum(delta**2, axis=-1, keepdims=True)
+        is_long = squared > jnp.asarray(self.clip) ** 2
+        # inside, the root would have no derivative at zero
+        norm = jnp.sqrt(jnp.where(is_long, squared, 1.0))
+        return delta * jnp.where(is_long, self.clip / norm, 1.0)
 
 
 class SGD(Optimizer):
@@ -118,13 +101,18 @@ class SGD(Optimizer):
         kappa, of the first layer.
     readout_lr, bias_lr : float or schedule, optional
         eta_v and eta_b. Default: lr.
-    momentum : float or SlowMomentum
-        A fixed beta in [0, 1), or `SlowMomentum`.
     trainable : list or mask, optional
         Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is
         frozen. Default: all learn.
+    momentum : float or SlowMomentum
+        A fixed beta in [0, 1), or `SlowMomentum`.
     spherical : bool
         Rescale each student vector to its initial norm after every step.
+    clip : float, optional
+        The longest update of a sample, sqrt(sum_k delta_k^2) over all hidden units. It
+        needs batch=1.
+    clip_coordinates : float, optional
+        The largest update of a coordinate, |mean[delta_k x_i]|.
 
     Examples
     --------
@@ -138,26 +126,21 @@ class SGD(Optimizer):
 
     kind: ClassVar[str] = "sgd"
 
-    # lr and the rates below are numbers or schedules; most callers know which
-    lr: Any = _rate_field("lr", _require_positive_rate)
-    batch: int = eqx.field(converter=_as_batch, default=1, kw_only=True)
-    weight_decay: Any = _rate_field(
-        "weight_decay", checks.require_nonnegative, default=0.0, kw_only=True
-    )
-    readout_lr: Any = _rate_field(
-        "readout_lr", _require_positive_rate, optional=True, default=None, kw_only=True
-    )
-    bias_lr: Any = _rate_field(
-        "bias_lr", _require_positive_rate, optional=True, default=None, kw_only=True
-    )
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
-    trainable: tuple[Any, ...] | None = eqx.field(
-        static=True, converter=_as_trainable, default=None, kw_only=True
-    )
     spherical: bool = eqx.field(
         static=True,
         converter=partial(checks.as_flag, "spherical"),
         default=False,
+        kw_only=True,
+    )
+    clip: Any = checks.number_field(
+        "clip", checks.require_positive, optional=True, default=None, kw_only=True
+    )
+    clip_coordinates: Any = checks.number_field(
+        "clip_coordinates",
+        checks.require_positive,
+        optional=True,
+        default=None,
         kw_only=True,
     )
 
@@ -174,13 +157,38 @@ class SGD(Optimizer):
                 f"weight_decay is {checks.shown(decay)} and spherical is True; "
                 "a held norm cannot decay."
             )
+        self._check_clipping()
 
-    def arguments(self) -> Table:
-        """Return the constructor arguments, with `trainable` as an array."""
-        trainable = self.trainable
-        if trainable is not None:
-            trainable = np.asarray(trainable)
-        return super().arguments() | {"trainable": trainable}
+    def _check_clipping(self) -> None:
+        """Refuse options that do not go with clipping."""
+        if self.clip is not None and self.clip_coordinates is not None:
+            raise InputError(
+                "clip and clip_coordinates are both given; "
+                "the theory has either of them. Leave one out."
+            )
+        is_traced = checks.is_traced(self.batch)
+        if self.clip is not None and not is_traced and self.batch > 1:
+            raise InputError(
+                f"clip is {checks.shown(self.clip)} and batch is {self.batch}; "
+                "the norm of single samples is clipped. Use batch=1, or "
+                "clip_coordinates."
+            )
+        if self.clip_coordinates is None:
+            return
+        momentum = self.momentum
+        is_slow = isinstance(momentum, SlowMomentum)
+        if is_slow or (not checks.is_traced(momentum) and momentum > 0):
+            raise InputError(
+                "clip_coordinates and momentum are both given; their equations do not "
+                "close. Use momentum=0."
+            )
+        if self.spherical:
+            raise InputError(
+                "clip_coordinates and spherical=True are both given; "
+                "their equations do not close. Use spherical=False."
+            )
 
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {SGD.kind: SGD}
+    def sample_rule(self, rule: Rule) -> Rule:
+        if self.clip is None:
+            return rule
+        return ClippedRule(rule, self.clip)
