@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import jax
 import numpy as np
@@ -35,6 +35,14 @@ COLUMNS_OF_GAP = (
     "expected",
     "beyond",
 )
+
+
+class Analysis(Protocol):
+    """The result of an analysis, which the report shows as lines of text."""
+
+    def lines(self) -> list[str]:
+        """Return the result in words, one statement per line."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -108,20 +116,14 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
 
     def remarks(self) -> dict[str, list[str]]:
         """Return the lines of the analyses behind the verdict, by their title."""
-        analyses = {
-            "escape": self.escape,
-            "scatter": self.scatter,
-            "notes": self.notes,
-            "validity": self.validity,
-            "power": self.power,
+        remarks = {
+            "escape": _lines_of(self.escape),
+            "scatter": _lines_of(self.scatter),
+            "notes": list(self.notes),
+            "validity": _lines_of(self.validity),
+            "power": _lines_of(self.power),
         }
-        lines = {}
-        for title, analysis in analyses.items():
-            if isinstance(analysis, tuple):
-                lines[title] = list(analysis)
-            elif analysis is not None:
-                lines[title] = analysis.lines()
-        return {title: texts for title, texts in lines.items() if texts}
+        return {title: lines for title, lines in remarks.items() if lines}
 
     def to_dict(self) -> Table:
         """Return the numbers behind the verdict, for JSON.
@@ -207,6 +209,13 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
 
     def _repr_html_(self) -> str:
         return report.as_card(self)
+
+
+def _lines_of(analysis: Analysis | None) -> list[str]:
+    """Return the lines of an analysis, none if it has no result."""
+    if analysis is None:
+        return []
+    return analysis.lines()
 
 
 def _as_table(analysis: Escape | Validity | Scatter | None) -> Table | None:
