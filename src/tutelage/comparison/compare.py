@@ -4,17 +4,21 @@ Each analysis is one module with a typed result. All of them take the `Pair` of 
 and runs; some take the results of those before.
 """
 
+from dataclasses import replace
+
 from tutelage import checks
 from tutelage.comparison.escape import find_escape
 from tutelage.comparison.expected import expected_gap
 from tutelage.comparison.gaps import measure_gaps, theory_accuracy
 from tutelage.comparison.level_shift import LevelShift, level_shift
 from tutelage.comparison.matching import Matching, match
+from tutelage.comparison.missed_factors import MissedFactor, find_missed_factor
 from tutelage.comparison.pairing import pair
 from tutelage.comparison.power import detectable_change
 from tutelage.comparison.result import Comparison
 from tutelage.comparison.scatter import predict_scatter
-from tutelage.comparison.verdict import decide
+from tutelage.comparison.verdict import Verdict, decide
+from tutelage.plot.labels import capital
 from tutelage.result.trajectory import Trajectory
 
 FEW_RUNS = 5  # fewer give an uncertain standard error
@@ -66,10 +70,11 @@ def compare(
     accuracy = theory_accuracy(matched)
     gaps = measure_gaps(matched, expected, shift, accuracy)
     validity = None
-    if matched.has_report:
+    if theory.has_validity:
         validity = theory.validity
     escape = find_escape(matched, validity)
     verdict = decide(gaps, matched.times, escape, matched.count)
+    missed_factor = find_missed_factor(theory, runs, verdict)
     scatter = None
     if with_scatter:
         scatter = predict_scatter(matched, escape)
@@ -85,10 +90,19 @@ def compare(
         escape=escape,
         validity=validity,
         scatter=scatter,
-        verdict=verdict,
+        verdict=_explained(verdict, missed_factor),
+        missed_factor=missed_factor,
         power=power,
         notes=_notes(matching, shift, accuracy.is_sampled),
     )
+
+
+def _explained(verdict: Verdict, missed_factor: MissedFactor | None) -> Verdict:
+    """Return the verdict with the factor that would explain it, if there is one."""
+    if missed_factor is None:
+        return verdict
+    sentence = f"{verdict.sentence.rstrip('.')}. {capital(str(missed_factor))}"
+    return replace(verdict, sentence=sentence)
 
 
 def _notes(matching: Matching, shift: LevelShift, is_sampled: bool) -> tuple[str, ...]:

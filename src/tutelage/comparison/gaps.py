@@ -15,7 +15,9 @@ from jaxtyping import Bool, Float
 from tutelage._types import ArrayLike
 from tutelage.comparison.expected import ExpectedGap
 from tutelage.comparison.level_shift import LevelShift
-from tutelage.comparison.pairing import Pair
+from tutelage.comparison.matching import match
+from tutelage.comparison.pairing import Pair, pair
+from tutelage.result.trajectory import Trajectory
 
 FINEST = 1e-8  # accuracy of solved overlaps, relative to the largest one
 FINEST_ERROR = 1e-6  # relative accuracy of a solved error
@@ -34,8 +36,8 @@ class TheoryAccuracy:
     rtol : float
         The tolerance with which the theory was solved.
     sampling : dict of arrays (time, ...)
-        By name, what sampled averages may move the theory by, with 95% confidence: two
-        of its standard errors. Empty if the averages are not sampled.
+        By name, what sampled averages (or other estimates of the theory) may move it
+        by, with 95% confidence: two standard errors. Empty if nothing is sampled.
     """
 
     rtol: float = 0.0
@@ -124,16 +126,50 @@ class Gap:
 Gaps: TypeAlias = dict[str, Gap]
 
 
+def gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
+    """Return the gap of the error and of each order parameter, without a verdict.
+
+    It pairs and matches hidden units as `compare` does, and nothing else: no gap of order
+    1/N is expected, and nothing is solved again.
+
+    Parameters
+    ----------
+    theory, runs : Trajectory
+        The results of `solve` and `simulate`, as for `compare`.
+
+    Returns
+    -------
+    dict of Gap
+        By name ("error", "R", "Q", ...), each with `theory`, `mean`, `standard_error` and
+        `z` of shapes (time, ...). z of few runs is as improbable as the same z of many.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> units = tu.Network(2, "erf")
+    >>> problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem, dim=1000)
+    >>> times = tu.linear_times(10, 11)
+    >>> theory = tu.solve(problem, start, times=times)
+    >>> runs = tu.simulate(problem, start, times=times, runs=10, seed=1)
+    >>> found = tu.gaps(theory, runs)
+    >>> list(found), found["R"].z.shape
+    (['error', 'R', 'Q'], (11, 2, 2))
+    """
+    return measure_gaps(match(pair(theory, runs)).pair)
+
+
 def theory_accuracy(pair: Pair) -> TheoryAccuracy:
     """Return the accuracy of the theory by its settings and sampled averages."""
-    settings = dict(pair.solution.settings)
-    sampling = {}
-    if pair.has_report and "moments" in settings:
-        sampling = {
-            name: bound[: pair.times.size]
-            for name, bound in pair.solution.sampling_errors.items()
-        }
-    return TheoryAccuracy(rtol=float(settings.get("rtol", 0.0)), sampling=sampling)
+    solution = pair.solution
+    settings = dict(solution.settings)
+    bounds = solution.estimates
+    if solution.has_validity and "moments" in settings:
+        bounds = solution.sampling_errors
+    return TheoryAccuracy(
+        rtol=float(settings.get("rtol", 0.0)),
+        sampling={name: bound[: pair.times.size] for name, bound in bounds.items()},
+    )
 
 
 def measure_gaps(

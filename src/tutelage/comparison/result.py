@@ -13,12 +13,14 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.comparison import report
 from tutelage.comparison.escape import Escape
 from tutelage.comparison.gaps import Gap, Gaps
+from tutelage.comparison.missed_factors import MissedFactor
 from tutelage.comparison.power import Power
 from tutelage.comparison.scatter import Scatter
 from tutelage.comparison.verdict import Verdict
 from tutelage.errors import InputError
 from tutelage.plot.style import write_text
 from tutelage.problem.start import OVERLAPS
+from tutelage.result.citations import References, behind_comparison
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.validity import Validity
 
@@ -76,6 +78,9 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         The change of lr that an agreement would have detected; None where not known.
     notes : tuple of str
         Remarks on the verdict.
+    missed_factor : MissedFactor or None
+        What would explain that recorded runs differ, such as a learning rate without
+        1/N; None if nothing known does.
     """
 
     theory: Trajectory
@@ -91,6 +96,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     verdict: Verdict
     power: Power | None
     notes: tuple[str, ...]
+    missed_factor: MissedFactor | None = None
 
     def __getitem__(self, name: str) -> Gap:
         """Return the gap of a quantity by name."""
@@ -150,11 +156,16 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             "validity": _as_table(self.validity),
             "scatter": _as_table(self.scatter),
             "noticeable_lr_change": self.noticeable,
+            "missed_factor": _as_table(self.missed_factor),
             "notes": list(self.notes),
             "times": self.times,
             "quantities": quantities,
         }
         return jax.tree.map(_plain, table)
+
+    def cite(self) -> References:
+        """Return the papers behind theory and runs; print them, or use `.bibtex`."""
+        return behind_comparison(self.theory, self.runs)
 
     def problem_file(self) -> str:
         """Return the problem with start and times, as `tutelage compare` reads it."""
@@ -218,7 +229,9 @@ def _lines_of(analysis: Analysis | None) -> list[str]:
     return analysis.lines()
 
 
-def _as_table(analysis: Escape | Validity | Scatter | None) -> Table | None:
+def _as_table(
+    analysis: Escape | Validity | Scatter | MissedFactor | None,
+) -> Table | None:
     """Return the fields of an analysis by name."""
     if analysis is None:
         return None

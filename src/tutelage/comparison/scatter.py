@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._solve import solve
 from tutelage.analysis.noise import WIDE_SCATTER, fluctuations_along, state_size
 from tutelage.comparison.escape import Escape
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments.node_moments import is_cheap
-from tutelage.stream.solve import solve
 from tutelage.times import steps_at
 
 SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%

@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage.comparison.pairing import Pair, values_of
 from tutelage.errors import TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.stream.moments import Quadrature, Sampled
 from tutelage.stream.program import SOLVERS
-from tutelage.stream.solve import solve
 
 # Settings of a solve that are kept as they are.
 PLAIN_SETTINGS = ("gradient_flow", "rtol", "solver")

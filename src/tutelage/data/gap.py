@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._solve import solve
 from tutelage.analysis.result import AnalysisResult
 from tutelage.data.laws import SampleLaw
 from tutelage.data.training import Curves, InitialWeights, Weights, train
@@ -32,7 +33,6 @@ from tutelage.problem.traits import MIXTURES
 from tutelage.result.storage import error_name
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.prepare import level_overlaps, matrix_roots
-from tutelage.stream.solve import solve
 from tutelage.times import linear_times, steps_at
 
 if TYPE_CHECKING:

@@ -36,9 +36,10 @@ class Muon(Optimizer):
     """
 
     kind: ClassVar[str] = "muon"
-    trainable: ClassVar[None] = None
+    on_stream: ClassVar[bool] = True
+    trainable: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    batch: Any = eqx.field(converter=as_batch)
+    batch: Any = eqx.field(converter=as_batch)  # pyright: ignore[reportGeneralTypeIssues]
 
     def check_student(self, hidden: int) -> None:
         """Refuse a batch with fewer samples than hidden units."""

@@ -125,6 +125,7 @@ class SGD(Optimizer):
     """
 
     kind: ClassVar[str] = "sgd"
+    on_stream: ClassVar[bool] = True
 
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
     spherical: bool = eqx.field(

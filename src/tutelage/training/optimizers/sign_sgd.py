@@ -60,6 +60,7 @@ class SignSGD(Optimizer):
     """
 
     kind: ClassVar[str] = "sign_sgd"
+    on_stream: ClassVar[bool] = True
 
     batch: Any = eqx.field(converter=as_batch, default=1)
 
