@@ -100,7 +100,7 @@ TRAITS: dict[str, Trait] = {
     "fresh samples": Trait(
         holds=lambda p: p.data is None and p.optimizer.on_stream,
         instead="{reuse}",
-        remedy="optimizer=SGD(lr) on fresh samples",
+        remedy="optimizer=SGD(lr) on fresh samples, without data",
     ),
     "one task": Trait(
         holds=lambda p: not isinstance(p.teacher, Tasks),
