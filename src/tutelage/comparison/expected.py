@@ -152,6 +152,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     if missing_traits(
         problem,
         (
+            "fresh samples",
             "one Gaussian",
             "fixed momentum",
             "free norms",

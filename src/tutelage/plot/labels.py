@@ -57,6 +57,8 @@ def time_label(curve: Any) -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
+    if dict(getattr(curve, "settings", ())).get("steps_per_time") == 1:
+        return "steps"
     return TIME
 
 

@@ -203,14 +203,14 @@ TRAITS: dict[str, Trait] = {
 }
 
 # Words that are not traits: a function that lists one supports several tasks,
-# mixtures, or every optimizer. All other functions need the trait behind the word.
+# mixtures, or problems of any theory. All other functions need the trait behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-OPTIMIZERS = "optimizers"
+ANY_THEORY = "any theory"
 NEEDED_UNLESS_LISTED = {
     TASKS: "one task",
     MIXTURES: "one Gaussian",
-    OPTIMIZERS: "fresh samples",
+    ANY_THEORY: "fresh samples",
 }
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.

@@ -210,13 +210,18 @@ class Trajectory(eqx.Module):
         return None if self.start is None else self.start.dim
 
     @property
+    def steps_per_time(self) -> int | None:
+        """Steps in one unit of time: N, unless the theory counts its time in steps."""
+        return dict(self.settings).get("steps_per_time", self.dim)
+
+    @property
     def step(self) -> Int[np.ndarray, " time"]:
-        """Steps of a simulation, ceil(alpha N), after which each time was recorded."""
-        if self.kind != "simulation" or self.dim is None:
+        """Steps of a simulation, such as ceil(alpha N), at which each time was recorded."""
+        if self.kind != "simulation" or self.steps_per_time is None:
             raise InputError(
                 "only a simulation counts steps; a solve has no N. Use .times."
             )
-        return steps_at(self.times, self.dim)
+        return steps_at(self.times, self.steps_per_time)
 
     @property
     def finished(self) -> bool:

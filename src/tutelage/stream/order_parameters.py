@@ -36,6 +36,7 @@ from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.traits import (
+    ANY_THEORY,
     CLASSIC,
     CONSTANT_RATES,
     TASKS,
@@ -664,7 +665,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS,))
+    require_traits(problem, "generalization_error", (TASKS, ANY_THEORY))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)
