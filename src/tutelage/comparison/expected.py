@@ -33,6 +33,7 @@ from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.traits import missing_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.prepare import drift_rate
+from tutelage.solvers.program import SOLVERS
 from tutelage.stream.linearized import (
     DIFFERENCES,
     LARGEST_STATE,
@@ -50,7 +51,6 @@ from tutelage.stream.order_parameters import (
     initial_overlaps,
     unflatten,
 )
-from tutelage.stream.program import SOLVERS
 from tutelage.stream.validity import MOMENTS
 from tutelage.times import steps_at
 from tutelage.training.schedules import rate_at

@@ -38,8 +38,8 @@ from tutelage.simulation.numba_kernels import (
     ParameterState,
     StepConstants,
 )
+from tutelage.solvers.program import BOUND
 from tutelage.stream.order_parameters import initial_overlaps
-from tutelage.stream.program import BOUND
 from tutelage.training import losses, rules
 
 STRETCH = 4096  # steps whose rates are computed at once

@@ -300,7 +300,7 @@ def build_spec(
     imports: object = (),
 ) -> SweepSpec:
     """Return the spec of these arguments of `sweep`, checked and made plain."""
-    from tutelage.stream.program import SOLVERS, tolerances
+    from tutelage.solvers.program import SOLVERS, step_tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES, ANY_THEORY)).to_dict()
     grid, listed = plain_points(over, points)
@@ -330,7 +330,7 @@ def build_spec(
         runs=checks.as_count("runs", runs, least=2),
         seed=checks.as_count("seed", seed, least=0),
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        rtol=float(tolerances(rtol)[0]),
+        rtol=float(step_tolerances(rtol)[0]),
         solver=checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=(
             0  # until the default is known
