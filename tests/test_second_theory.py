@@ -26,9 +26,7 @@ class ToyDescent(Optimizer):
 
     kind: ClassVar[str] = "toy_descent"
 
-    lr: Any
     ratio: Any = 4.0
-    weight_decay: Any = 0.0
 
 
 class ToyTheory(Theory):
@@ -133,7 +131,9 @@ def simulate_toy(problem, start, *, dim=None, times, runs=20, seed=0):
 
 
 LINEAR = tu.Network(1, "linear")
-PROBLEM = tu.Problem(LINEAR, LINEAR, optimizer=ToyDescent(0.3, 2.0, 0.05), noise=0.5)
+PROBLEM = tu.Problem(
+    LINEAR, LINEAR, optimizer=ToyDescent(0.3, ratio=2.0, weight_decay=0.05), noise=0.5
+)
 START = tu.Start(R=[[0.2]], Q=[[0.5]])
 
 

@@ -154,6 +154,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         (
             "fresh samples",
             "one Gaussian",
+            "plain SGD",
             "fixed momentum",
             "free norms",
             "all levels",

@@ -168,7 +168,7 @@ def _rates(toml: str) -> Part:
     again.
     """
     problem = tu.Problem.from_toml(toml)
-    if missing_traits(problem, CLASSIC):
+    if missing_traits(problem, (*CLASSIC, "plain SGD")):
         raise InputError(
             "No critical rate is marked; it is known for one teacher, real labels, "
             "squared loss and one Gaussian as input law."

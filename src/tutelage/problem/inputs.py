@@ -79,6 +79,10 @@ class Inputs(Part):
     fractions: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
     basis: ClassVar[Any] = None
     known_dim: ClassVar[int | None] = None
+    classes: ClassVar[int | None] = None  # of a mixture
+    is_latent: ClassVar[bool] = (
+        False  # the teacher reads a latent vector, not the input
+    )
 
     @property
     def levels(self) -> int:

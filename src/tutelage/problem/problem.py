@@ -64,8 +64,8 @@ class Problem(Part, ResultCard):
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`,
         `HiddenManifold`.
     optimizer : Optimizer
-        How the weights follow: learning rate, batch, weight decay, momentum. Default:
-        `SGD(lr=0.5)`.
+        How updates move the weights: `SGD(lr)`, or another one of `tu.optimizers`.
+        Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as
         `scipy.stats.t(3).ppf`.
@@ -159,6 +159,7 @@ class Problem(Part, ResultCard):
             self._check_gram_per_level()
         if isinstance(teacher, Network):
             teacher.require_fixed()
+        self.optimizer.check_student(self.student.hidden)
         self.trainable_mask()
 
     def _check_student(self) -> None:

@@ -19,7 +19,7 @@ from tutelage.problem import labels
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.tasks import Tasks
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SlowMomentum
+from tutelage.training.optimizers import SGD, SlowMomentum
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -62,7 +62,7 @@ def _has_one_activation(problem: "Problem") -> bool:
 
 
 def _has_smooth_update(problem: "Problem") -> bool:
-    rule = problem.rule
+    rule = problem.optimizer.averaged_rule(problem.rule)
     if rule.jumps:
         return False
     if not rule.uses_loss:
@@ -82,6 +82,13 @@ def _has_infinite_scatter(problem: "Problem") -> bool:
 def _has_momentum(problem: "Problem") -> bool:
     momentum = problem.optimizer.momentum
     return isinstance(momentum, SlowMomentum) or float(momentum) != 0
+
+
+def _has_plain_steps(problem: "Problem") -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is None and optimizer.clip_coordinates is None
 
 
 def _has_weight_decay(problem: "Problem") -> bool:
@@ -116,7 +123,7 @@ TRAITS: dict[str, Trait] = {
         remedy="rule='gradient'",
     ),
     "closed rule": Trait(
-        holds=lambda p: has_closed_form(p.rule),
+        holds=lambda p: has_closed_form(p.optimizer.averaged_rule(p.rule)),
         instead="the averages of the rule {rule} have no closed form",
         remedy="rule='gradient', FeedbackAlignment or Dropout",
     ),
@@ -154,6 +161,11 @@ TRAITS: dict[str, Trait] = {
         ),
         instead="the slope of the loss {loss!r} jumps and the readout learns",
         remedy="train_readout=False or a smooth loss",
+    ),
+    "plain SGD": Trait(
+        holds=_has_plain_steps,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) without clipping",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules(),
@@ -202,14 +214,17 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 
-# Words that are not traits: a function that lists one supports several tasks,
-# mixtures, or problems of any theory. All other functions need the trait behind the word.
+# Words that are not traits: a function that lists one supports several tasks, mixtures,
+# every optimizer of the stream, or every theory. All other functions need the trait
+# behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
+OPTIMIZERS = "optimizers"
 ANY_THEORY = "any theory"
 NEEDED_UNLESS_LISTED = {
     TASKS: "one task",
     MIXTURES: "one Gaussian",
+    OPTIMIZERS: "plain SGD",
     ANY_THEORY: "fresh samples",
 }
 
@@ -264,7 +279,6 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         label_law = "the label noise has a quantile function"
     template = ", and ".join(trait.instead for trait in traits)
     return template.format(
-        optimizer=type(problem.optimizer).__name__,
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(problem.inputs, "classes", 1),
         loss=losses.loss_name(problem.loss),
@@ -272,6 +286,7 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         labels=label_law,
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
+        optimizer=problem.optimizer,
     )
 
 

@@ -39,6 +39,7 @@ from tutelage.problem.traits import (
     ANY_THEORY,
     CLASSIC,
     CONSTANT_RATES,
+    OPTIMIZERS,
     TASKS,
     missing_traits,
     require_traits,
@@ -554,7 +555,8 @@ def is_committee(problem: object, moments: Moments | None) -> TypeGuard[Problem]
     """
     if not isinstance(problem, Problem):
         return False
-    if missing_traits(problem, (*CLASSIC, *CONSTANT_RATES, "all levels")):
+    needed = (*CLASSIC, *CONSTANT_RATES, "all levels", "plain SGD")
+    if missing_traits(problem, needed):
         return False
     if not isinstance(moments, ClosedMoments):
         return False
@@ -665,7 +667,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS, ANY_THEORY))
+    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS, ANY_THEORY))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)
@@ -742,7 +744,7 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
 
     Its squared loss is made of them.
     """
-    require_traits(problem, "the closed form of squared loss", CLASSIC)
+    require_traits(problem, "the closed form of squared loss", (*CLASSIC, OPTIMIZERS))
     student = problem.student
     teacher = problem.teacher
     return averages_for(

@@ -394,7 +394,8 @@ def unsuited(problem: Problem) -> str | None:
 
     Its dynamics then lacks the form that the solver needs. None: it has this form.
     """
-    missing = missing_traits(problem, (*CLASSIC, "fixed momentum", "free norms"))
+    needed = (*CLASSIC, "plain SGD", "fixed momentum", "free norms")
+    missing = missing_traits(problem, needed)
     if missing:
         return said_instead(problem, missing[:1])
     if {"noise", "weight_decay"} & set(problem.schedules()):

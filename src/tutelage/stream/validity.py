@@ -32,6 +32,7 @@ STEEP_RISE = 3.0  # of the speed after a moment, which is then an escape from a 
 # Traits that the noise of an escape needs.
 FREE = (
     "one Gaussian",
+    "plain SGD",
     "differentiable",
     "free norms",
     "all levels",
@@ -164,7 +165,9 @@ def assess(trajectory: Trajectory) -> Validity:
         noise_dim = _escape_noise(system, trajectory, state, notes)
         if noise_dim is not None and dim is not None:
             start_to_noise = float(np.sqrt(dim / noise_dim))
-        if not missing_traits(problem, CLASSIC) and not callable(problem.optimizer.lr):
+        if not missing_traits(problem, (*CLASSIC, "plain SGD")) and not callable(
+            problem.optimizer.lr
+        ):
             critical = critical_rate(problem, t)
     if critical is not None:
         rate_to_critical = float(np.asarray(problem.optimizer.lr)) / critical

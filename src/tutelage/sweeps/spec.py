@@ -40,7 +40,7 @@ from tutelage.problem.serialize import (
     paths_in,
 )
 from tutelage.problem.start import OVERLAPS, start_from_table
-from tutelage.problem.traits import ANY_THEORY, MIXTURES
+from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS
 from tutelage.sweeps.measures import QUICK, resolve
 from tutelage.sweeps.store import Task
 
@@ -302,7 +302,8 @@ def build_spec(
     """Return the spec of these arguments of `sweep`, checked and made plain."""
     from tutelage.solvers.program import SOLVERS, step_tolerances
 
-    stored = require_problem(problem, "sweep", needs=(MIXTURES, ANY_THEORY)).to_dict()
+    supported = (MIXTURES, OPTIMIZERS, ANY_THEORY)
+    stored = require_problem(problem, "sweep", needs=supported).to_dict()
     grid, listed = plain_points(over, points)
     measures = list(measure)
     allowed = (*as_modules(imports), *_modules_of_functions(stored, over, points))
