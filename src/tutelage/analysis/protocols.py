@@ -63,7 +63,6 @@ from tutelage.problem import (
     Problem,
     Replay,
     Start,
-    Tasks,
 )
 from tutelage.problem.labels import Real
 from tutelage.problem.problem import require_problem
@@ -186,7 +185,7 @@ KNOBS: dict[str, Knob] = {
     ),
     "tasks": Knob(
         path="teacher.schedule.shares",
-        has=lambda problem: isinstance(problem.teacher, Tasks),
+        has=lambda problem: problem.several_tasks is not None,
         fix="use several teachers, tu.Tasks([...])",
         highest=1.0,
     ),

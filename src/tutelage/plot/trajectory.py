@@ -220,13 +220,11 @@ def _by_run(trajectory: Any, name: str) -> np.ndarray:
 
 def mark_switches(axes: Axes, trajectory: Any) -> None:
     """Mark the times at which probabilities of tasks jump or a head stops to learn."""
-    from tutelage.problem import Tasks
-
-    teacher = getattr(trajectory.problem, "teacher", None)
-    if not isinstance(teacher, Tasks) or callable(teacher.schedule):
+    tasks = getattr(trajectory.problem, "several_tasks", None)
+    if tasks is None or callable(tasks.schedule):
         return
     end = np.max(trajectory.times)
-    switches = teacher.switches(end)
+    switches = tasks.switches(end)
     if switches is None:
         return
     for time in np.unique(np.asarray(switches)):

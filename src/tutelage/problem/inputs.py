@@ -421,6 +421,8 @@ class HiddenManifold(Inputs):
 
     eigenvalues: Float[NumpyOrJax, " L"]
     fractions: Float[NumpyOrJax, " L"]
+    is_latent: ClassVar[bool] = True
+
     visible: Float[np.ndarray, " L"]
     unseen_by_level: Float[np.ndarray, " L"]
     unseen_share: Float[np.ndarray, ""]

@@ -21,7 +21,7 @@ from jaxtyping import Float, PyTree
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import Status
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem
 from tutelage.problem.traits import CLASSIC, missing_traits, said_instead
 from tutelage.solvers import ClosedSystem
 from tutelage.solvers.program import (
@@ -351,7 +351,7 @@ def choose(solver: str, problem: object, times: np.ndarray) -> str:
         return solver
     if not isinstance(problem, Problem) or checks.is_traced(problem):
         return "explicit"
-    if isinstance(problem.optimizer.momentum, SlowMomentum):
+    if problem.optimizer.slow_momentum is not None:
         return "explicit"
     student = problem.student
     K = student.hidden

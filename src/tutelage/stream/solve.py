@@ -33,7 +33,7 @@ from tutelage.errors import (
     explained,
     kind_of,
 )
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
+from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.labels import Logistic, Real
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
@@ -460,8 +460,7 @@ def largest_rate(problem: Problem) -> float:
     lr: Any = problem.optimizer.lr
     if callable(lr):
         lr = lr(jnp.zeros(()))
-    momentum = problem.optimizer.momentum
-    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
+    gain = 1 - float(problem.optimizer.fixed_momentum)
     return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
 
@@ -524,7 +523,7 @@ def keeps_blocks(problem: System, keep: str | None) -> bool:
 
     They are always kept for a mixture, whose error needs them.
     """
-    if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
+    if isinstance(problem, Problem) and problem.inputs.classes is not None:
         return True
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"

@@ -27,7 +27,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._jump_search import breaks_of
 from tutelage._types import Array, NumpyOrJax
-from tutelage.problem import Mixture, Network, Problem
+from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED, Activation, erf
 from tutelage.problem.labels import Labels, Logistic, Real, Sign
 from tutelage.problem.sample import mean_norm2
@@ -933,9 +933,7 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
 
     It is the number of labels that its fields may have, times that of the rule's draws.
     """
-    one = (
-        problem.in_class() if isinstance(problem.inputs, Mixture) else problem.tasks[0]
-    )
+    one = problem.tasks[0].in_class()
     terms = _labels_per_point(one) if moments.noisy else 1
     law = one.rule.law(one.student.hidden, 0.0)
     if law is None:
