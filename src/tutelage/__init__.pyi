@@ -1,13 +1,13 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import (
     analysis,
+    conventions,
     errors,
     labels,
     losses,
     moments,
     optimizers,
     page,
-    papers,
     plot,
     rules,
     schedules,
@@ -15,7 +15,7 @@ from . import (
 )
 from ._solve import simulate, solve, solve_batch
 from ._version import __version__
-from .comparison import compare
+from .comparison import compare, gaps
 from .data import from_data
 from .errors import InputError
 from .explorer import explore
@@ -42,6 +42,7 @@ from .problem import (
     start_from_weights,
 )
 from .problem.inputs import digits
+from .recording import Recorder, runs_from_overlaps, runs_from_weights
 from .result.trajectory import Trajectory, load
 from .solvers import Equations
 from .stream import generalization_error
@@ -65,6 +66,7 @@ __all__ = [
     "PowerLaw",
     "Problem",
     "Quadrature",
+    "Recorder",
     "Replay",
     "Rule",
     "Sampled",
@@ -78,10 +80,12 @@ __all__ = [
     "analysis",
     "asymmetric_start",
     "compare",
+    "conventions",
     "digits",
     "errors",
     "explore",
     "from_data",
+    "gaps",
     "generalization_error",
     "labels",
     "linear_times",
@@ -92,10 +96,11 @@ __all__ = [
     "open_sweep",
     "optimizers",
     "page",
-    "papers",
     "plot",
     "random_start",
     "rules",
+    "runs_from_overlaps",
+    "runs_from_weights",
     "schedules",
     "simulate",
     "solve",

@@ -24,6 +24,7 @@ LAYERS = (
         "_pool",
         "progress",
         "times",
+        "conventions",
     ),
     ("_jump_search", "randomness"),
     ("training",),
@@ -34,6 +35,7 @@ LAYERS = (
     ("stream",),
     ("dataset",),
     ("simulation",),
+    ("recording",),
     ("theories",),
     ("_solve",),
     ("plot",),
@@ -45,7 +47,6 @@ LAYERS = (
     ("_attached",),
     ("sweeps",),
     ("explorer",),
-    ("papers",),
     ("cli",),
 )
 # A module of the package, or something in it, as text: "tutelage.plot:plot_trajectory".

@@ -258,7 +258,7 @@ def test_a_new_shape_compiles_nothing(monkeypatch):
 def test_the_kernel_and_the_program_share_their_constants():
     from tutelage.solvers import dormand_prince as dp
 
-    for name in ("STEP", "ALL", "ALMOST", "FIRST"):
+    for name in ("STEP_STAGES", "ALL_STAGES", "ALMOST", "FIRST"):
         assert getattr(committee_kernel, name) is getattr(dp, name)
     for name in ("SAFETY", "SLOWEST", "FASTEST"):
         assert getattr(step_kernel, name) is getattr(dp, name)

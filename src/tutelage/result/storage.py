@@ -618,13 +618,13 @@ def _read_start(dataset: "xarray.Dataset", lead: tuple[str, ...]) -> Start | Non
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
     return write_bytes(
-        require_place(_as_path(path)), dataset.to_netcdf(engine="h5netcdf")
+        require_place(as_path(path)), dataset.to_netcdf(engine="h5netcdf")
     )
 
 
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
-    path = _as_path(path)
+    path = as_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
@@ -654,5 +654,6 @@ def in_memory(path: Path) -> "xarray.Dataset":
         return dataset.load()
 
 
-def _as_path(path: object) -> Path:
+def as_path(path: object) -> Path:
+    """Return the name of a file as a path; refuse other things."""
     return Path(checks.as_kind("path", path, str | os.PathLike, "the name of a file"))

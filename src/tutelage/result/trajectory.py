@@ -18,7 +18,7 @@ from tutelage import checks
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Problem, Start
-from tutelage.result import storage
+from tutelage.result import citations, storage, tables
 from tutelage.result.attached import attached
 from tutelage.result.observables import Observable
 from tutelage.times import steps_at
@@ -26,6 +26,7 @@ from tutelage.training.rules import FeedbackAlignment
 from tutelage.training.schedules import rate_at
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -75,12 +76,13 @@ class Trajectory(eqx.Module):
         raise AttributeError(message)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a variable or a curve by name."""
-        if name in self.curves:
-            return self.curves[name]
+        """Return a variable or a curve by name, such as "R" or "error"."""
+        curves = {"error": self.error, "loss": self.loss} | self.curves
+        if name not in self.variables and curves.get(name) is not None:
+            return curves[name]
         if name not in self.variables:
             message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join([*self.variables, *self.curves])}."
+            message += f"{', '.join([*self.variables, *curves])}."
             if name in ("r", "q"):
                 message += (
                     " Solve again with keep='blocks' to keep the overlaps per level."
@@ -325,9 +327,29 @@ class Trajectory(eqx.Module):
         """Return the trajectory that `to_dataset` wrote."""
         return cls(**storage.from_dataset(dataset))
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row for each recorded time, of each run or member.
+
+        The index is the time, or (run, time). Columns are error, loss and the entries
+        of the variables, counted from one: R_12, Q_11, readout_2, and r_1_12 on level 1
+        where there are several levels. A simulation begins with the number of steps.
+        """
+        return tables.to_pandas(self)
+
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file, all or nothing, and return its path."""
-        return storage.write(self.to_dataset(), path)
+        """Write a file, all or nothing, and return its path.
+
+        A name ending in .nc becomes NetCDF, which `load` reads; .csv the table of
+        `to_pandas`, which does not contain the problem.
+        """
+        return tables.save(self, path)
+
+    def cite(self) -> citations.References:
+        """Return the papers behind this result as `References`.
+
+        Print them, or use `.bibtex`.
+        """
+        return citations.behind_trajectory(self)
 
     def widget(self) -> Any:
         """Return the explorer at this solve, as a page that a notebook shows inline.
@@ -337,13 +359,20 @@ class Trajectory(eqx.Module):
         """
         return attached("widget")(self)
 
-    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+    def plot(
+        self,
+        *,
+        ax: "Axes | None" = None,
+        title: str | None = None,
+        time: str = "alpha",
+    ) -> "Figure":
         """Draw error, overlaps and trained readouts against time with Matplotlib.
 
         See `plot.plot_trajectory`. ax: draw only the learning curve, into these axes,
-        and return them. title: "" leaves the head out.
+        and return them. title: "" leaves the head out. time: "alpha", "steps" or
+        "samples".
         """
-        return attached("plot")(self, ax=ax, title=title)
+        return attached("plot")(self, ax=ax, title=title, time=time)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from tutelage._numba import compiler
 from tutelage.solvers import dormand_prince
-from tutelage.solvers.dormand_prince import ALL, FASTEST, SAFETY, SLOWEST
+from tutelage.solvers.dormand_prince import ALL_STAGES, FASTEST, SAFETY, SLOWEST
 
 compiled = compiler(__file__, dormand_prince.__file__)
 
@@ -51,7 +51,7 @@ TABLEAU = Tableau(
 def step_workspace(size):
     """Return arrays for the steps of a state of so many numbers."""
     return StepWorkspace(
-        k=np.zeros((ALL, size)),
+        k=np.zeros((ALL_STAGES, size)),
         y1=np.zeros(size),
         unit=np.zeros(size),
         point=np.zeros(size),
@@ -86,7 +86,7 @@ def sizes(x, unit):
 @compiled
 def record(y, h, x, k, weights, curve, out):
     """Compute the state at the share x of a step."""
-    for s in range(ALL):
+    for s in range(ALL_STAGES):
         total = 0.0
         for p in range(7, -1, -1):
             total = total * x + weights[s, p]
@@ -95,7 +95,7 @@ def record(y, h, x, k, weights, curve, out):
 
 
 @compiled
-def length_factor(error):
+def step_factor(error):
     """Return the length of the next step in units of that of this one.
 
     error: of this step in units of the tolerance; it was accepted if below 1.

@@ -4,9 +4,9 @@ This is the twin of dormand_prince.py and of the closed forms of squared loss. T
 is one vector y: of every student k its overlaps with all n = K + M units on all L
 levels, (K, n, L), students before teachers; then the readout v (K), and e_g in the unit
 1/fine, which guides the steps (program.py). The letters and equations are those of
-order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares the
-two. Machine code is made when first needed and cached on disk, for all K, M and L at
-once. Short loops keep that to seconds.
+order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares
+the two. Machine code is made when first needed and cached on disk, for all K, M and L
+at once. Short loops keep that to seconds.
 """
 
 import math
@@ -19,12 +19,12 @@ from tutelage._numba import compiler
 from tutelage.errors import Status
 from tutelage.problem import Problem
 from tutelage.solvers import dormand_prince, step_kernel
-from tutelage.solvers.dormand_prince import ALL, ALMOST, FIRST, STEP
+from tutelage.solvers.dormand_prince import ALL_STAGES, ALMOST, FIRST, STEP_STAGES
 from tutelage.solvers.step_kernel import (
     combine,
-    length_factor,
     record,
     sizes,
+    step_factor,
     step_workspace,
 )
 from tutelage.stream.moments.averages import COEFFICIENTS, ErfAverages
@@ -280,6 +280,57 @@ def mean_update(committee, work):
 
 
 @compiled
+def components_along_pairs(work, n):
+    """Compute `along`, `across` and `scale` of `update_covariance` for all n units."""
+    c = work.c
+    root = work.root
+    first = work.first
+    second = work.second
+    pair_scale = work.pair_scale
+    pairs = first.size
+    for a in range(n):
+        for b in range(n):
+            c[a, b] = work.C[a, b] * (root[a] * root[b])
+    for p in range(pairs):
+        c_ij = c[first[p], second[p]]
+        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
+    for a in range(n):
+        for p in range(pairs):
+            i = first[p]
+            j = second[p]
+            on_i = c[a, i]
+            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
+            variance = 1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j
+            scale = 1.0 / math.sqrt(variance)
+            work.along[a, p] = on_i * scale
+            work.across[a, p] = on_rest_of_j * scale
+            work.scale[a, p] = scale
+
+
+@compiled
+def arcsines_of_pairs(work, n):
+    """Compute arcsin(sine_ab) of `update_covariance`, into `sines`."""
+    along = work.along
+    across = work.across
+    scale = work.scale
+    sines = work.sines
+    ab = 0
+    for a in range(n):
+        for b in range(a, n):
+            c_ab = work.c[a, b]
+            for p in range(scale.shape[1]):
+                sines[ab, p] = (
+                    c_ab * scale[a, p] * scale[b, p]
+                    - along[a, p] * along[b, p]
+                    - across[a, p] * across[b, p]
+                )
+            ab += 1
+    flat = sines.reshape(-1)
+    for p in range(flat.size):
+        flat[p] = arcsin(flat[p])
+
+
+@compiled
 def update_covariance(committee, work):
     """Compute G_ij = w_i w_j (E[g'_i g'_j Delta0^2] + sigma^2 E[g'_i g'_j]).
 
@@ -293,48 +344,13 @@ def update_covariance(committee, work):
     """
     n = committee.K + committee.M
     w = work.w
-    C = work.C
-    c = work.c
-    root = work.root
     first = work.first
     second = work.second
-    pair_scale = work.pair_scale
-    along = work.along
-    across = work.across
-    scale = work.scale
     sines = work.sines
     total = work.total
     pairs = first.size
-    for a in range(n):
-        for b in range(n):
-            c[a, b] = C[a, b] * (root[a] * root[b])
-    for p in range(pairs):
-        c_ij = c[first[p], second[p]]
-        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
-    for a in range(n):
-        for p in range(pairs):
-            i = first[p]
-            j = second[p]
-            on_i = c[a, i]
-            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
-            left = 1.0 / math.sqrt(1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j)
-            along[a, p] = on_i * left
-            across[a, p] = on_rest_of_j * left
-            scale[a, p] = left
-    ab = 0
-    for a in range(n):
-        for b in range(a, n):
-            c_ab = c[a, b]
-            for p in range(pairs):
-                sines[ab, p] = (
-                    c_ab * scale[a, p] * scale[b, p]
-                    - along[a, p] * along[b, p]
-                    - across[a, p] * across[b, p]
-                )
-            ab += 1
-    flat = sines.reshape(-1)
-    for p in range(flat.size):
-        flat[p] = arcsin(flat[p])
+    components_along_pairs(work, n)
+    arcsines_of_pairs(work, n)
     # Delta0^2 = sum_ab w_a w_b g_a g_b
     total[:] = 0.0
     ab = 0
@@ -498,9 +514,9 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     unit = step_work.unit
     point = step_work.point
     zero = step_work.zero
-    for s in range(1, STEP):
+    for s in range(1, STEP_STAGES):
         compute_stage(committee, work, step_work, y, h, stages, s)
-    combine(y, h, stages[STEP], k, y1)
+    combine(y, h, stages[STEP_STAGES], k, y1)
     for i in range(y.size):
         unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
     combine(zero, 1.0, errors[0], k, point)
@@ -510,9 +526,9 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     error = h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
     if not error < 1.0:  # also if it is NaN
         return error
-    compute_stage(committee, work, step_work, y, h, stages, STEP)
+    compute_stage(committee, work, step_work, y, h, stages, STEP_STAGES)
     if is_recorded:
-        for s in range(STEP + 1, ALL):
+        for s in range(STEP_STAGES + 1, ALL_STAGES):
             compute_stage(committee, work, step_work, y, h, stages, s)
         combine(zero, h, errors[2], k, point)
         _, curve_error = sizes(point, unit)
@@ -543,7 +559,7 @@ def integrate_committee(
     step_work = step_workspace(size)
     k = step_work.k
     y1 = step_work.y1
-    curve = np.zeros(ALL)
+    curve = np.zeros(ALL_STAGES)
     counted = np.ones(size)
     counted[-1] = 0.0  # the error does not diverge
     count = times.size
@@ -572,7 +588,7 @@ def integrate_committee(
                 x = (times[place] - t) / step
                 record(y, step, x, k, tableau.weights, curve, states[place])
                 place += 1
-        next_step = length_factor(error) * step
+        next_step = step_factor(error) * step
         if accept and is_clipped:
             next_step = max(next_step, h)
         h = next_step
@@ -581,7 +597,7 @@ def integrate_committee(
             accepted += 1
             for i in range(size):
                 y[i] = y1[i]
-                k[0, i] = k[STEP, i]
+                k[0, i] = k[STEP_STAGES, i]
             _, largest = sizes(y, counted)
             if largest >= bound:
                 code = DIVERGED
