@@ -29,7 +29,7 @@ from scipy.special import ndtri
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Problem, Start, Tasks, labels
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
@@ -211,9 +211,14 @@ def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
+def _has_momentum(problem: Problem) -> bool:
+    momentum = problem.optimizer.momentum
+    return isinstance(momentum, SlowMomentum) or float(np.asarray(momentum)) > 0
+
+
 def moving_vectors(problem: Problem) -> int:
     """Return the number of vectors that move: K students, and K velocities if any."""
-    return problem.student.hidden * (2 if problem.optimizer.has_momentum else 1)
+    return problem.student.hidden * (2 if _has_momentum(problem) else 1)
 
 
 class OverlapsState(NamedTuple):

@@ -334,7 +334,7 @@ class OrderParameters(ClosedSystem):
         """Return d state / dalpha for given A, B and G."""
         optimizer = self.problem.optimizer
         eta, eta_v, eta_b = self.rates(t)
-        if optimizer.slow_momentum is not None:
+        if isinstance(optimizer.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, update, G, optimizer.momentum)
         else:
             dr, force_on_students, noise = self._forces(t, state, update, G, eta)
