@@ -57,6 +57,7 @@ SMALLEST_RANGE = 1e-12  # of a curve that does not move
 TINY = 1e-300  # keeps a quotient finite
 # Traits of problems for which the equation holds.
 NEEDED = (
+    "fresh samples",
     "one Gaussian",
     "plain SGD",
     "fixed momentum",

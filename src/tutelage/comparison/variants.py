@@ -8,8 +8,8 @@ from tutelage._solve import solve
 from tutelage.comparison.pairing import Pair, values_of
 from tutelage.errors import TutelageWarning
 from tutelage.problem import Problem, Start
+from tutelage.solvers.program import SOLVERS
 from tutelage.stream.moments import Quadrature, Sampled
-from tutelage.stream.program import SOLVERS
 
 # Settings of a solve that are kept as they are.
 PLAIN_SETTINGS = ("gradient_flow", "rtol", "solver")
