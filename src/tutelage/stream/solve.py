@@ -36,7 +36,6 @@ from tutelage.errors import (
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
 from tutelage.problem.labels import Logistic, Real
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.randomness import Quantile
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
@@ -422,7 +421,6 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
-    require_traits(problem, "solve", (TASKS, MIXTURES, "plain SGD"))
     initial = initial_overlaps(problem, start)
     problem.require_rates_on(times)
     require_records(problem, times, 1, False)

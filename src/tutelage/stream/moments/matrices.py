@@ -75,6 +75,7 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
+from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -173,8 +174,24 @@ def moments_for(
         moments = node_moments(
             in_class, sampled, others_in_class, still=problem.teacher is None
         )
+    moments = _for_optimizer(in_class, moments, sampled)
     if is_mixture:
         return MixtureMoments(moments)
+    return moments
+
+
+def _for_optimizer(
+    problem: Problem, moments: Moments, sampled: Sampled | None
+) -> Moments:
+    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    optimizer = problem.optimizer
+    if optimizer.averages_batches:
+        return batch_moments(problem, moments, sampled)
+    if optimizer.squares_readout and problem.student.train_readout:
+        nodes = moments
+        if not isinstance(moments, NodeMoments):
+            nodes = node_moments(problem, sampled, ())
+        return SquaresMoments(moments, nodes)
     return moments
 
 
@@ -302,8 +319,19 @@ def mixed(
         B=B,
         readout=jnp.asarray(readout),
         bias=jnp.asarray(bias),
+        readout_squares=_mixed_squares(updates, has_own_heads),
     )
     return mean, jnp.asarray(G)
+
+
+def _mixed_squares(updates: list[MeanUpdate], has_own_heads: bool) -> Array | None:
+    """Return E[h^2] of the readout, from its parts of the tasks; None if it is unknown."""
+    squares = [update.readout_squares for update in updates]
+    if any(square is None for square in squares):
+        return None
+    if has_own_heads:
+        return jnp.stack(squares)
+    return jnp.asarray(sum(squares))
 
 
 class MixtureMoments(Moments):
@@ -347,6 +375,9 @@ class MixtureMoments(Moments):
             B=jnp.concatenate([B[..., :M], along_means], axis=-1),
             readout=jnp.tensordot(P, update.readout, 1),
             bias=P @ update.bias,
+            readout_squares=None
+            if update.readout_squares is None
+            else jnp.tensordot(P, update.readout_squares, 1),
         )
         return mean, G
 
@@ -423,10 +454,18 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     Those of any other problem are returned as they are.
     """
     if isinstance(moments, TaskMoments):
-        return moments.each
-    if isinstance(moments, MixtureMoments):
-        return (moments.one,)
-    return (moments,)
+        parts = moments.each
+    elif isinstance(moments, MixtureMoments):
+        parts = (moments.one,)
+    else:
+        parts = (moments,)
+    single: list[Moments | None] = []
+    for part in parts:
+        if isinstance(part, SquaresMoments):
+            single += [part.usual, part.nodes]
+        else:
+            single.append(part)
+    return tuple(single)
 
 
 def error_weights(v: Readout, v_teacher: TeacherReadout) -> Float[Any, "*time n"]:

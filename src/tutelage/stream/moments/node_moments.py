@@ -571,7 +571,7 @@ class NodeMoments(Moments):
     def matrices(
         self, at: Situation, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        rule = at.problem.rule.of_one_sample(
+        rule = at.problem.optimizer.averaged_rule(at.problem.rule).of_one_sample(
             lambda rule: self._sums(self._of(rule, at)).loss
         )
         own = by_mean = self._of(rule, at)
@@ -890,6 +890,8 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     K, M = student.hidden, teacher.hidden
     if 3 + still < K + M:
         return 0
+    if problem.optimizer.averaged_rule(rule) is not rule:
+        return 0  # it is not known where the optimizer bends the update
     context = Context(
         student,
         loss,

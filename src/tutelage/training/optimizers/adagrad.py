@@ -42,6 +42,7 @@ class AdaGrad(Optimizer):
     """
 
     kind: ClassVar[str] = "adagrad"
+    squares_readout: ClassVar[bool] = True
 
     initial_scale: ArrayLike = checks.number_field(
         "initial_scale", checks.require_positive, default=1.0

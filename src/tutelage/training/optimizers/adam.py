@@ -51,6 +51,7 @@ class Adam(Optimizer):
     """
 
     kind: ClassVar[str] = "adam"
+    squares_readout: ClassVar[bool] = True
 
     beta1: ArrayLike = checks.number_field("beta1", _require_beta, default=0.9)
     memory: ArrayLike = checks.number_field(

@@ -39,6 +39,7 @@ class RMSprop(Optimizer):
     """
 
     kind: ClassVar[str] = "rmsprop"
+    squares_readout: ClassVar[bool] = True
 
     memory: ArrayLike = checks.number_field(
         "memory", checks.require_positive, default=1.0

@@ -1,0 +1,22 @@
+"""Plain SGD, and SGD with clipped coordinates."""
+
+import jax.numpy as jnp
+
+from tutelage.stream.optimizers.base import Moment, Motion, StepTheory
+from tutelage.training.optimizers import SGD
+
+
+class SGDTheory(StepTheory):
+    """f_l = lam_l, noise (eta^2 / batch) lam_l G.
+
+    The averages of clipped coordinates include the eigenvalues (`SGD.responses`).
+    """
+
+    serves = (SGD,)
+
+    def motion(self, moment: Moment) -> Motion:
+        lam = moment.eigenvalues
+        if moment.problem.optimizer.clip_coordinates is not None:
+            lam = jnp.ones_like(lam)
+        noise = (moment.eta**2 / moment.samples) * lam * moment.G
+        return Motion(force=lam, noise=noise, update=moment.update)
