@@ -23,6 +23,7 @@ from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
     CLOSED,
     CONSTANT_RATES,
+    TRAITS,
     VISIBLE,
     missing_traits,
     require_fit,
@@ -194,6 +195,11 @@ class Problem(Part, ResultCard):
 
     def _check_mixture(self, mixture: Mixture) -> None:
         """Refuse a mixture that is not labeled by either its classes or one teacher."""
+        if not TRAITS["plain SGD"].holds(self):
+            raise InputError(
+                f"the inputs are a mixture and the optimizer is {self.optimizer}, which "
+                "mixtures do not support; use optimizer=SGD(lr)."
+            )
         teacher = self.teacher
         has_labels = mixture.labels is not None
         if isinstance(teacher, Tasks):
