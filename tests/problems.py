@@ -27,6 +27,21 @@ def pair(
     )
 
 
+def linear_regression(noise_variance=0.1, lr=0.5, ridge=0.01):
+    """Custom equations: one linear unit with weight decay, m = R and q = Q."""
+
+    def error(state):
+        m, q = state
+        return (1.0 - 2 * m + q) / 2
+
+    def drift(t, state):
+        m, q = state
+        noise = lr**2 * (2 * error(state) + noise_variance)
+        return lr * (1.0 - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + noise
+
+    return tu.Equations(("m", "q"), drift, error)
+
+
 def generic_overlaps(K, M, seed=0, size=1.0):
     """Overlaps R, Q, T of K + M generic vectors."""
     vectors = np.random.default_rng(seed).standard_normal((K + M, 3 * (K + M)))

@@ -1,19 +1,21 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import (
     analysis,
+    conventions,
     errors,
     labels,
     losses,
     moments,
     optimizers,
     page,
-    papers,
     plot,
     rules,
     schedules,
+    theories,
 )
+from ._solve import simulate, solve, solve_batch
 from ._version import __version__
-from .comparison import compare
+from .comparison import compare, gaps
 from .data import from_data
 from .errors import InputError
 from .explorer import explore
@@ -40,12 +42,11 @@ from .problem import (
     start_from_weights,
 )
 from .problem.inputs import digits
+from .recording import Recorder, runs_from_overlaps, runs_from_weights
 from .result.trajectory import Trajectory, load
-from .simulation import simulate
 from .solvers import Equations
 from .stream import generalization_error
 from .stream.moments import Quadrature, Sampled
-from .stream.solve import solve, solve_batch
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
 from .training.rules import Rule
@@ -65,6 +66,7 @@ __all__ = [
     "PowerLaw",
     "Problem",
     "Quadrature",
+    "Recorder",
     "Replay",
     "Rule",
     "Sampled",
@@ -78,10 +80,12 @@ __all__ = [
     "analysis",
     "asymmetric_start",
     "compare",
+    "conventions",
     "digits",
     "errors",
     "explore",
     "from_data",
+    "gaps",
     "generalization_error",
     "labels",
     "linear_times",
@@ -92,14 +96,16 @@ __all__ = [
     "open_sweep",
     "optimizers",
     "page",
-    "papers",
     "plot",
     "random_start",
     "rules",
+    "runs_from_overlaps",
+    "runs_from_weights",
     "schedules",
     "simulate",
     "solve",
     "solve_batch",
     "start_from_weights",
     "sweep",
+    "theories",
 ]

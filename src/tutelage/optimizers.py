@@ -1,4 +1,4 @@
-"""How the updates of single samples move the weights.
+"""The optimizers, which turn the updates of single samples into steps of the weights.
 
 tu.Problem(student, teacher, optimizer=tu.optimizers.Adam(lr=0.3, memory=1.0))
 """

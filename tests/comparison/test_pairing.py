@@ -5,6 +5,7 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import TIMES, erf_problem, runs, start_of, theory, with_
+from tests.problems import linear_regression
 
 
 @pytest.mark.parametrize(
@@ -67,11 +68,9 @@ def test_own_equations():
         found.steps,
         kind="simulation",
     )
-    right = tu.solve(
-        tu.papers.notes.linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES
-    )
+    right = tu.solve(linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES)
     wrong = tu.solve(
-        tu.papers.notes.linear_regression(noise_variance=0.15),
+        linear_regression(noise_variance=0.15),
         {"m": 0.0, "q": 0.1},
         times=TIMES,
     )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tests.problem.messages import require_form, require_refusal
+from tests.problems import linear_regression
 
 NAN, INF = float("nan"), float("inf")
 NET = tu.Network(2)
@@ -621,15 +622,15 @@ CASES = {
         ["drift", "None"],
     ),
     "equations start": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}, 1.0),
+        lambda: tu.solve(linear_regression(), {"m": 0.0}, 1.0),
         ["['m']", "['m', 'q']"],
     ),
     "equations no start": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), times=1.0),
+        lambda: tu.solve(linear_regression(), times=1.0),
         ["initial", "['m', 'q']"],
     ),
     "equations start NaN": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), [NAN, 0.0], 1.0),
+        lambda: tu.solve(linear_regression(), [NAN, 0.0], 1.0),
         ["m", "nan"],
     ),
     # missing files

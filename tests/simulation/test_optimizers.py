@@ -64,6 +64,7 @@ def naive(optimizer, W, W_teacher, X, v, b):
         if isinstance(optimizer, o.SGD) and optimizer.clip is not None:
             length = np.linalg.norm(delta, axis=1, keepdims=True)
             delta = delta * np.minimum(1, float(optimizer.clip) / length)
+            h_bias = np.mean(delta, axis=0)  # biases follow the clipped delta
         gradient = delta.T @ x / batch
         move, v_move, b_move = gradient, h, h_bias
         if isinstance(optimizer, o.SGD):

@@ -21,7 +21,7 @@ from tutelage.stream.program import (
 
 
 def test_coefficients_are_those_of_scipy():
-    n, m = dp.STEP, dp.STEP + 4
+    n, m = dp.STEP_STAGES, dp.STEP_STAGES + 4
     np.testing.assert_array_equal(dp.STAGES[:n, :n], DOP853.A)
     np.testing.assert_array_equal(dp.STAGES[n, :n], DOP853.B)
     np.testing.assert_array_equal(dp.STAGES[n + 1 : m, :m], DOP853.A_EXTRA)
@@ -34,7 +34,7 @@ def test_coefficients_are_those_of_scipy():
 
 def test_order_conditions():
     """Sums of the stages that make the step of order 8, its error estimates of order 5 and 3, and the curve of order 7."""
-    c, a, b = dp.NODES, dp.STAGES, dp.STAGES[dp.STEP]
+    c, a, b = dp.NODES, dp.STAGES, dp.STAGES[dp.STEP_STAGES]
     np.testing.assert_allclose(a.sum(axis=1), c, atol=1e-13)
     for m in range(1, 9):
         np.testing.assert_allclose(b @ c ** (m - 1), 1 / m, rtol=1e-13)
@@ -59,13 +59,13 @@ def test_order_conditions():
 
 def one_step(h: float) -> tuple[float, np.ndarray]:
     """y' = y from 1: the errors at the end and in the middle of a step."""
-    k = np.zeros(dp.ALL)
-    for s in range(dp.ALL):
+    k = np.zeros(dp.ALL_STAGES)
+    for s in range(dp.ALL_STAGES):
         k[s] = 1 + h * dp.STAGES[s] @ k
     weights = 0.5 ** np.arange(8) @ dp.WEIGHTS.T
-    return 1 + h * dp.STAGES[dp.STEP] @ k - np.exp(h), 1 + h * weights @ k - np.exp(
-        h / 2
-    )
+    return 1 + h * dp.STAGES[dp.STEP_STAGES] @ k - np.exp(
+        h
+    ), 1 + h * weights @ k - np.exp(h / 2)
 
 
 def test_a_step_is_of_order_8_and_the_curve_of_order_7():

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.problems import generic_overlaps, pair
+from tests.problems import generic_overlaps, linear_regression, pair
 from tutelage.solvers import ClosedSystem
 
 TIMES = np.linspace(0, 10, 21)
 
 
-def test_linear_regression_of_the_notes_equals_the_built_in():
+def test_linear_regression_equals_the_built_in():
     own = tu.solve(
-        tu.papers.notes.linear_regression(
-            rho=1.0, noise_variance=0.1, lr=0.5, ridge=0.01
-        ),
+        linear_regression(noise_variance=0.1, lr=0.5, ridge=0.01),
         {"m": 0.0, "q": 0.1},
         TIMES,
     )
@@ -146,12 +144,8 @@ BAD = {
     "names is 'm'": lambda: tu.Equations("m", lambda t, s: s, lambda s: 0.0),
     "they must differ": lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: 0.0),
     "drift is 3": lambda: tu.Equations(("m",), 3, lambda s: 0.0),
-    "the equations need": lambda: tu.solve(
-        tu.papers.notes.linear_regression(), {"m": 0.0}
-    ),
-    "no default initial condition": lambda: tu.solve(
-        tu.papers.notes.linear_regression()
-    ),
+    "the equations need": lambda: tu.solve(linear_regression(), {"m": 0.0}),
+    "no default initial condition": lambda: tu.solve(linear_regression()),
     "fail on their initial values": lambda: tu.solve(
         tu.Equations(("m",), lambda t, s: (s.k,), lambda s: s.m), [0.0]
     ),
@@ -162,7 +156,7 @@ BAD = {
         tu.Equations(("m",), lambda t, s: s, lambda s: s.m * jnp.ones(2)), [0.0]
     ),
     "custom equations have none": lambda: tu.solve(
-        tu.papers.notes.linear_regression(),
+        linear_regression(),
         {"m": 0.0, "q": 1.0},
         quadrature=tu.Quadrature(nodes=32),
     ),

@@ -251,6 +251,14 @@ def test_a_new_shape_compiles_nothing(monkeypatch):
 def test_the_kernel_and_the_program_share_their_constants():
     from tutelage.solvers import dormand_prince as dp
 
-    for name in ("STEP", "ALL", "SAFETY", "SLOWEST", "FASTEST", "ALMOST", "FIRST"):
+    for name in (
+        "STEP_STAGES",
+        "ALL_STAGES",
+        "SAFETY",
+        "SLOWEST",
+        "FASTEST",
+        "ALMOST",
+        "FIRST",
+    ):
         assert getattr(committee_kernel, name) == getattr(dp, name)
     assert prepare(problem(), None, TIMES)[1][0].r.shape == (1, 2, 2)

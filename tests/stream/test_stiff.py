@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tutelage as tu
-from tests.problems import generic_overlaps, jacobian, pair
+from tests.problems import generic_overlaps, jacobian, linear_regression, pair
 from tests.stream.test_spectra import matrices
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.diffrax_solvers import Levels, Rodas5P, resolvent
@@ -360,7 +360,7 @@ def test_other_structures_are_refused(optimizer, words):
 def test_equations_of_ones_own_are_refused():
     with pytest.raises(tu.InputError, match="use solver='implicit'"):
         tu.solve(
-            tu.papers.notes.linear_regression(),
+            linear_regression(),
             {"m": 0.0, "q": 1.0},
             [0.0, 1.0],
             solver="stiff",

@@ -229,7 +229,6 @@ def test_files_and_batches_keep_it():
             ),
             "unseen",
         ),
-        (lambda: tu.papers.power_law.reduced_system(PROBLEMS["erf"]), "unseen"),
     ],
 )
 def test_messages(make, words):

@@ -11,6 +11,7 @@ from tutelage.stream import OrderParameters
 from tutelage.stream.moments import moments_for
 from tutelage.stream.moments.node_moments import confidence
 from tutelage.stream.order_parameters import as_arrays, initial_overlaps
+from tutelage.training.rules import as_rule
 
 TEACHER = tu.Network(2, "erf")
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
@@ -200,7 +201,7 @@ def test_bad_feedback(feedback, message):
 def test_files():
     problem = aligned()
     assert str(tu.Problem.from_toml(problem.to_toml())) == str(problem)
-    assert tu.rules.as_rule("feedback_alignment").feedback == 1.0
+    assert as_rule("feedback_alignment").feedback == 1.0
     table = problem.to_dict()
     table["rule"]["feedback"] = [1.0]
     with pytest.raises(tu.InputError, match="feedback"):

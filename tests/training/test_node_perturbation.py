@@ -12,6 +12,7 @@ from tutelage.simulation import recorded_error
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.moments import moments_for
 from tutelage.stream.moments.node_moments import confidence
+from tutelage.training.rules import as_rule
 
 READOUT = [0.6, 0.4]
 TEACHER = tu.Network(2, "erf")
@@ -222,7 +223,7 @@ def test_bad_scale(scale, message):
 def test_files():
     problem = perturbed(0.25)
     assert str(tu.Problem.from_toml(problem.to_toml())) == str(problem)
-    assert float(tu.rules.as_rule("node_perturbation").scale) == 0.1
+    assert float(as_rule("node_perturbation").scale) == 0.1
 
 
 @pytest.mark.full

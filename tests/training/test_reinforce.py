@@ -9,6 +9,7 @@ import tutelage as tu
 from tests.training.test_feedback_alignment import matrices
 from tutelage.cli.app import main
 from tutelage.simulation import recorded_error
+from tutelage.training.rules import as_rule
 
 UNIT, START = tu.Network(1, "linear"), tu.Start([[0.3]], [[1.0]])
 LEVELS = tu.Spectrum([2.0, 0.5], [1 / 3, 2 / 3])
@@ -233,7 +234,7 @@ def test_what_it_cannot_learn():
 def test_files():
     problem = episodes(5, 1.0, 0.1)
     assert str(tu.Problem.from_toml(problem.to_toml())) == str(problem)
-    assert tu.rules.as_rule("reinforce").decisions == 3
+    assert as_rule("reinforce").decisions == 3
 
 
 class Majority(tu.Rule):

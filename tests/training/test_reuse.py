@@ -13,6 +13,7 @@ from tutelage.cli.app import main
 from tutelage.simulation import draws, recorded_error
 from tutelage.simulation.jax_steps import Step
 from tutelage.simulation.prepare import level_layout, step_constants
+from tutelage.training.rules import as_rule
 
 LEVELS = tu.Spectrum([3.0, 1.0], [1 / 3, 2 / 3], normalize=False)
 LENGTH = 5 / 3  # of |x|^2 / N, on average
@@ -247,7 +248,7 @@ def test_what_it_cannot_be_combined_with(optimizer, message):
 def test_files():
     problem = reused()
     assert str(tu.Problem.from_toml(problem.to_toml())) == str(problem)
-    assert tu.rules.as_rule("reuse").times == 2
+    assert as_rule("reuse").times == 2
 
 
 @pytest.mark.full

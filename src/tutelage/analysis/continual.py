@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._solve import solve, solve_batch
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult, curve_of, first_time_at
 from tutelage.errors import InputError, require_fields
@@ -25,7 +26,6 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.order_parameters import generalization_error
-from tutelage.stream.solve import solve, solve_batch
 
 # Relative to the end: the distance from a jump at which probabilities are compared.
 ASIDE = 1e-6

@@ -316,6 +316,14 @@ def mode_name(
     """
     if abs(rate) <= still:
         return "moves along a flat direction"
+    is_growing = bool(np.real(rate) > 0)
+    return _words_of_modes(state, t, vectors, is_growing)
+
+
+def _words_of_modes(
+    state: Overlaps, t: np.ndarray, vectors: np.ndarray, is_growing: bool
+) -> str:
+    """Return in words what modes that are not flat do at a state."""
     R = np.asarray(state.r)
     t = np.asarray(t)
     K = R.shape[1]
@@ -364,7 +372,7 @@ def mode_name(
     if only_r:
         return "changes the overlaps of student units with teachers"
     if outside > MINOR_SHARE**2 * (outside + r):
-        verb = "grows" if np.real(rate) > 0 else "decays"
+        verb = "grows" if is_growing else "decays"
         return f"{verb} outside the teachers' span"
     return "moves student units inside the teachers' span"
 

@@ -664,7 +664,8 @@ def landscape(
     --------
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
+    >>> network = tu.Network(2, "quadratic")
+    >>> problem = tu.Problem(network, network)
     >>> W = np.sqrt(5) * np.eye(2, 5)
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'

@@ -33,6 +33,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._solve import solve
 from tutelage._types import ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning
@@ -49,7 +50,6 @@ from tutelage.stream.linearized import (
 from tutelage.stream.moments import Sampled
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
 from tutelage.stream.program import COUNTS
-from tutelage.stream.solve import solve
 from tutelage.stream.validity import MOMENTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH = 0.5  # of panels, in units of the fastest mode's time

@@ -50,6 +50,7 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import qmc
 
 from tutelage import checks
+from tutelage._solve import simulate, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult, first_time_at
@@ -70,13 +71,12 @@ from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
 from tutelage.result.trajectory import Trajectory
-from tutelage.simulation import simulate
 from tutelage.stream import OrderParameters, Overlaps, initial_overlaps
 from tutelage.stream.moments import Moments, moments_for
 from tutelage.stream.moments.averages import array_module
 from tutelage.stream.order_parameters import as_arrays
 from tutelage.stream.program import Options, integrate, run, tolerances
-from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
+from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]
@@ -1240,21 +1240,7 @@ def optimize(
     require_number(search)
     require_work_for_time(search)
 
-    def judged(controls: Table, solved: Table | None = None) -> Baseline:
-        """Solve the theory under controls, and return its objective.
-
-        The objective is infinite if the theory does not reach the end. solved: the same
-        controls as schedules, if a program for these is compiled anyway.
-        """
-        if solved is None:
-            solved = controls
-        under = changed(problem, solved)
-        theory = solve(under, start, search.grid, gradient="forward", accuracy=None)
-        return Baseline(
-            controls=controls,
-            trajectory=replace(theory, problem=changed(problem, controls)),
-            value=objective_of(search, under, start, theory),
-        )
+    judged = partial(_judged, search, problem, start)
 
     def schedules_at(point: np.ndarray) -> Table:
         """Return the schedules of all controls."""
@@ -1287,16 +1273,8 @@ def optimize(
             search, constant, candidates, starts, iterations, bar.update
         )
     first = _best_of_each(descents.short)
-    ended = sorted(_best_of_each(descents.full or descents.short), key=by_value)
-    if not ended:
-        raise InputError(
-            "cannot optimize: no finite derivative at the best constant protocol. "
-            "Narrow the bounds."
-        )
+    ended = _sorted_ends(descents)
     best = ended[0]
-    totals = {}
-    for name, rows in search.values(best.point).items():
-        totals[name] = t_max * float(np.asarray(rows)[0] @ search.shares)
     notes = _bound_notes(search, best.point)
     if descents.interrupted:
         notes.append("interrupted: the best protocol so far")
@@ -1315,9 +1293,51 @@ def optimize(
         first=_objectives(search, first),
         slope=free_slope(search, best),
         sensitivity=_sensitivity(search, best, descents.interrupted),
-        totals=totals,
+        totals=_totals(search, best.point, t_max),
         notes=tuple(notes),
     )
+
+
+def _judged(
+    search: Search,
+    problem: Problem,
+    start: Start,
+    controls: Table,
+    solved: Table | None = None,
+) -> Baseline:
+    """Solve the theory under controls, and return its objective.
+
+    The objective is infinite if the theory does not reach the end. solved: the same
+    controls as schedules, if a program for these is compiled anyway.
+    """
+    if solved is None:
+        solved = controls
+    under = changed(problem, solved)
+    theory = solve(under, start, search.grid, gradient="forward", accuracy=None)
+    return Baseline(
+        controls=controls,
+        trajectory=replace(theory, problem=changed(problem, controls)),
+        value=objective_of(search, under, start, theory),
+    )
+
+
+def _totals(search: Search, point: np.ndarray, t_max: float) -> dict[str, float]:
+    """Return the integral of each control over time."""
+    totals = {}
+    for name, rows in search.values(point).items():
+        totals[name] = t_max * float(np.asarray(rows)[0] @ search.shares)
+    return totals
+
+
+def _sorted_ends(descents: "Descents") -> list[Evaluation]:
+    """Return the best point of each descent, of the full ones if there are any."""
+    ended = sorted(_best_of_each(descents.full or descents.short), key=by_value)
+    if not ended:
+        raise InputError(
+            "cannot optimize: no finite derivative at the best constant protocol. "
+            "Narrow the bounds."
+        )
+    return ended
 
 
 @dataclass

@@ -170,8 +170,7 @@ def explore(
     static: Path | None = None,
     json: flags.Switch = False,
 ) -> int:
-    """Open a web page on this machine that solves the theory again at every change of a
-    control.
+    """Open a web page on this machine that solves the theory as controls change.
 
     The page shows the learning curve with its phases, the overlaps at the time of the
     slider, simulated networks next to the theory, and the critical and best learning

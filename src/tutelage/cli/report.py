@@ -27,8 +27,7 @@ SHOWN = 6  # the largest matrix printed in full
 
 
 def print_curve(trajectory: "Trajectory") -> None:
-    """Print the problem, the error at three times, the overlaps at the end, and the
-    status."""
+    """Print the problem, the error at three times, the last overlaps and the status."""
     import numpy as np
     from rich.table import Table
 

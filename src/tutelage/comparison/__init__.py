@@ -6,6 +6,7 @@ and order of units     scatter, the decision      order 1/N      table, figure a
 """
 
 from tutelage.comparison.compare import Comparison, compare
+from tutelage.comparison.gaps import gaps
 from tutelage.comparison.verdict import Gap
 
-__all__ = ["Comparison", "Gap", "compare"]
+__all__ = ["Comparison", "Gap", "compare", "gaps"]

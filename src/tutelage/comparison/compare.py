@@ -4,7 +4,7 @@ The result holds numbers by name and a verdict, as text, HTML page and JSON.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -20,6 +20,7 @@ from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.analysis.result import AnalysisResult
 from tutelage.comparison.expected import expected_gaps, level_shift, noticeable_change
+from tutelage.comparison.missed_factors import MissedFactor, find_missed_factor
 from tutelage.comparison.pairing import Pair, match, pair
 from tutelage.comparison.verdict import (
     LIMIT,
@@ -36,6 +37,7 @@ from tutelage.errors import InputError
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.plot.style import document, svg_element, write_text
 from tutelage.problem.start import OVERLAPS
+from tutelage.result.citations import References, behind_comparison
 from tutelage.result.storage import error_name
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.validity import Validity
@@ -73,6 +75,8 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     of single runs, predicted and measured; None where it is not predicted. dim: N of
     the runs. notes: remarks on the verdict. noticeable: the relative change of lr that
     an agreement would have noticed (inf: more than 0.5); None where not known.
+    missed_factor: what would explain that recorded runs differ, such as a learning rate
+    without 1/N; None if nothing known does.
     """
 
     theory: Trajectory
@@ -88,6 +92,7 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
     verdict: Verdict
     notes: tuple[str, ...]
     noticeable: float | None = None
+    missed_factor: MissedFactor | None = None
 
     def __getitem__(self, name: str) -> Gap:
         """Return the gap of a quantity by name."""
@@ -126,11 +131,16 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
             "validity": _as_table(self.validity),
             "scatter": _as_table(self.scatter),
             "noticeable_lr_change": self.noticeable,
+            "missed_factor": _as_table(self.missed_factor),
             "notes": list(self.notes),
             "times": self.times,
             "quantities": quantities,
         }
         return jax.tree.map(_plain, table)
+
+    def cite(self) -> References:
+        """Return the papers behind theory and runs; print them, or use `.bibtex`."""
+        return behind_comparison(self.theory, self.runs)
 
     def table(self) -> "RenderableType":
         """Return the report as a rich renderable.
@@ -355,7 +365,9 @@ class Comparison(AnalysisResult, figure="plot_comparison"):
         return text
 
 
-def _as_table(report: Escape | Validity | Scatter | None) -> Table | None:
+def _as_table(
+    report: Escape | Validity | Scatter | MissedFactor | None,
+) -> Table | None:
     return None if report is None else asdict(report)
 
 
@@ -478,11 +490,8 @@ def compare(
     expected, rough = expected_gaps(matched)
     shift, shift_notes = level_shift(matched, theory)
     settings = dict(theory.settings)
-    has_validity = (
-        theory.problem is not None and theory.start is not None and theory.tasks is None
-    )
-    sampling = {}
-    if has_validity and "moments" in settings:
+    sampling = theory.estimates
+    if theory.has_validity and "moments" in settings:
         sampling = theory.sampling_errors
     gaps = {}
     for name in matched.compared:
@@ -499,9 +508,13 @@ def compare(
             rtol=float(settings.get("rtol", 0.0)),
             sampling=sampling_error,
         )
-    validity = theory.validity if has_validity else None
+    validity = theory.validity if theory.has_validity else None
     escape = find_escape(matched, validity)
     verdict = decide(gaps, matched.times, escape, matched.count)
+    missed_factor = find_missed_factor(theory, runs, verdict)
+    if missed_factor is not None:
+        sentence = f"{verdict.sentence.rstrip('.')}. {capital(str(missed_factor))}"
+        verdict = replace(verdict, sentence=sentence)
     scatter = None
     if predict_scatter:
         scatter = predicted_scatter(matched, theory, escape)
@@ -522,6 +535,7 @@ def compare(
         validity=validity,
         scatter=scatter,
         verdict=verdict,
+        missed_factor=missed_factor,
         noticeable=noticeable_change(matched, theory, gaps, verdict),
         notes=tuple(notes),
     )

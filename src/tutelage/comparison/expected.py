@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.analysis.noise import state_size, states_of, variables_of
 from tutelage.comparison.pairing import Pair
@@ -50,7 +51,6 @@ from tutelage.stream.order_parameters import (
     unflatten,
 )
 from tutelage.stream.program import SOLVERS
-from tutelage.stream.solve import solve
 from tutelage.stream.validity import MOMENTS
 from tutelage.times import steps_at
 from tutelage.training.schedules import rate_at

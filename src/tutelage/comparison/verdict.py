@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import WIDE_SCATTER, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments.node_moments import is_cheap
-from tutelage.stream.solve import solve
 from tutelage.stream.validity import (
     START_DECIDES,
     Validity,

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, ValidityWarning
@@ -48,7 +49,6 @@ from tutelage.simulation.prepare import (
     weights_layout,
 )
 from tutelage.stream.moments.node_moments import ErrorMetric
-from tutelage.stream.solve import solve
 from tutelage.times import linear_times, steps_at
 from tutelage.training.rules import Context, Parameters, Sample, Update
 

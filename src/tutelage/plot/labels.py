@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # figures can be listed without JAX
     from tutelage.result.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
+TIMES = {"alpha": TIME, "steps": "steps", "samples": "samples"}
 ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
 PARAMETERS = {
@@ -53,11 +54,11 @@ QUANTITIES = {
 # the curve of an analysis.
 
 
-def time_label(curve: Any) -> str:
+def time_label(curve: Any, time: str = "alpha") -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
-    return TIME
+    return TIMES[time]
 
 
 def error_label(curve: Any) -> str:

@@ -78,7 +78,11 @@ class Line(NamedTuple):
 
 @figure_of("a Trajectory", "times", "variables", "error", "status")
 def plot_trajectory(
-    trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None
+    trajectory: Trajectory,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+    time: str = "alpha",
 ) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
@@ -94,12 +98,16 @@ def plot_trajectory(
         Matplotlib axes: draw only the learning curve into them.
     title
         Replaces the problem in words; "" leaves the head out.
+    time
+        "alpha", "steps" (alpha N) or "samples" (steps times batch). The last two need
+        the N of a simulation or of the initial condition.
 
     Returns
     -------
     A Matplotlib figure (see `save_figure`), or `ax` if it was given.
     """
-    times = np.atleast_2d(trajectory.times)[0]
+    unit = _unit_of_time(trajectory, time)
+    times = unit * np.atleast_2d(trajectory.times)[0]
     if times.size == 0:
         raise InputError(
             "this trajectory has no recorded times; there is nothing to draw."
@@ -112,9 +120,9 @@ def plot_trajectory(
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
-        mark_switches(axes, trajectory)
+        mark_switches(axes, trajectory, unit)
         if not trajectory.finished:
-            _mark_ends(axes, trajectory)
+            _mark_ends(axes, trajectory, unit)
     panels.scale_time(grid[0], times)
 
     heading, conditions = text.title_and_conditions(trajectory)
@@ -123,7 +131,7 @@ def plot_trajectory(
     small = ", ".join([conditions, *text.settings_in_words(trajectory)])
     return finish(
         grid,
-        text.time_label(trajectory),
+        text.time_label(trajectory, time),
         title,
         heading,
         small,
@@ -141,9 +149,27 @@ def _how_it_ended(trajectory: Trajectory) -> str:
     return f"The solve {trajectory.status}"
 
 
-def _mark_ends(axes: Axes, trajectory: Trajectory) -> None:
+def _unit_of_time(trajectory: Trajectory, time: str) -> float:
+    """Return the length of a unit of alpha on the time axis."""
+    from tutelage import checks
+
+    checks.known("time", time, text.TIMES)
+    if time == "alpha":
+        return 1.0
+    if trajectory.dim is None or trajectory.problem is None:
+        raise InputError(
+            f"time is {time!r}, and this trajectory has no N or no problem; "
+            "give the initial condition a dim, such as asymmetric_start(problem, "
+            "dim=1000), or use time='alpha'."
+        )
+    if time == "steps":
+        return float(trajectory.dim)
+    return float(trajectory.dim * trajectory.problem.samples_per_step)
+
+
+def _mark_ends(axes: Axes, trajectory: Trajectory, unit: float) -> None:
     """Draw a vertical line at each time at which a solve or a run ended."""
-    for end in np.unique(trajectory.end_time):
+    for end in unit * np.unique(trajectory.end_time):
         axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=DOTTED)
 
 
@@ -178,8 +204,11 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
     panels.scale_error(axes, errors, text.error_label(trajectory))
 
 
-def mark_switches(axes: Axes, trajectory: Any) -> None:
-    """Mark the times at which probabilities of tasks jump or a head stops to learn."""
+def mark_switches(axes: Axes, trajectory: Any, unit: float = 1.0) -> None:
+    """Mark the times at which probabilities of tasks jump or a head stops to learn.
+
+    unit: the length of a unit of alpha on the time axis.
+    """
     from tutelage.problem import Tasks
 
     teacher = getattr(trajectory.problem, "teacher", None)
@@ -191,7 +220,7 @@ def mark_switches(axes: Axes, trajectory: Any) -> None:
         return
     for time in np.unique(np.asarray(switches)):
         if time < end:
-            panels.mark_time(axes, float(time))
+            panels.mark_time(axes, unit * float(time))
 
 
 def panels_of(curve: Any) -> dict[str, list[Line]]:

@@ -1,9 +1,14 @@
-"""The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
+"""The problem: networks, input law, learning rule and initial condition.
 
-activation -> network -> tasks;  inputs -> mixture;  schedules (SGD)    the parts
-problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
-start                                                                     the initial condition
-sample                                                                    one sample: its label, and the update it makes
+A problem is checked when it is built, and holds plain data.
+
+    activation -> network -> tasks    the networks
+    inputs -> mixture                 the laws of the inputs
+    problem                           everything together
+    traits                            properties that functions may rely on
+    serialize                         TOML and JSON
+    start                             the initial condition
+    sample                            one sample: its label and its update
 """
 
 # ruff: noqa: F401  other packages import these names from here

@@ -1,10 +1,14 @@
-"""How the teacher's fields become a label, and by which error the student is judged.
+"""Laws of the labels given the teacher's fields, and the error that belongs to them.
 
-    label y = label(output, rho, xi, noise)        output: of the teacher network, rho: its fields, xi: randomness of its own
-Any JAX function label(rho, xi), with xi uniform on (0, 1), makes a multi-index target of your own (`Function`).
+    y = label(output, rho, xi, noise)
 
-The error of a trajectory follows from the labels, whatever the loss: E[(student - noiseless label)^2]/2 for "squared", and for
-"class" the probability that the class of the student (the sign of its output, or the largest entry) differs from it.
+output: of the teacher network. rho: its fields. xi: randomness of the label. Any JAX
+function label(rho, xi), with xi uniform on (0, 1), makes a custom multi-index target
+(`Function`).
+
+The error of a trajectory follows from the labels, whatever the loss. For "squared" it
+is E[(student - noiseless label)^2]/2. For "class" it is the probability that the class
+of the student (the sign of its output, or the largest entry) is not the label's.
 """
 
 from abc import abstractmethod
@@ -38,21 +42,29 @@ Fields: TypeAlias = Float[Array, " M"]  # rho
 Label: TypeAlias = Float[Array, "*outputs"]
 Draw: TypeAlias = Float[Array, ""] | None  # of xi; None: the noiseless label
 Noise: TypeAlias = ArrayLike | QuantileFunction
-Outcomes: TypeAlias = tuple[
-    Float[Array, "X ..."], Float[Array, " X"]
-]  # labels and their weights
+# Labels and their weights.
+Outcomes: TypeAlias = tuple[Float[Array, "X ..."], Float[Array, " X"]]
+# The name of each error.
 METRICS = {
     "squared": "generalization error e_g",
     "class": "probability of a wrong class",
-}  # of an error, and its name
+}
+PROBES = 64  # fields and xi on which a custom label function is tried
 
 
 class Labels(Part):
     """A law of labels given the teacher's fields.
 
-    `kind` says which labels it makes: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors). `metric` is the
-    error by which the student is judged.
+    Attributes
+    ----------
+    kind : str
+        The labels that it makes: "real" (any number), "sign" (-1 and 1) or "class"
+        (one-hot vectors).
+    metric : str
+        The error by which the student is judged, "squared" or "class".
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> float(tu.labels.Sign().truth(-0.3, None))
     -1.0
@@ -66,23 +78,29 @@ class Labels(Part):
         return "squared" if self.kind == "real" else "class"
 
     def law(self, noise: Noise) -> Law | None:
-        """The law of xi; None: the label is a function of the fields."""
+        """Return the law of xi, or None if the label is a function of the fields."""
         return None
 
     @abstractmethod
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
-        """The label for a teacher output, its fields and one draw of xi."""
+        """Return the label for a teacher output, its fields and one draw of xi."""
 
     def truth(self, output: Output, rho: Fields) -> Label:
-        """The noiseless label."""
+        """Return the noiseless label."""
         return self.label(output, rho, None, 0.0)
 
     def numbers(self, outputs: int, noise: Noise) -> int:
-        """Independent numbers that xi consists of: a vector if there are several, which may depend on the outputs."""
+        """Return how many independent numbers xi consists of.
+
+        Several numbers are a vector, whose length may depend on the outputs.
+        """
         return 1
 
     def outcomes(self, output: Output, rho: Fields, noise: Noise) -> Outcomes | None:
-        """All labels that these fields may have, with their weights; None if xi has a continuous law."""
+        """Return all labels that these fields may have, with their weights.
+
+        None: xi has a continuous law.
+        """
         law = self.law(noise)
         if law is None:
             return self.truth(output, rho)[None], jnp.ones(1)
@@ -90,17 +108,25 @@ class Labels(Part):
         if enumerated is None:
             return None
         values, weights = enumerated
-        return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(
-            jnp.asarray(values)
-        ), jnp.asarray(weights)
+
+        def label_of(xi: Draw) -> Label:
+            return self.label(output, rho, xi, noise)
+
+        return jax.vmap(label_of)(jnp.asarray(values)), jnp.asarray(weights)
 
     def placed(self, label: Label, output: Output, noise: Noise) -> Array | None:
-        """The normal number that makes a label from an output, entry by entry; None where no formula gives it."""
+        """Return the normal numbers that make a label from an output, entry by entry.
+
+        None: no formula gives them.
+        """
         return None
 
 
 class Real(Labels):
-    """The teacher's output, plus the problem's `noise` times a standard normal number (or drawn by its quantile function)."""
+    """The teacher's output plus the problem's `noise`.
+
+    The noise is a factor of a standard normal number, or a quantile function.
+    """
 
     def law(self, noise: Noise) -> Law | None:
         return Quantile(noise) if callable(noise) else Normal()
@@ -108,7 +134,9 @@ class Real(Labels):
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         if xi is None:
             return jnp.asarray(output)
-        return output + (xi if callable(noise) else noise * xi)
+        if callable(noise):
+            return output + xi
+        return output + noise * xi
 
     def numbers(self, outputs: int, noise: Noise) -> int:
         return 1 if callable(noise) else outputs
@@ -121,21 +149,34 @@ class Real(Labels):
 
     @staticmethod
     def with_two_moments(output: Output, noise: Noise) -> Outcomes:
-        """A few labels with the mean and the covariance of all, which is enough for averages of squares."""
+        """Return a few labels with the mean and the covariance of all labels.
+
+        They are enough for averages of squares.
+        """
+        halves = jnp.full(2, 0.5)
         if callable(noise):
-            # Simulations also record the squared loss of noise of infinite variance: it is infinite.
+            # Simulations also record the squared loss of noise of infinite variance: it
+            # is infinite.
             table = quantile_table(noise)
-            away = np.sqrt(table.variance) * np.array([-1.0, 1.0])
-            return output + table.mean + jnp.asarray(away), jnp.full(2, 0.5)
+            deviations = np.sqrt(table.variance) * np.array([-1.0, 1.0])
+            return output + table.mean + jnp.asarray(deviations), halves
         if jnp.ndim(output) == 0:
-            return output + noise * jnp.array([-1.0, 1.0]), jnp.full(2, 0.5)
-        C = jnp.shape(output)[0]
-        axes = np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)])
-        return output + noise * jnp.asarray(axes), jnp.full(2 * C, 1 / (2 * C))
+            return output + noise * jnp.array([-1.0, 1.0]), halves
+        outputs = jnp.shape(output)[0]
+        axes = np.concatenate([np.eye(outputs), -np.eye(outputs)])
+        deviations = np.sqrt(outputs) * axes
+        weights = jnp.full(2 * outputs, 1 / (2 * outputs))
+        return output + noise * jnp.asarray(deviations), weights
 
 
 class Sign(Labels):
-    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`, a number or a schedule."""
+    """The sign of the teacher's output, -1 or 1, flipped at random.
+
+    Parameters
+    ----------
+    flip : float or schedule
+        The probability that a sign is flipped.
+    """
 
     kind: ClassVar[str] = "sign"
     flip: Any = checks.number_field(
@@ -143,24 +184,30 @@ class Sign(Labels):
     )
 
     def law(self, noise: Noise) -> Law | None:
+        signs = np.array([1.0, -1.0])
         if callable(self.flip):
-            return Discrete(
-                np.array([1.0, -1.0]), np.array([0.5, 0.5])
-            )  # of any time; `Problem.labeled_at` knows which
+            # a placeholder: `Problem.labeled_at` puts the number of each time
+            return Discrete(signs, np.array([0.5, 0.5]))
         if not checks.is_traced(self.flip) and float(self.flip) == 0:
             return None
-        return Discrete(
-            np.array([1.0, -1.0]),
-            jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]),
-        )
+        flip = jnp.asarray(self.flip, float)
+        return Discrete(signs, jnp.stack([1.0 - self.flip, flip]))
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
-        side = jnp.where(output < 0, -1.0, 1.0)
-        return side if xi is None else side * xi
+        sign = jnp.where(output < 0, -1.0, 1.0)
+        return sign if xi is None else sign * xi
 
 
 class Logistic(Labels):
-    """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link."""
+    """A Bernoulli label by a logistic link.
+
+    The label is 1 with probability 1 / (1 + exp(-slope output)), else -1.
+
+    Parameters
+    ----------
+    slope : float
+        The slope of the link.
+    """
 
     kind: ClassVar[str] = "sign"
     slope: ArrayLike = checks.number_field(
@@ -171,8 +218,11 @@ class Logistic(Labels):
         return UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
-        one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
-        return jnp.where(one, 1.0, -1.0)
+        if xi is None:
+            is_positive = output >= 0
+        else:
+            is_positive = xi < jax.nn.sigmoid(self.slope * output)
+        return jnp.where(is_positive, 1.0, -1.0)
 
     def outcomes(self, output: Output, rho: Fields, noise: Noise) -> Outcomes:
         p = jax.nn.sigmoid(self.slope * output)
@@ -182,6 +232,8 @@ class Logistic(Labels):
 class Argmax(Labels):
     """The one-hot vector of the teacher's largest output (two outputs or more).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> tu.labels.Argmax().truth(np.array([0.1, 0.7, -0.2]), None).tolist()
@@ -196,23 +248,35 @@ class Argmax(Labels):
 
 
 class Function(Labels):
-    """A JAX function label(rho, xi) of the teacher's fields (M,) and a number xi, uniform on (0, 1): any multi-index target.
+    """A custom label function: any multi-index target.
 
-    metric: "squared" (E[(student - label)^2] / 2) or "class" (probability that the signs differ). Where the label depends on
-    xi, the error is averaged over xi too: nobody knows which part of it is noise.
+    If the label depends on xi, the error is averaged over xi too, because the function
+    does not say which part of xi is noise.
 
+    Parameters
+    ----------
+    function : function
+        A JAX function label(rho, xi) of the teacher's fields (M,) and a number xi,
+        uniform on (0, 1).
+    metric : str
+        "squared" (E[(student - label)^2] / 2) or "class" (the probability that the
+        signs differ).
+
+    Examples
+    --------
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
-    >>> parity = tu.labels.Function(lambda rho, xi: jnp.sign(rho[0] * rho[1] * rho[2]), metric="class")
-    >>> float(parity.label(None, jnp.array([1.0, -2.0, 0.5]), 0.5, 0.0))
+    >>> def parity(rho, xi):
+    ...     return jnp.sign(rho[0] * rho[1] * rho[2])
+    >>> labels = tu.labels.Function(parity, metric="class")
+    >>> float(labels.label(None, jnp.array([1.0, -2.0, 0.5]), 0.5, 0.0))
     -1.0
     """
 
     function: Callable[[Array, Array], Array]
     judged_by: str = eqx.field(static=True)
-    random: bool | None = eqx.field(
-        static=True
-    )  # does it depend on xi? None: not known yet
+    # True if the label depends on xi; None: not known yet
+    random: bool | None = eqx.field(static=True)
 
     def __init__(
         self, function: Callable[[Array, Array], Array], metric: str = "squared"
@@ -220,40 +284,43 @@ class Function(Labels):
         self.function = checks.as_kind(
             "the label", function, Callable, "a JAX function label(rho, xi)"
         )
-        self.judged_by, self.random = checks.known("metric", metric, METRICS), None
+        self.judged_by = checks.known("metric", metric, METRICS)
+        self.random = None
 
     @property
     def metric(self) -> str:
+        """The error of a trajectory: "squared" or "class"."""
         return self.judged_by
 
     def for_fields(self, M: int) -> "Function":
-        """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
-        rho, xi = (
-            np.random.default_rng(0).standard_normal((64, M)),
-            (np.arange(64) + 0.5) / 64,
-        )
-        name, labels = (
-            f"the label function {checks.name_of(self.function)!r}",
-            jax.vmap(self.function),
-        )
+        """Return the labels for M fields, after trying the function on some of them.
+
+        A function that does not depend on the fields raises `InputError`; `random` then
+        says whether it depends on xi.
+        """
+        rho = jnp.asarray(np.random.default_rng(0).standard_normal((PROBES, M)))
+        xi = jnp.asarray((np.arange(PROBES) + 0.5) / PROBES)
+        name = f"the label function {checks.name_of(self.function)!r}"
+        labels_of = jax.vmap(self.function)
         fails = f"{name} fails on {M} teacher field{'s' * (M > 1)}"
-        with explained(
-            fails, "write it with jax.numpy, as label(rho, xi) with rho (M,)."
-        ):
-            both = np.asarray(labels(jnp.asarray(rho), jnp.asarray(xi)))
-            fixed_xi = np.asarray(labels(jnp.asarray(rho), jnp.full(64, 0.37)))
-        if both.ndim > 2:
+        fix = "write it with jax.numpy, as label(rho, xi) with rho (M,)."
+        with explained(fails, fix):
+            labels = np.asarray(labels_of(rho, xi))
+            labels_at_fixed_xi = np.asarray(labels_of(rho, jnp.full(PROBES, 0.37)))
+        if labels.ndim > 2:
             raise InputError(
-                f"{name} returns shape {both.shape[1:]}; it must return a number or a vector."
+                f"{name} returns shape {labels.shape[1:]}; "
+                "it must return a number or a vector."
             )
-        if not np.all(np.isfinite(both)):
+        if not np.all(np.isfinite(labels)):
             raise InputError(
                 f"{name} returns NaN or infinity; every label must be a finite number."
             )
-        if np.ptp(fixed_xi, axis=0).max() == 0:
-            always = checks.shown(fixed_xi[0])
+        if np.ptp(labels_at_fixed_xi, axis=0).max() == 0:
+            constant = checks.shown(labels_at_fixed_xi[0])
             raise InputError(
-                f"{name} returns {always} whatever the teacher fields are; a label must depend on rho."
+                f"{name} returns {constant} whatever the teacher fields are; "
+                "a label must depend on rho."
             )
         return with_fields(self, random=_uses_xi(self.function, M))
 
@@ -261,13 +328,17 @@ class Function(Labels):
         return None if self.random is False else UNIFORM
 
     def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
-        return jnp.asarray(
-            self.function(rho, jnp.asarray(0.5) if xi is None else xi), float
-        )
+        if xi is None:
+            xi = jnp.asarray(0.5)
+        return jnp.asarray(self.function(rho, xi), float)
 
 
 def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
-    """Whether a label function reads xi. A few values of xi would not show a rare event."""
+    """Return True if a label function reads xi.
+
+    It is traced with an object that is not a number, because a few values of xi would
+    not show a rare event.
+    """
     try:
         jax.eval_shape(lambda rho: function(rho, object()), jnp.zeros(M))
     except Exception:
@@ -276,5 +347,11 @@ def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
 
 
 NAMED: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
-OTHERS = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
-as_labels = Choice("labels", Labels, NAMED, "real", OTHERS, Function)
+as_labels = Choice(
+    name="labels",
+    base=Labels,
+    named=NAMED,
+    default="real",
+    others="labels such as labels.Sign(0.1), or a JAX function label(rho, xi)",
+    wrapper=Function,
+)

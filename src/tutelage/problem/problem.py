@@ -23,6 +23,7 @@ from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
     CLOSED,
     CONSTANT_RATES,
+    NEEDED_UNLESS_LISTED,
     TRAITS,
     VISIBLE,
     missing_traits,
@@ -442,6 +443,38 @@ class Problem(Part, ResultCard):
     def biased(self) -> bool:
         """True if any hidden unit has a bias."""
         return self.student.bias is not None or self.references.bias is not None
+
+    def require_traits(self, function: str, traits: Iterable[str]) -> None:
+        """Raise `InputError` if the problem lacks a trait that a function needs.
+
+        For authors of analyses and closed forms. One task, one Gaussian, plain SGD and
+        fresh samples are needed, too, unless `traits` has "tasks", "mixtures",
+        "optimizers" or "any theory".
+
+        Parameters
+        ----------
+        function : str
+            The name of the function, for the message.
+        traits : iterable of str
+            The traits, such as "squared", "fixed readout" or "constant rates"; an unknown
+            one raises the list of all.
+
+        Examples
+        --------
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, train_readout=True), tu.Network(2))
+        >>> problem.require_traits("my_formula", ["squared"])
+        >>> try:
+        ...     problem.require_traits("my_formula", ["fixed readout"])
+        ... except tu.InputError as error:
+        ...     print(str(error).partition(". ")[0])
+        my_formula does not support this problem: the readout learns too
+        """
+        listed = [
+            checks.known("a trait", trait, (*TRAITS, *NEEDED_UNLESS_LISTED))
+            for trait in traits
+        ]
+        require_traits(self, function, listed)
 
     def replace(self, **changes: object) -> "Problem":
         """Return the problem with some fields changed at once.

@@ -1,9 +1,9 @@
 """One sample of a problem: its label, and the update it makes.
 
-Simulations, error bars and step checks all call this. Randomness comes as standard normal
-numbers (`normals_needed` of them per sample), so that every caller may draw them in its own
-way: first those of the label, then those of the rule, those of unseen teacher fields, then
-one for the task or the class.
+Simulations, error bars and step checks all call this. Randomness comes as standard
+normal numbers (`normals_needed` of them per sample), so that every caller may draw them
+in its own way: first those of the label, then those of the rule, those of unseen
+teacher fields, then one for the task or the class.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -38,7 +38,8 @@ def _normal_counts(problem: Problem) -> NormalCounts:
     """Count the numbers that the label and the rule of one sample are made from."""
     noise = problem.labeled_at(0.0).noise
     label_law = problem.labels.law(noise)
-    # Signs use a number even if none is flipped: a traced probability may be zero or not.
+    # Signs use a number even if none is flipped: a traced probability may be zero or
+    # not.
     if label_law is None and not isinstance(problem.labels, Sign):
         label = 0
     else:
@@ -97,10 +98,10 @@ def learn(
 ) -> Update:
     """Draw the tasks of samples, make their labels, and return their updates (S, ...).
 
-    student: fields of the student, biases included. reference: the part of the teacher's
-    fields that the inputs carry. norm2: |x|^2 / N; default: its limit. All samples of an
-    episode belong to one task. Of a mixture the fields are those of the class that
-    `class_of` reads from the same numbers.
+    student: fields of the student, biases included. reference: the part of the
+    teacher's fields that the inputs carry. norm2: |x|^2 / N; default: its limit. All
+    samples of an episode belong to one task. Of a mixture the fields are those of the
+    class that `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
     if isinstance(problem.teacher, Tasks):

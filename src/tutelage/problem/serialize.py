@@ -36,7 +36,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 from tutelage.training import losses, rules, schedules
-from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
+from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, Optimizer, SlowMomentum
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
@@ -101,7 +101,7 @@ def _part_to_plain(name: str, part: Part) -> str | Table:
     options = special_arguments(part)
     choice = _choice_of(part)
     if choice is None:
-        kind = _kind_among(_classes_by_kind(), part)
+        kind = _kind_of(part)
     else:
         kind = choice.word(part)
         if kind is None:
@@ -135,6 +135,17 @@ def _choice_of(part: Part) -> Choice[Any] | None:
         if isinstance(part, choice.base):
             return choice
     return None
+
+
+def _kind_of(part: Part) -> str | None:
+    """Return the name of a part's class in files; None if the place of a table says it."""
+    kind = _kind_among(_classes_by_kind(), part)
+    if kind is None and isinstance(part, Optimizer):
+        raise InputError(
+            f"the optimizer {type(part).__name__} has no name in files; give its class "
+            "one, as kind = 'my_optimizer'."
+        )
+    return kind
 
 
 def _classes_by_kind() -> dict[str, type[Part]]:

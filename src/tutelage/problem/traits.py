@@ -97,6 +97,11 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 
 TRAITS: dict[str, Trait] = {
+    "fresh samples": Trait(
+        holds=lambda p: p.optimizer.on_stream,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) on fresh samples",
+    ),
     "one task": Trait(
         holds=lambda p: not isinstance(p.teacher, Tasks),
         instead="it has {tasks} (Tasks) in place of a teacher",
@@ -210,14 +215,17 @@ TRAITS: dict[str, Trait] = {
 }
 
 # Words that are not traits: a function that lists one supports several tasks, mixtures,
-# or every optimizer. All other functions need the trait behind the word.
+# every optimizer of the stream, or every theory. All other functions need the trait
+# behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
 OPTIMIZERS = "optimizers"
+ANY_THEORY = "any theory"
 NEEDED_UNLESS_LISTED = {
     TASKS: "one task",
     MIXTURES: "one Gaussian",
     OPTIMIZERS: "plain SGD",
+    ANY_THEORY: "fresh samples",
 }
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
@@ -262,13 +270,14 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
         )
 
 
-def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
+def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     """Say in words what a problem has in place of the missing traits."""
+    traits = [TRAITS[trait] if isinstance(trait, str) else trait for trait in missing]
     tasks = getattr(problem.teacher, "count", 1)
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
-    template = ", and ".join(TRAITS[name].instead for name in missing)
+    template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(problem.inputs, "classes", 1),

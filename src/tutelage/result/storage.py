@@ -23,6 +23,7 @@ from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Start, Tasks
 from tutelage.problem.labels import METRICS
 from tutelage.problem.serialize import is_named, paths_in
+from tutelage.result.observables import Observable
 
 if TYPE_CHECKING:
     import xarray
@@ -57,6 +58,7 @@ LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
     "teacher_task": "task of the teacher unit, counted from 0",
 }
 OUTCOME = ("status_code", "end_time", "steps")
+ESTIMATE = "_estimate"  # ends the name of a bound on the error of a quantity
 KINDS = ("theory", "simulation", "equations")
 START = ("R", "Q", "T", "readout", "bias")
 
@@ -82,6 +84,8 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
 
     data = _curves(trajectory, leading)
     data |= _variables(trajectory, leading)
+    data |= _observed_curves(trajectory, leading)
+    data |= _estimates(trajectory, data)
     data |= _outcome(trajectory, leading)
     if trajectory.T is not None:
         dims = (*leading.dims, *DIMS["T"])
@@ -109,6 +113,8 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         "problem": _problem_text(problem, inputs_vary),
         "dim": dim,
         "variables": " ".join(trajectory.variables),
+        "curves": " ".join(trajectory.curves),
+        "estimates": " ".join(trajectory.estimates),
     }
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
@@ -140,6 +146,31 @@ def _variables(trajectory: Any, leading: "_LeadingAxes") -> dict[str, Entry]:
         if len(own_dims) != count:
             own_dims = _numbered_dims(name, count)
         entries[name] = _entry(name, (*leading.dims, "time", *own_dims), value)
+    return entries
+
+
+def _observed_curves(trajectory: Any, leading: "_LeadingAxes") -> dict[str, Entry]:
+    """The curves of a theory's own, each described; one may be shared by all members."""
+    observables = {o.name: o for o in trajectory.observables}
+    entries = {}
+    for name, value in trajectory.curves.items():
+        dims = ("time",)
+        if np.ndim(value) > 1:
+            dims = (*leading.dims, "time")
+            dims += _numbered_dims(name, np.ndim(value) - len(dims))
+        observable = observables.get(name, Observable(name=name, words=name))
+        dims, values, attributes = _entry(name, dims, value, observable.words)
+        entries[name] = (dims, values, attributes | {"panel": observable.panel})
+    return entries
+
+
+def _estimates(trajectory: Any, data: dict[str, Entry]) -> dict[str, Entry]:
+    """The bounds on the numerical error of recorded quantities, along the same axes."""
+    entries = {}
+    for name, value in trajectory.estimates.items():
+        dims, _, _ = data[name]
+        words = f"bound on the numerical error of {name}, with 95% confidence"
+        entries[f"{name}{ESTIMATE}"] = _entry(name, dims, value, words)
     return entries
 
 
@@ -201,7 +232,8 @@ def _require_free_names(
 ) -> None:
     """Raise InputError if a variable has a name that the file needs for itself."""
     custom = trajectory.kind == "equations"
-    taken = {"error", *OUTCOME, *leading.dims_of_curves}
+    taken = {"error", *OUTCOME, *leading.dims_of_curves, *trajectory.curves}
+    taken |= {f"{name}{ESTIMATE}" for name in trajectory.estimates}
     for name in trajectory.variables:
         dims, _, _ = data[name]
         taken |= set(dims)
@@ -418,6 +450,8 @@ def _fields(dataset: "xarray.Dataset") -> Table:
     attributes = dataset.attrs
     variables = dataset.variables
     names = attributes["variables"].split()
+    curves = attributes["curves"].split()
+    estimates = attributes["estimates"].split()
     kind = attributes["kind"]
     if kind not in KINDS:
         allowed = ", ".join(KINDS)
@@ -434,6 +468,11 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         first_dims["loss"] = (*lead, "time")
     for name in names:
         first_dims[name] = (*lead, "time")
+    for name in curves:
+        is_shared = next(iter(variables[name].dims), "") == "time"
+        first_dims[name] = ("time",) if is_shared else (*lead, "time")
+    for name in estimates:
+        first_dims[f"{name}{ESTIMATE}"] = first_dims[name]
     for name in OUTCOME:
         first_dims[name] = ()
     for name, dims in first_dims.items():
@@ -461,7 +500,22 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         "start": _read_start(dataset, lead),
         "kind": kind,
         "settings": _read_settings(attributes["settings"]),
+        "curves": {name: arrays[name] for name in curves},
+        "observables": tuple(
+            _read_observable(name, variables[name]) for name in curves
+        ),
+        "estimates": {name: arrays[f"{name}{ESTIMATE}"] for name in estimates},
     }
+
+
+def _read_observable(name: str, variable: "xarray.Variable") -> Observable:
+    """The description of a stored curve."""
+    attributes = variable.attrs
+    return Observable(
+        name=name,
+        words=attributes["long_name"],
+        panel=attributes["panel"],
+    )
 
 
 def _check_variable(
@@ -564,13 +618,13 @@ def _read_start(dataset: "xarray.Dataset", lead: tuple[str, ...]) -> Start | Non
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
     return write_bytes(
-        require_place(_as_path(path)), dataset.to_netcdf(engine="h5netcdf")
+        require_place(as_path(path)), dataset.to_netcdf(engine="h5netcdf")
     )
 
 
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
-    path = _as_path(path)
+    path = as_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
@@ -600,5 +654,5 @@ def in_memory(path: Path) -> "xarray.Dataset":
         return dataset.load()
 
 
-def _as_path(path: object) -> Path:
+def as_path(path: object) -> Path:
     return Path(checks.as_kind("path", path, str | os.PathLike, "the name of a file"))

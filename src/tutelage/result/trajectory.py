@@ -7,7 +7,6 @@ at the edge it is a labeled `xarray.Dataset` (docs/schema.md) and a NetCDF file.
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from pkgutil import resolve_name  # of functions in layers to the right
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -19,12 +18,15 @@ from tutelage import checks
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
-from tutelage.result import storage
+from tutelage.result import citations, storage, tables
+from tutelage.result.attached import attached
+from tutelage.result.observables import Observable
 from tutelage.times import steps_at
 from tutelage.training.rules import FeedbackAlignment
 from tutelage.training.schedules import rate_at
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -41,6 +43,10 @@ class Trajectory(eqx.Module):
     other members go on, the rest is NaN and `status_code` says so. loss: the population
     training loss, label noise included (NaN for rules without a loss). steps: taken by
     the solver, or by each run of a simulation.
+
+    curves: what a theory records besides, (..., time) by name, such as a training error;
+    each is an attribute, too. observables: what these curves are. estimates: bounds on
+    the numerical error of any recorded quantity, by its name.
     """
 
     times: Float[np.ndarray, "*batch time"]
@@ -55,12 +61,28 @@ class Trajectory(eqx.Module):
     loss: Float[np.ndarray, "*lead_time_task"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+    curves: dict[str, np.ndarray] = eqx.field(default_factory=dict)
+    observables: tuple[Observable, ...] = eqx.field(static=True, default=())
+    estimates: dict[str, np.ndarray] = eqx.field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Return a curve of the theory by name (called for unknown attributes)."""
+        curves = vars(self).get("curves", {})
+        if name in curves:
+            return curves[name]
+        message = f"a Trajectory has no {name!r}"
+        if not name.startswith("_"):
+            message += _missing_curve(name, curves)
+        raise AttributeError(message)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a variable by name."""
+        """Return a variable or a curve by name, such as "R" or "error"."""
+        curves = {"error": self.error, "loss": self.loss} | self.curves
+        if name not in self.variables and curves.get(name) is not None:
+            return curves[name]
         if name not in self.variables:
             message = f"this trajectory has no {name!r}; it has "
-            message += f"{', '.join(self.variables)}."
+            message += f"{', '.join([*self.variables, *curves])}."
             if name in ("r", "q"):
                 message += (
                     " Solve again with keep='blocks' to keep the overlaps per level."
@@ -159,8 +181,7 @@ class Trajectory(eqx.Module):
                 "this trajectory has no errors of classes; "
                 "solve or simulate one Problem with a Mixture."
             )
-        compute = resolve_name("tutelage.simulation.recorded_error:class_errors")
-        return compute(self)
+        return attached("class_errors")(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -233,13 +254,19 @@ class Trajectory(eqx.Module):
         )
         return f"{rate:.6g}" if rate.ndim == 0 else None
 
+    @property
+    def has_validity(self) -> bool:
+        """True if the theory of the problem has a `validity` report about this solve."""
+        return attached("has_validity")(self)
+
     @cached_property
     def validity(self) -> Any:
-        """Report of how far the limit can be trusted (see `tutelage.stream.validity`).
+        """Report of how far the limit can be trusted, by the theory of the problem.
 
         Computed when first asked for.
         """
-        return self._report("validity", "tutelage.stream.validity:assess")
+        self._require_single_solve("validity")
+        return attached("validity")(self)
 
     @property
     def accuracy(self) -> float | None:
@@ -261,16 +288,18 @@ class Trajectory(eqx.Module):
 
     @cached_property
     def sampling_errors(self) -> dict[str, np.ndarray]:
-        """Bounds as `sampling_error` for error, R, Q and readout, by name.
+        """Bounds as `sampling_error` for error, R, Q and other quantities, by name.
 
-        Empty where nothing is sampled.
+        These are the `estimates` of the solve, or are computed now. Empty where nothing
+        is sampled.
         """
-        return self._report(
-            "sampling_errors", "tutelage.stream.accuracy:sampling_errors"
-        )
+        if self.estimates:
+            return dict(self.estimates)
+        self._require_single_solve("sampling_errors")
+        return attached("error_estimates")(self)
 
-    def _report(self, name: str, function: str) -> Any:
-        """Return a report about this solve, by a function of a layer to the right."""
+    def _require_single_solve(self, report: str) -> None:
+        """Refuse a report about anything but one solve."""
         is_solve = (
             self.kind == "theory"
             and self.problem is not None
@@ -279,10 +308,9 @@ class Trajectory(eqx.Module):
         is_single_curve = self.tasks is None and np.ndim(self.error) == 1
         if not is_solve or not is_single_curve or checks.is_traced(self):
             raise InputError(
-                f"this trajectory has no {name} report; only a single solve has one, "
+                f"this trajectory has no {report} report; only a single solve has one, "
                 "not several tasks, jit, grad or vmap. Compare with runs (`compare`)."
             )
-        return resolve_name(function)(self)
 
     def to_dataset(self) -> "xarray.Dataset":
         """Return labeled data, as docs/schema.md describes."""
@@ -293,9 +321,29 @@ class Trajectory(eqx.Module):
         """Return the trajectory that `to_dataset` wrote."""
         return cls(**storage.from_dataset(dataset))
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row for each recorded time, of each run or member.
+
+        The index is the time, or (run, time). Columns are error, loss and the entries
+        of the variables, counted from one: R_12, Q_11, readout_2, and r_1_12 on level 1
+        where there are several levels. A simulation begins with the number of steps.
+        """
+        return tables.to_pandas(self)
+
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file, all or nothing, and return its path."""
-        return storage.write(self.to_dataset(), path)
+        """Write a file, all or nothing, and return its path.
+
+        A name ending in .nc becomes NetCDF, which `load` reads; .csv the table of
+        `to_pandas`, which does not contain the problem.
+        """
+        return tables.save(self, path)
+
+    def cite(self) -> citations.References:
+        """Return the papers behind this result as `References`.
+
+        Print them, or use `.bibtex`.
+        """
+        return citations.behind_trajectory(self)
 
     def widget(self) -> Any:
         """Return the explorer at this solve, as a page that a notebook shows inline.
@@ -303,15 +351,22 @@ class Trajectory(eqx.Module):
         Move a control, and the browser solves again. Where the browser cannot solve the
         problem, and for simulations, the page shows the curve with a slider for time.
         """
-        return resolve_name("tutelage.page.document:trajectory_widget")(self)
+        return attached("widget")(self)
 
-    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+    def plot(
+        self,
+        *,
+        ax: "Axes | None" = None,
+        title: str | None = None,
+        time: str = "alpha",
+    ) -> "Figure":
         """Draw error, overlaps and trained readouts against time with Matplotlib.
 
         See `plot.plot_trajectory`. ax: draw only the learning curve, into these axes,
-        and return them. title: "" leaves the head out.
+        and return them. title: "" leaves the head out. time: "alpha", "steps" or
+        "samples".
         """
-        return resolve_name("tutelage.plot:plot_trajectory")(self, ax=ax, title=title)
+        return attached("plot")(self, ax=ax, title=title, time=time)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
@@ -345,7 +400,8 @@ class Trajectory(eqx.Module):
             rows.append(("N", str(self.dim)))
         span = f"{times.size} from {times.min():g} to {times.max():g}"
         rows.append(("times", span))
-        recorded = [f"{name} {np.shape(x)}" for name, x in self.variables.items()]
+        values = self.variables | self.curves
+        recorded = [f"{name} {np.shape(x)}" for name, x in values.items()]
         rows.append(("recorded", ", ".join(recorded)))
         if "validity" in self.__dict__:  # it has been computed
             first, *others = self.validity.lines()
@@ -359,6 +415,13 @@ class Trajectory(eqx.Module):
         shapes = {name: tuple(np.shape(x)) for name, x in self.variables.items()}
         count = np.shape(self.times)[-1]
         return f"<Trajectory {self.kind}: {count} times, {shapes}, {self.status}>"
+
+
+def _missing_curve(name: str, curves: dict[str, np.ndarray]) -> str:
+    """Return what a message about an unknown attribute adds."""
+    if not curves:
+        return f".{checks.nearest(name, dir(Trajectory))}"
+    return f"; its curves are {', '.join(curves)}."
 
 
 def load(path: str | Path) -> Trajectory:

@@ -1,7 +1,7 @@
 """The numba kernels of SGD at finite N, and the data that they work on.
 
-All of it is in this one file (_numba.py says why). Arrays are stepped in place. All loops
-release the GIL and draw only from the generator that they are given.
+All of it is in this one file (_numba.py says why). Arrays are stepped in place. All
+loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods:
 
@@ -10,11 +10,12 @@ One step, for both methods:
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ]
     b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 
-with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent and
-psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond` computes
-delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations
-are codes, each with its number or coefficients. Other optimizers move all N coordinates of
-the weights method by `move_weights`, in the equations of training/optimizers/.
+with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, where
+psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond`
+computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and
+activations are codes, each with its number or coefficients. Other optimizers move all
+N coordinates of the weights method by `move_weights`, in the equations of
+training/optimizers/.
 """
 
 import math
@@ -36,7 +37,8 @@ PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(8)
 UNKNOWN = -1  # the kernels do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
-# FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that learns.
+# FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that
+# learns.
 FORCE, PUSH, READOUT_RATE, BIAS_RATE, LR, TIME, FIRST_TASK = range(7)
 DECAY = -2  # kappa / N
 LABEL_NUMBER = -1  # deviation of the noise, quantile of a flip, or slope of a link
@@ -57,21 +59,18 @@ inlined = compiler(__file__, forceinline=True)
 class StepConstants(NamedTuple):
     """The constants of a step.
 
-    A problem with one teacher is one task. Labels, losses and rules are codes, each with
-    the number that it needs.
+    A problem with one teacher is one task. Labels, losses and rules are codes, each
+    with the number that it needs.
     """
 
     student: int  # code of the activation
     student_coefficients: Float[np.ndarray, " degrees"]
-    teacher: Int[
-        np.ndarray, " tasks"
-    ]  # codes of the activations of each task's teacher
+    teacher: Int[np.ndarray, " tasks"]  # codes of the activations of the teachers
     teacher_coefficients: Float[np.ndarray, "tasks degrees"]
     teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
-    edges: Int[
-        np.ndarray, " tasks_and_one"
-    ]  # task s has units edges[s] .. edges[s + 1] - 1
+    # task s has the units edges[s] .. edges[s + 1] - 1
+    edges: Int[np.ndarray, " tasks_and_one"]
     separate: bool  # each task has its own readout of the student
     drift: float  # omega / N of the teachers
     # a factor of the covariance of the teachers' unseen fields; empty if all are seen
@@ -98,10 +97,10 @@ class StepConstants(NamedTuple):
 
 
 class ParameterState(NamedTuple):
-    """Readout and biases, their momenta, and the sums over the batch that will move them.
+    """Readout and biases, their momenta, and the batch sums that will move them.
 
-    The scales are those of adaptive optimizers. readout has shape (heads, K) here. In JAX it is (K,) or (outputs, K), with a leading
-    axis of tasks for separate heads.
+    The scales are those of adaptive optimizers. readout has shape (heads, K) here. In
+    JAX it is (K,) or (outputs, K), with a leading axis of tasks for separate heads.
     """
 
     readout: NumpyOrJax
@@ -145,6 +144,18 @@ class Snapshots(NamedTuple):
     teachers: Float[np.ndarray, "time L M columns"]
     readout: Float[np.ndarray, "time heads K"]
     bias: Float[np.ndarray, "time K"]
+
+
+class Workspace(NamedTuple):
+    """Arrays that every step overwrites."""
+
+    gradient: Float[np.ndarray, " columns"]
+    student_fields: Float[np.ndarray, " K"]
+    teacher_fields: Float[np.ndarray, " M"]
+    delta: Float[np.ndarray, " K"]  # of one sample
+    deltas: Float[np.ndarray, "K B"]
+    factor: Float[np.ndarray, "K columns"]  # factor factor^T = deltas deltas^T
+    extra: Float[np.ndarray, "rows columns"]  # of the students' rows, to be folded
 
 
 @inlined
@@ -249,9 +260,10 @@ def respond(
 ):
     """Fill delta_k of one sample of a task, and return label - output.
 
-    The sums that move the params grow. learns: 1, or 0 if the head of the task is frozen.
-    number: of the label law. The student's fields are overwritten. The result is huge, or
-    NaN, in a run that diverges. Classical rules look at fields: their sum is the output.
+    The sums that move the params grow. learns: 1, or 0 if the head of the task is
+    frozen. number: of the label law. The student's fields are overwritten. The result
+    is huge, or NaN, in a run that diverges. Classical rules look at fields: their sum
+    is the output.
     """
     output = 0.0
     head = task if constants.separate else 0
@@ -528,8 +540,8 @@ def chi(rng, dof):
 def fold(rows, extra, first, count, columns):
     """Rotate [Z | extra] so that everything fits into Z again (Householder LQ).
 
-    Z Z^T grows by extra extra^T. Z is rows[:count, first:first + count] and becomes lower
-    triangular; extra is (count, columns) and overwritten.
+    Z Z^T grows by extra extra^T. Z is rows[:count, first:first + count] and becomes
+    lower triangular; extra is (count, columns) and overwritten.
     """
     for j in range(count):
         tail = 0.0
@@ -591,7 +603,7 @@ def draw_normals(rng, layout, normals):
 
 @inlined
 def compute_fields(layout, vectors, normals, fields):
-    """Set fields to sum_l sqrt(p_l lam_l) (coordinates . normals) of the first vectors."""
+    """Set the first fields to sum_l sqrt(p_l lam_l) (coordinates . normals)."""
     fields[:] = 0.0
     for level in range(layout.width.size):
         width = layout.width[level]
@@ -665,8 +677,8 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, n
 def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
     """Move teachers in one level: w* <- (1 - drift) w* + sqrt(2 drift) zeta.
 
-    zeta is Gaussian with the overlaps root root^T of the teachers; drift is omega / N. All
-    vectors move into a new basis in which the teachers are lower triangular again.
+    zeta is Gaussian with the overlaps root root^T of the teachers; drift is omega / N.
+    All vectors move into a new basis in which the teachers are lower triangular again.
     """
     M, columns = teachers.shape
     scale = math.sqrt(2.0 * drift / (width + dof))
@@ -765,6 +777,96 @@ def add_unseen(rng, constants, given, place, s, fields):
                 fields[m] += constants.unseen[m, i] * z
 
 
+@inlined
+def learn_batch(
+    rng,
+    constants,
+    layout,
+    samples,
+    students,
+    teachers,
+    params,
+    rates,
+    place,
+    normals,
+    work,
+):
+    """Fill delta_ks of all samples of a batch; return False if the run diverged.
+
+    rates: of this step. place: of this step among the samples. normals: (B, L, W), as
+    given or to be drawn.
+    """
+    tasks = constants.teacher.size
+    task = 0
+    learns = 1.0
+    for s in range(constants.batch):
+        if not samples.x.size:
+            draw_normals(rng, layout, normals[s])
+        compute_fields(layout, students, normals[s], work.student_fields)
+        compute_fields(layout, teachers, normals[s], work.teacher_fields)
+        add_unseen(rng, constants, samples.unseen, place, s, work.teacher_fields)
+        z = 0.0
+        if constants.draws:
+            z = rng.standard_normal()
+        if rates.size > COLUMNS:
+            cumulative = rates[FIRST_TASK : FIRST_TASK + tasks - 1]
+            task = np.searchsorted(cumulative, rng.random())
+            learns = rates[FIRST_TASK + tasks + task]
+        error = respond(
+            constants,
+            params,
+            work.student_fields,
+            work.teacher_fields,
+            task,
+            learns,
+            rates[LABEL_NUMBER],
+            z,
+            work.delta,
+        )
+        for k in range(work.delta.size):
+            work.deltas[k, s] = work.delta[k]
+        if not abs(error) < OVERFLOW:
+            return False
+    return True
+
+
+@inlined
+def move_students(rng, constants, layout, students, first, rates, normals, work):
+    """Step along the coordinates in use of every level, and along those outside."""
+    reduce_batch(work.deltas, work.factor)
+    for level in range(layout.width.size):
+        rows = students[level]
+        mask = layout.mask[level]
+        scale = layout.step[level] / constants.batch
+        width = layout.width[level]
+        dof = layout.dof[level]
+        move_inside(
+            constants,
+            rows,
+            normals,
+            work.deltas,
+            work.gradient,
+            level,
+            width,
+            scale,
+            mask,
+            rates,
+        )
+        if dof > 0:
+            move_outside(
+                rng,
+                constants,
+                rows,
+                work.factor,
+                work.extra,
+                first,
+                dof,
+                scale,
+                mask,
+                rates,
+            )
+
+
 @compiled
 def advance(
     rng,
@@ -784,27 +886,26 @@ def advance(
 ):
     """Take steps first .. last - 1, and fill the snapshots whose steps are passed.
 
-    Return `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
+    Return `last`, or minus (the step that diverged + 1). roots: of the teachers'
+    overlaps.
     """
     K = params.bias.size
     M = teachers.shape[1]
-    L = layout.width.size
     B = constants.batch
     rows_of_students = students.shape[1]
     columns = students.shape[2]
-    tasks = constants.teacher.size
-    task = 0
-    learns = 1.0
+    normals = np.empty((B, layout.width.size, columns))
     vectors = np.zeros((M + rows_of_students, columns))
     outside_vectors = np.zeros((M + rows_of_students, M))
-    normals = np.empty((B, L, columns))
-    gradient = np.empty(columns)
-    student_fields = np.empty(K)
-    teacher_fields = np.empty(M)
-    delta = np.empty(K)
-    deltas = np.empty((K, B))
-    factor = np.zeros((K, min(B, K)))
-    extra = np.empty((rows_of_students, min(B, K)))
+    work = Workspace(
+        gradient=np.empty(columns),
+        student_fields=np.empty(K),
+        teacher_fields=np.empty(M),
+        delta=np.empty(K),
+        deltas=np.empty((K, B)),
+        factor=np.zeros((K, min(B, K))),
+        extra=np.empty((rows_of_students, min(B, K))),
+    )
     gradients = np.empty((K, columns if constants.optimizer != PLAIN else 0))
     taken = 0  # snapshots
     for step in range(first, last + 1):
@@ -819,39 +920,26 @@ def advance(
         now = rates[place]
         if samples.x.size:
             normals = samples.x[place]
-        for s in range(B):
-            if not samples.x.size:
-                draw_normals(rng, layout, normals[s])
-            compute_fields(layout, students, normals[s], student_fields)
-            compute_fields(layout, teachers, normals[s], teacher_fields)
-            add_unseen(rng, constants, samples.unseen, place, s, teacher_fields)
-            z = 0.0
-            if constants.draws:
-                z = rng.standard_normal()
-            if now.size > COLUMNS:
-                cumulative = now[FIRST_TASK : FIRST_TASK + tasks - 1]
-                task = np.searchsorted(cumulative, rng.random())
-                learns = now[FIRST_TASK + tasks + task]
-            error = respond(
-                constants,
-                params,
-                student_fields,
-                teacher_fields,
-                task,
-                learns,
-                now[LABEL_NUMBER],
-                z,
-                delta,
-            )
-            for k in range(K):
-                deltas[k, s] = delta[k]
-            if not abs(error) < OVERFLOW:
-                return -step - 1
+        is_finite = learn_batch(
+            rng,
+            constants,
+            layout,
+            samples,
+            students,
+            teachers,
+            params,
+            now,
+            place,
+            normals,
+            work,
+        )
+        if not is_finite:
+            return -step - 1
         if constants.optimizer != PLAIN:
             move_weights(
                 constants,
                 students[0],
-                deltas,
+                work.deltas,
                 normals,
                 gradients,
                 layout.mask[0],
@@ -868,36 +956,14 @@ def advance(
             if step % STEPS_BETWEEN_CHECKS == 0 and too_large(students, params, bound):
                 return -step - 1
             continue
-        reduce_batch(deltas, factor)
-        for level in range(L):
-            rows = students[level]
-            mask = layout.mask[level]
-            scale = layout.step[level] / B
-            width = layout.width[level]
-            dof = layout.dof[level]
-            move_inside(
-                constants,
-                rows,
-                normals,
-                deltas,
-                gradient,
-                level,
-                width,
-                scale,
-                mask,
-                now,
-            )
-            if dof > 0:
-                move_outside(
-                    rng, constants, rows, factor, extra, M, dof, scale, mask, now
-                )
+        move_students(rng, constants, layout, students, M, now, normals, work)
         move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if samples.moves.size:
             move_given(constants.drift, teachers[0], samples.moves[place])
         elif constants.drift > 0.0:
-            for level in range(L):
+            for level in range(layout.width.size):
                 move_teachers(
                     rng,
                     constants.drift,

@@ -1,7 +1,7 @@
 """The runs of a simulation: the request, the records, and threads that compute them.
 
-Every run has its own random streams, derived from the seed and its own number alone. Loops
-release the GIL. Ctrl-C loses nothing recorded.
+Every run has its own random streams, derived from the seed and its own number alone.
+Loops release the GIL. Ctrl-C loses nothing recorded.
 """
 
 from collections.abc import Callable
@@ -80,8 +80,8 @@ class Request:
 class Records(NamedTuple):
     """Step counts, and arrays that receive the states at these steps.
 
-    All runs together have a leading axis. weights: p_l lam_l. r, q: empty when not kept. T:
-    empty unless the teachers drift. readout: as in `ParameterState`.
+    All runs together have a leading axis. weights: p_l lam_l. r, q: empty when not
+    kept. T: empty unless the teachers drift. readout: as in `ParameterState`.
     """
 
     steps: Int[np.ndarray, " time"]
@@ -100,7 +100,7 @@ class Records(NamedTuple):
         return self.R, self.Q, self.r, self.q, self.readout, self.bias, self.T
 
     def of(self, runs: Any) -> "Records":
-        """Return the records of one run or of several; np.newaxis: one run as several."""
+        """Return the records of a run or of several; np.newaxis: one run as several."""
         return Records(self.steps, self.weights, *(x[runs] for x in self.arrays))
 
     def write(

@@ -38,7 +38,7 @@ LONG_SECONDS = 3600.0  # `simulate` warns above
 SPREAD = 0.03  # least share of the coordinates along which spread weights lie
 
 
-def simulate(
+def simulate_stream(
     problem: Problem,
     start: Start | Sequence[Start] | None = None,
     *,
@@ -55,68 +55,7 @@ def simulate(
     together: bool | None = None,
     progress: bool = False,
 ) -> Trajectory:
-    """Run one-pass SGD on networks of input dimension N.
-
-    All `runs` networks begin at the same initial condition.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to learn, and how.
-    start : Start or list of Start, optional
-        The initial condition, or one for each run. Default: `random_start(problem,
-        dim)`.
-    dim : int, optional
-        N, if neither start nor inputs give it.
-    times : array or float
-        As in `solve`. The state after ceil(alpha N) steps is recorded; `step` has these
-        numbers.
-    runs : int, optional
-        The number of networks. Default: 20.
-    seed : int
-        Run i depends only on the seed, on i and on `together`.
-    method : str, optional
-        "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
-        default). "weights": SGD on the weights (the default if weights or inputs are
-        given).
-    weights : pair of arrays, optional
-        (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
-        weights in a random frame with exactly the overlaps of `start`.
-    inputs : str or array, optional
-        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (unit variance,
-        in eigencoordinates), or samples: rows (samples, N), images, or the name of a
-        .npy file.
-    order : str
-        The order of given samples: "given", "shuffled" (each once) or "sampled" (with
-        replacement).
-    keep : str, optional
-        "blocks" or "fields", as in `solve`.
-    workers : int, optional
-        Threads; they do not change the results. Default: the cores.
-    together : bool, optional
-        Run all networks in one JAX program (overlaps only), from other random numbers
-        of the same law. Default: on a GPU for 1000 runs or more.
-    progress : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    Trajectory
-        With a leading axis of runs. The error is the exact population error at the
-        recorded overlaps. A run that diverges, or that Ctrl-C interrupts, is NaN from
-        there on; `status_code` marks it.
-
-    Examples
-    --------
-    >>> import tutelage as tu
-    >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem)
-    >>> times = tu.linear_times(10, 11)
-    >>> runs = tu.simulate(problem, start, dim=1000, times=times, runs=4, seed=1)
-    >>> runs.error.shape
-    (4, 11)
-    """
+    """Run SGD on fresh samples, as `tu.simulate` says."""
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, OPTIMIZERS))
     method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
@@ -175,7 +114,7 @@ def simulate(
     seconds = estimated_seconds(problem, dim, last, runs, method, workers)
     if not together and seconds > LONG_SECONDS:
         sentence = f"{duration_warning(seconds, last, runs)}."
-        warnings.warn(sentence, TutelageWarning, stacklevel=2)
+        warnings.warn(sentence, TutelageWarning, stacklevel=3)
     if method == "weights":
         run = WeightsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
@@ -329,7 +268,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(diverged)} of {request.runs} runs diverged, "
             f"{_when_first(trajectory, diverged)}, lower the learning rate.",
             DivergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     interrupted = codes == Status.INTERRUPTED
     missing = request.runs - codes.size
@@ -341,7 +280,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(interrupted)} of {request.runs} runs {words}, "
             f"{_when_first(trajectory, interrupted)}, the finished ones are whole.",
             TutelageWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -29,8 +29,8 @@ from tutelage._types import Array
 from tutelage.errors import Status
 
 # Stages of a step, and with those of the curve between its ends.
-STEP = 12
-ALL = 17
+STEP_STAGES = 12
+ALL_STAGES = 17
 # The place of the last stage on the curve.
 PROBE = 0.4
 
@@ -134,12 +134,12 @@ def _curve_weights() -> np.ndarray:
 
     The curve is x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + ...)))).
     """
-    b = table(A, ALL)[STEP]
-    first = np.eye(ALL)[0]
-    last = np.eye(ALL)[STEP]
-    terms = [b, first - b, 2 * b - first - last, *table(D, ALL)]
+    b = table(A, ALL_STAGES)[STEP_STAGES]
+    first = np.eye(ALL_STAGES)[0]
+    last = np.eye(ALL_STAGES)[STEP_STAGES]
+    terms = [b, first - b, 2 * b - first - last, *table(D, ALL_STAGES)]
     basis = Polynomial([1.0])
-    weights = np.zeros((ALL, 8))
+    weights = np.zeros((ALL_STAGES, 8))
     for place, term in enumerate(terms):
         is_even = place % 2 == 0
         basis = basis * Polynomial([0.0, 1.0] if is_even else [1.0, -1.0])
@@ -159,15 +159,16 @@ def _defect_weights() -> np.ndarray:
     largest_error = np.max(np.abs(error(np.linspace(0.0, 1.0, 1001))))
     ratio = largest_error / abs(error.deriv()(PROBE))
     slopes_of_curve = [Polynomial(row).deriv()(PROBE) for row in WEIGHTS]
-    return ratio * (np.eye(ALL)[-1] - slopes_of_curve)
+    return ratio * (np.eye(ALL_STAGES)[-1] - slopes_of_curve)
 
 
 NODES = np.array(C)
 WEIGHTS = _curve_weights()
-STAGES = table([*A, WEIGHTS @ PROBE ** np.arange(8)], ALL)
+STAGES = table([*A, WEIGHTS @ PROBE ** np.arange(8)], ALL_STAGES)
 # Rows: the errors of order 5 and 3 of a step, and the error of the curve.
 ERRORS = table(
-    [ERROR_5, STAGES[STEP] - table([ORDER_3], ALL)[0], _defect_weights()], ALL
+    [ERROR_5, STAGES[STEP_STAGES] - table([ORDER_3], ALL_STAGES)[0], _defect_weights()],
+    ALL_STAGES,
 )
 
 
@@ -358,7 +359,7 @@ class _Integrator:
         t1 = jnp.where(is_clipped, stop, t + loop.h)
 
         error, k = self.stages_of_step(loop, h, t1)
-        y1 = y + h * _combined(self.stages[STEP], k)
+        y1 = y + h * _combined(self.stages[STEP_STAGES], k)
         # the largest number counts here: none is far off
         curve_defect = jax.lax.stop_gradient(_combined(self.errors[2], k))
         curve_error = h * jnp.max(self.sizes(curve_defect, y, y1))
@@ -388,7 +389,7 @@ class _Integrator:
         return _Loop(
             t=t,
             y=y,
-            f=jnp.where(accept, k[STEP], k[0]),
+            f=jnp.where(accept, k[STEP_STAGES], k[0]),
             fresh=fresh,
             h=jax.lax.stop_gradient(jnp.where(active, next_h, loop.h)),
             next=place,
@@ -414,7 +415,7 @@ class _Integrator:
 
         def judged(k: Array) -> tuple[Array, Array]:
             """Return the stage to stop before, and the error of the step."""
-            y1 = y + h * _combined(self.stages[STEP], k)
+            y1 = y + h * _combined(self.stages[STEP_STAGES], k)
             fifth = jnp.mean(self.sizes(_combined(self.errors[0], k), y, y1) ** 2)
             third = jnp.mean(self.sizes(_combined(self.errors[1], k), y, y1) ** 2)
             error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, self.tiny))
@@ -422,8 +423,8 @@ class _Integrator:
             is_recorded = self.recorded_time(loop.next) <= t1
             end = jnp.where(
                 self.any_member(accept & is_recorded),
-                ALL,
-                STEP + self.any_member(accept),
+                ALL_STAGES,
+                STEP_STAGES + self.any_member(accept),
             )
             return end, error
 
@@ -435,7 +436,7 @@ class _Integrator:
             f = ode.rates(time, point)
             k = jax.lax.dynamic_update_index_in_dim(stages.k, f, s, 0)
             end, error = jax.lax.cond(
-                s == STEP - 1,
+                s == STEP_STAGES - 1,
                 lambda: judged(k),
                 lambda: (stages.end, stages.error),
             )
@@ -444,9 +445,9 @@ class _Integrator:
         # stage 0 is known, except after a jump of the rates
         first = _Stages(
             s=1 - self.any_member(active & loop.fresh),
-            end=jnp.array(STEP),
+            end=jnp.array(STEP_STAGES),
             error=jnp.zeros((), y.dtype),
-            k=jnp.zeros((ALL, y.size), y.dtype).at[0].set(loop.f),
+            k=jnp.zeros((ALL_STAGES, y.size), y.dtype).at[0].set(loop.f),
         )
         stages = jax.lax.while_loop(lambda now: now.s < now.end, stage, first)
         return stages.error, stages.k

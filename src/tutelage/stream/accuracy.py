@@ -22,7 +22,7 @@ from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.stream.moments.matrices import ClosedMoments, MixtureMoments
 from tutelage.stream.moments.node_moments import (
-    ROOMY,
+    CAPACITY,
     NodeMoments,
     confidence,
     terms_per_point,
@@ -41,8 +41,8 @@ from tutelage.stream.program import (
 # Quadrature errors of pairs (A, B) and of G above which a solve warns.
 ACCURATE_PAIRS = 1e-6
 ACCURATE_SPREAD = 1e-2
-# The error of a grid or a quadrature, in units of its change under finer nodes: the finer
-# ones miss a part of the error, too.
+# The error of a grid or a quadrature, in units of its change under finer nodes: the
+# finer ones miss a part of the error, too.
 CHANGES = 2
 QUADRATURE = "quadrature"
 CHECKED_TIMES = 5  # along a curve, at which the error of averages is estimated
@@ -329,7 +329,7 @@ def _affordable(problem: Problem, moments: Moments, steps: float, times: int) ->
     evaluations = EVALUATIONS * steps + times
     updates_per_point = evaluations * terms_per_point(problem, nodes) * size
     points = max(WORK / updates_per_point, 1.0)
-    return min(2 ** int(np.floor(np.log2(points))), ROOMY)
+    return min(2 ** int(np.floor(np.log2(points))), CAPACITY)
 
 
 def _is_sampled(tree: object) -> bool:

@@ -4,9 +4,9 @@ This is the twin of dormand_prince.py and of the closed forms of squared loss. T
 is one vector y: of every student k its overlaps with all n = K + M units on all L
 levels, (K, n, L), students before teachers; then the readout v (K), and e_g in the unit
 1/fine, which guides the steps (program.py). The letters and equations are those of
-order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares the
-two. Machine code is made when first needed and cached on disk, for all K, M and L at
-once. Short loops keep that to seconds.
+order_parameters.py, matrices.py and averages.py; tests/stream/test_compiled.py compares
+the two. Machine code is made when first needed and cached on disk, for all K, M and L
+at once. Short loops keep that to seconds.
 """
 
 import math
@@ -28,8 +28,8 @@ from tutelage.stream.order_parameters import (
 )
 
 # The constants of dormand_prince.py.
-STEP = 12
-ALL = 17
+STEP_STAGES = 12
+ALL_STAGES = 17
 SAFETY = 0.9
 SLOWEST = 0.2
 FASTEST = 10.0
@@ -301,6 +301,57 @@ def mean_update(committee, work):
 
 
 @compiled
+def components_along_pairs(work, n):
+    """Compute `along`, `across` and `scale` of `update_covariance` for all n units."""
+    c = work.c
+    root = work.root
+    first = work.first
+    second = work.second
+    pair_scale = work.pair_scale
+    pairs = first.size
+    for a in range(n):
+        for b in range(n):
+            c[a, b] = work.C[a, b] * (root[a] * root[b])
+    for p in range(pairs):
+        c_ij = c[first[p], second[p]]
+        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
+    for a in range(n):
+        for p in range(pairs):
+            i = first[p]
+            j = second[p]
+            on_i = c[a, i]
+            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
+            variance = 1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j
+            scale = 1.0 / math.sqrt(variance)
+            work.along[a, p] = on_i * scale
+            work.across[a, p] = on_rest_of_j * scale
+            work.scale[a, p] = scale
+
+
+@compiled
+def arcsines_of_pairs(work, n):
+    """Compute arcsin(sine_ab) of `update_covariance`, into `sines`."""
+    along = work.along
+    across = work.across
+    scale = work.scale
+    sines = work.sines
+    ab = 0
+    for a in range(n):
+        for b in range(a, n):
+            c_ab = work.c[a, b]
+            for p in range(scale.shape[1]):
+                sines[ab, p] = (
+                    c_ab * scale[a, p] * scale[b, p]
+                    - along[a, p] * along[b, p]
+                    - across[a, p] * across[b, p]
+                )
+            ab += 1
+    flat = sines.reshape(-1)
+    for p in range(flat.size):
+        flat[p] = arcsin(flat[p])
+
+
+@compiled
 def update_covariance(committee, work):
     """Compute G_ij = w_i w_j (E[g'_i g'_j Delta0^2] + sigma^2 E[g'_i g'_j]).
 
@@ -314,48 +365,13 @@ def update_covariance(committee, work):
     """
     n = committee.K + committee.M
     w = work.w
-    C = work.C
-    c = work.c
-    root = work.root
     first = work.first
     second = work.second
-    pair_scale = work.pair_scale
-    along = work.along
-    across = work.across
-    scale = work.scale
     sines = work.sines
     total = work.total
     pairs = first.size
-    for a in range(n):
-        for b in range(n):
-            c[a, b] = C[a, b] * (root[a] * root[b])
-    for p in range(pairs):
-        c_ij = c[first[p], second[p]]
-        pair_scale[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
-    for a in range(n):
-        for p in range(pairs):
-            i = first[p]
-            j = second[p]
-            on_i = c[a, i]
-            on_rest_of_j = (c[a, j] - c[i, j] * on_i) * pair_scale[p]
-            left = 1.0 / math.sqrt(1.0 - on_i * on_i - on_rest_of_j * on_rest_of_j)
-            along[a, p] = on_i * left
-            across[a, p] = on_rest_of_j * left
-            scale[a, p] = left
-    ab = 0
-    for a in range(n):
-        for b in range(a, n):
-            c_ab = c[a, b]
-            for p in range(pairs):
-                sines[ab, p] = (
-                    c_ab * scale[a, p] * scale[b, p]
-                    - along[a, p] * along[b, p]
-                    - across[a, p] * across[b, p]
-                )
-            ab += 1
-    flat = sines.reshape(-1)
-    for p in range(flat.size):
-        flat[p] = arcsin(flat[p])
+    components_along_pairs(work, n)
+    arcsines_of_pairs(work, n)
     # Delta0^2 = sum_ab w_a w_b g_a g_b
     total[:] = 0.0
     ab = 0
@@ -525,7 +541,7 @@ def sizes(x, unit):
 @compiled
 def record(y, h, x, k, weights, curve, out):
     """Compute the state at the share x of a step."""
-    for s in range(ALL):
+    for s in range(ALL_STAGES):
         total = 0.0
         for p in range(7, -1, -1):
             total = total * x + weights[s, p]
@@ -554,9 +570,9 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     unit = step_work.unit
     point = step_work.point
     zero = step_work.zero
-    for s in range(1, STEP):
+    for s in range(1, STEP_STAGES):
         compute_stage(committee, work, step_work, y, h, stages, s)
-    combine(y, h, stages[STEP], k, y1)
+    combine(y, h, stages[STEP_STAGES], k, y1)
     for i in range(y.size):
         unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
     combine(zero, 1.0, errors[0], k, point)
@@ -566,14 +582,24 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
     error = h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
     if not error < 1.0:  # also if it is NaN
         return error
-    compute_stage(committee, work, step_work, y, h, stages, STEP)
+    compute_stage(committee, work, step_work, y, h, stages, STEP_STAGES)
     if is_recorded:
-        for s in range(STEP + 1, ALL):
+        for s in range(STEP_STAGES + 1, ALL_STAGES):
             compute_stage(committee, work, step_work, y, h, stages, s)
         combine(zero, h, errors[2], k, point)
         _, curve_error = sizes(point, unit)
         error = max(error, curve_error)
     return error
+
+
+@compiled
+def step_factor(error):
+    """Return the factor from the length of a step with this error to the next one."""
+    if not math.isfinite(error):
+        return SLOWEST
+    most = FASTEST if error < 1.0 else 1.0
+    factor = SAFETY * max(error, 1e-300) ** (-0.125)
+    return min(max(factor, SLOWEST), most)
 
 
 @compiled
@@ -597,7 +623,7 @@ def integrate(
     """
     size = y.size
     step_work = StepWorkspace(
-        k=np.zeros((ALL, size)),
+        k=np.zeros((ALL_STAGES, size)),
         y1=np.zeros(size),
         unit=np.zeros(size),
         point=np.zeros(size),
@@ -605,7 +631,7 @@ def integrate(
     )
     k = step_work.k
     y1 = step_work.y1
-    curve = np.zeros(ALL)
+    curve = np.zeros(ALL_STAGES)
     counted = np.ones(size)
     counted[-1] = 0.0  # the error does not diverge
     count = times.size
@@ -634,12 +660,7 @@ def integrate(
                 x = (times[place] - t) / step
                 record(y, step, x, k, tableau.weights, curve, states[place])
                 place += 1
-        factor = SLOWEST
-        if math.isfinite(error):
-            most = FASTEST if accept else 1.0
-            factor = SAFETY * max(error, 1e-300) ** (-0.125)
-            factor = min(max(factor, SLOWEST), most)
-        next_step = factor * step
+        next_step = step_factor(error) * step
         if accept and is_clipped:
             next_step = max(next_step, h)
         h = next_step
@@ -648,7 +669,7 @@ def integrate(
             accepted += 1
             for i in range(size):
                 y[i] = y1[i]
-                k[0, i] = k[STEP, i]
+                k[0, i] = k[STEP_STAGES, i]
             _, largest = sizes(y, counted)
             if largest >= bound:
                 code = DIVERGED

@@ -72,7 +72,7 @@ SMALL_STATE = 60
 SMALL_COMMITTEE = 200
 # Steps and weights of central differences: exact to order 4 for many vectors, to order
 # 8 (thirteen digits) for one.
-STEP = 3.5e-4
+DIFFERENCE_STEP = 3.5e-4
 DIFFERENCES = np.array([8.0, -1.0]) / 12.0
 LONG_STEP = 6e-3
 FINE_DIFFERENCES = np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
@@ -239,7 +239,7 @@ class LocalDynamics:
         if not self._by_differences:
             return self._in_chunks(_jacobian, vectors, times)
         count, size = vectors.shape
-        step = STEP
+        step = DIFFERENCE_STEP
         differences = DIFFERENCES
         if count == 1:
             step = LONG_STEP
@@ -329,18 +329,14 @@ class LocalDynamics:
             fields = roots[i] @ normals[:n]
             updates, rates = self._updates(times[i], state, fields, normals[n:])
             deltas, readouts = updates
-            numbers = [
+            numbers = (
                 deltas[:, None] * normals[:n],
                 deltas[first] * deltas[second],
                 readouts,
                 deltas,
-            ]
-            factors = [rates.vectors, rates.vectors**2, rates.readout, rates.bias]
-            parts = []
-            for k in used:
-                share = factors[k] * kinds[k][i]
-                parts.append(share.T @ numbers[k].reshape(len(share), -1))
-            samples = reduce(np.add, parts)
+            )
+            shares = [kind[i] for kind in kinds]
+            samples = _sampled_increments(rates, shares, used, numbers)
             if samples_per_point > 1:
                 episodes = samples.reshape(len(samples), -1, samples_per_point)
                 samples = episodes.mean(axis=2)
@@ -525,6 +521,26 @@ def flat_shares(
         deltas = xp.broadcast_to(deltas, (*lead, K))
         db = eta_b * float(student.train_bias) * deltas
     return flatten(Overlaps(r=dr, q=dq, readout=dv, bias=db))
+
+
+def _sampled_increments(
+    rates: Rates,
+    shares: list[Float[np.ndarray, "numbers d"]],
+    used: list[int],
+    numbers: tuple[Float[np.ndarray, "... samples"], ...],
+) -> Float[np.ndarray, "d samples"]:
+    """Return the increments of the state by each sample.
+
+    numbers: what samples change, by kind (delta with fields, delta with delta,
+    readouts, biases). shares: of each kind in the directions. used: the kinds that
+    move.
+    """
+    factors = (rates.vectors, rates.vectors**2, rates.readout, rates.bias)
+    terms = []
+    for kind in used:
+        share = factors[kind] * shares[kind]
+        terms.append(share.T @ numbers[kind].reshape(len(share), -1))
+    return reduce(np.add, terms)
 
 
 def _left_open(

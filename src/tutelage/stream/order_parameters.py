@@ -48,8 +48,8 @@ from tutelage.stream.moments import Moments, moments_for
 from tutelage.stream.moments.averages import (
     Averages,
     ErfAverages,
+    FieldState,
     MeanUpdate,
-    Situation,
     array_module,
     triangle,
 )
@@ -242,9 +242,9 @@ class OrderParameters(ClosedSystem):
         readout: Array,
         bias: Array | None,
         t: ArrayLike = 0.0,
-    ) -> Situation:
+    ) -> FieldState:
         """Return all that the averages of the rule depend on."""
-        return Situation(
+        return FieldState(
             problem=self.problem.labeled_at(t),
             C=joint_covariance(R, Q, T),
             mean=field_means(self.problem, bias),
@@ -541,7 +541,7 @@ class OrderParameters(ClosedSystem):
 
     def _situation_of(
         self, observed: dict[str, Array], T: Float[Array, "M M"], t: ArrayLike
-    ) -> Situation:
+    ) -> FieldState:
         """Return all that the averages depend on, from recorded quantities."""
         return self.situation(
             observed["R"],

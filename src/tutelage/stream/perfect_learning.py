@@ -45,7 +45,7 @@ PLAIN = (
 )
 # The displacement (relative to the norms) by which averages by quadrature are
 # differentiated.
-STEP = 1e-5
+DIFFERENCE_STEP = 1e-5
 # Overlaps of the largest state whose modes are computed.
 LARGEST = 2500
 # A number that is smaller than this, relative to the largest, is zero.
@@ -193,7 +193,7 @@ def perfect_jacobian(
     # derivative, although the average has one. There J is extrapolated from two small
     # displacements of q.
     norm = max(float(np.max(np.abs(state.q))), float(np.max(np.abs(system.t))))
-    step = STEP * norm
+    step = DIFFERENCE_STEP * norm
     K = state.q.shape[-1]
     displaced = [
         flatten(state._replace(q=state.q + n * step * np.eye(K))) for n in (1, 2)

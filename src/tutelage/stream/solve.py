@@ -101,7 +101,7 @@ ON_GPU = 2**24
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 
-def solve(
+def solve_on_stream(
     problem: Problem | ClosedSystem,
     start: PyTree = None,
     times: ArrayLike | Sequence[float] = 100.0,
@@ -119,71 +119,7 @@ def solve(
     observe: Observers = None,
     progress: bool = False,
 ) -> Trajectory:
-    """Solve the exact dynamics of the order parameters in the limit of large N.
-
-    Parameters
-    ----------
-    problem : Problem, Equations or ClosedSystem
-        What to solve.
-    start : Start, optional
-        The initial condition; for custom equations their initial values. Default:
-        `random_start(problem, dim=1000)`.
-    times : array or float
-        Increasing times alpha >= 0 to record, or the last one of 201 even times.
-    gradient_flow : bool
-        Include terms of order eta only; G is omitted.
-    rtol, atol : float, optional
-        Tolerances of a step. Default: 1e-8 and 1e-12; 1e-4 and 1e-6 if JAX computes in
-        float32. For sampled averages rtol is 1e-6, or 8/points if the update jumps,
-        because smaller steps do not resolve a finite set. Quadrature averages G of
-        functions with kinks over 2^17 points: there rtol is 6e-5.
-    solver : str
-        "explicit": Dormand-Prince 8(5,3). "stiff": Rodas5P with the structure of the
-        overlaps, whose cost does not grow with the largest eigenvalue. "implicit":
-        Kvaerno5 with dense matrices, for stiff custom equations. "auto": stiff if it
-        saves more time than it takes to compile, else explicit; always explicit inside
-        jit, vmap and grad.
-    quadrature : Quadrature, optional
-        The resolution of averages without a closed form.
-    moments : Sampled, optional
-        Average over a quasi-random set of so many points, `Sampled(points, seed)`, also
-        where a closed form or a grid exists. Its error is estimated when
-        `sampling_error`, `validity` or `compare` needs it.
-    accuracy : float, optional
-        Where averages are sampled and `moments` does not fix the points: the relative
-        error of the error curve that they may leave (95% confidence). `solve` estimates
-        it by eight more solves with an eighth of the points each, and takes from 2^14
-        up to 2^17 points until it is reached or the curve would cost more than some
-        seconds. `accuracy` of the result is what was reached; above 1e-2 there is a
-        warning. None, and inside jit, vmap and grad: 2^14 points without an estimate.
-    keep : str, optional
-        "blocks" records r and q per level, "fields" only R and Q. Default: blocks up to
-        16 levels.
-    gradient : str
-        "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
-    max_steps : int
-        The largest number of steps.
-    observe : dict of functions, optional
-        {name: f} records f(R, Q, readout) under that name.
-    progress : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    Trajectory
-        Error, loss, overlaps and readouts at the recorded times, with a `validity`
-        report.
-
-    Examples
-    --------
-    >>> import tutelage as tu
-    >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem)
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
-    >>> round(float(theory.error[-1]), 6), theory.R.shape
-    (0.014469, (11, 2, 2))
-    """
+    """Integrate the equations of fresh samples, or a custom system, as `tu.solve` says."""
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times = checks.as_times(times)
     start, initial = prepare(problem, start, times)
@@ -264,14 +200,12 @@ def solve(
         return trajectory
     if sampling is not None:
         count = len(trajectory.times)
-        # in the place of the cached property, which would compute them again
-        vars(trajectory)["sampling_errors"] = {
-            name: bound[:count] for name, bound in sampling.errors.items()
-        }
+        bounds = {name: bound[:count] for name, bound in sampling.errors.items()}
+        trajectory = replace(trajectory, estimates=bounds)
     for sentence in _caveats(trajectory, averages, sampling):
-        warnings.warn(sentence, ValidityWarning, stacklevel=2)
+        warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if raw.status_code != Status.FINISHED:
-        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=2)
+        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory
 
 
@@ -429,13 +363,13 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
         state, _ = initial
         sentence = symmetry_warning(problem, state)
         if sentence:
-            warnings.warn(sentence, SymmetryWarning, stacklevel=3)
+            warnings.warn(sentence, SymmetryWarning, stacklevel=4)
         sentence = limit_warning(problem, start.dim)
         if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
+            warnings.warn(sentence, ValidityWarning, stacklevel=4)
         sentence = zero_weights_warning(problem, state)
         if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
+            warnings.warn(sentence, ValidityWarning, stacklevel=4)
     return start, initial
 
 
@@ -588,7 +522,7 @@ def keeps_blocks(problem: System, keep: str | None) -> bool:
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS
 
 
-def solve_batch(
+def solve_batch_on_stream(
     problem: Problem,
     over: Mapping[str, Numbers],
     start: Start | Sequence[Start] | None = None,
@@ -604,46 +538,7 @@ def solve_batch(
     chunk: int | None = None,
     workers: int | None = None,
 ) -> Trajectory:
-    """Solve many problems that differ in numbers.
-
-    The result is one `Trajectory` with a leading axis `batch`.
-
-    Parameters
-    ----------
-    problem : Problem
-        What all members share.
-    over : dict of lists
-        What differs, by the names of `Problem.replace`, with one entry per member:
-        {"lr": rates, "noise": sigmas}. All lists have one length; make combinations
-        with np.meshgrid.
-    start : Start or list of Start, optional
-        One initial condition for all members, or one each.
-    times, gradient_flow, rtol, atol, solver, quadrature, max_steps
-        As in `solve`.
-    keep : str
-        "blocks" also records r and q per level.
-    chunk : int, optional
-        Members that step together. Default: 32 on a CPU, as many as fit on a GPU.
-    workers : int, optional
-        Threads. Default: the cores.
-
-    Returns
-    -------
-    Trajectory
-        Each member equals the result of `solve`, to the tolerance. A member that
-        diverges is NaN from there on; `status_code` marks it.
-
-    Examples
-    --------
-    >>> import tutelage as tu
-    >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem)
-    >>> times = tu.linear_times(10, 11)
-    >>> curves = tu.solve_batch(problem, {"lr": [0.1, 0.2, 0.5]}, start, times=times)
-    >>> curves.error.shape, curves.error[:, -1].round(4)
-    ((3, 11), array([0.028 , 0.0163, 0.0145]))
-    """
+    """Solve many problems of fresh samples, as `tu.solve_batch` says."""
     values = _values(problem, over)
     count = next(iter(values.values())).shape[0]
     smallest = _extreme_member(problem, values, np.min)
@@ -695,7 +590,7 @@ def solve_batch(
     trajectory = assemble(raw, times, problems, initial, settings)
     if not trajectory.finished:
         sentence = f"of these problems {trajectory.status}"
-        warnings.warn(sentence, DivergenceWarning, stacklevel=2)
+        warnings.warn(sentence, DivergenceWarning, stacklevel=3)
     return trajectory
 
 

@@ -1,5 +1,5 @@
-"""How a student learns: what one sample asks for, and how the weights follow.
+"""The training of a student: losses, learning rules, optimizers and schedules.
 
-losses: the function to minimize. rules: one sample -> one update. optimizers: updates ->
-steps of the weights. schedules: rates and other numbers that change in time.
+losses: the function to minimize. rules: one sample -> one update. optimizers: updates
+-> steps of the weights. schedules: rates and other numbers that change in time.
 """

@@ -1,7 +1,8 @@
-"""What a prediction costs: a loss is a function of the student's output and the label.
+"""Losses: functions of the student's output and the label.
 
-A loss says only what it costs; `rules.Gradient` takes its derivative with JAX. Any JAX function loss(output, label) serves
-as one. `output` is a number for a network with one output and an array (outputs,) otherwise.
+A loss defines only its value; `rules.Gradient` takes its derivative with JAX. Any JAX
+function loss(output, label) can be used as a loss. `output` is a number for a network
+with one output and an array (outputs,) otherwise.
 """
 
 from abc import abstractmethod
@@ -35,28 +36,33 @@ __all__ = [
 Output: TypeAlias = Float[Array, "*outputs"]
 Label: TypeAlias = Float[Array, "*outputs"]
 Scalar: TypeAlias = Float[Array, ""]
-SEARCHED = (
-    8.0  # outputs between which jumps of a custom function's derivative are searched
-)
-TRIED = 256  # outputs and labels on which a custom loss is tried
-ROUNDED = 1e-9  # relative difference of equal derivatives
-FAR = (
-    1e3,
-    1e6,
-)  # labels between which a slope grows by a factor of 10 if it has no bound
+# Jumps of the derivative of a custom loss are searched between -8 and 8.
+SEARCH_RANGE = 8.0
+PROBES = 256  # outputs and labels on which a custom loss is tried
+ROUNDING = 1e-9  # relative difference of equal derivatives
+# A slope without a bound grows by a factor of 10 between these labels.
+FAR_LABELS = (1e3, 1e6)
 MOST_KINKS = 16  # of a custom loss; averages over label noise are not split at more
 
 
 class Loss(Part):
     """A loss of one sample, loss(output, label).
 
-    `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
-    `jumps`: its derivative jumps, or may; set it to False in a smooth custom loss. `additive`: with several outputs it is a
-    sum of losses of one output and its label.
+    Attributes
+    ----------
+    targets : str
+        The labels that it is made for: "real" (any number), "sign" (-1 and 1) or
+        "class" (one-hot vectors).
+    jumps : bool
+        Its derivative jumps, or may; set it to False in a smooth custom loss.
+    additive : bool
+        With several outputs it is a sum of losses of one output and its label.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> loss = tu.losses.Logistic()
-    >>> round(float(loss(0.0, 1.0)), 6)                                        # ln 2
+    >>> round(float(loss(0.0, 1.0)), 6)  # ln 2
     0.693147
     """
 
@@ -66,23 +72,26 @@ class Loss(Part):
 
     @abstractmethod
     def __call__(self, output: Output, label: Label) -> Scalar:
-        """The loss of one sample."""
+        """Return the loss of one sample."""
 
     def descent(self, output: Output, label: Label) -> Output:
-        """Minus the derivative of the loss by the output."""
+        """Return psi, minus the derivative of the loss by the output."""
         return -jax.grad(lambda o: self(o, label))(output)
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
-        """Outputs at which the derivative jumps or bends, for this label."""
+        """Return outputs at which the derivative jumps or bends, for this label."""
         return ()
 
     def label_breaks(self, output: Output) -> tuple[Label, ...]:
-        """Labels at which the derivative jumps or bends, for this output; averages over label noise are split there."""
+        """Return labels at which the derivative jumps or bends, for this output.
+
+        Averages over label noise are split there.
+        """
         return ()
 
 
 class Squared(Loss):
-    """|label - output|^2 / 2."""
+    """The squared loss, |label - output|^2 / 2."""
 
     jumps: ClassVar[bool] = False
     additive: ClassVar[bool] = True
@@ -95,7 +104,7 @@ class Squared(Loss):
 
 
 class Absolute(Loss):
-    """|label - output|, summed over the outputs."""
+    """The absolute loss, |label - output|, summed over the outputs."""
 
     additive: ClassVar[bool] = True
 
@@ -110,7 +119,15 @@ class Absolute(Loss):
 
 
 class Huber(Loss):
-    """Squared within `delta` of the label, linear beyond: robust to heavy-tailed label noise."""
+    """The Huber loss: squared near the label and linear beyond.
+
+    It is robust to heavy-tailed label noise.
+
+    Parameters
+    ----------
+    delta : float
+        The distance from the label up to which it is squared.
+    """
 
     jumps: ClassVar[bool] = False
     additive: ClassVar[bool] = True
@@ -119,6 +136,7 @@ class Huber(Loss):
     )
 
     def __call__(self, output: Output, label: Label) -> Scalar:
+        # size^2 / 2 up to delta, and delta (size - delta / 2) beyond
         size = jnp.abs(label - output)
         near = jnp.minimum(size, self.delta)
         return jnp.sum(near * (size - near / 2))
@@ -131,7 +149,7 @@ class Huber(Loss):
 
 
 class Logistic(Loss):
-    """ln(1 + exp(-label output)) for labels -1 and 1."""
+    """The logistic loss, ln(1 + exp(-label output)), for labels -1 and 1."""
 
     targets: ClassVar[str] = "sign"
     jumps: ClassVar[bool] = False
@@ -141,7 +159,7 @@ class Logistic(Loss):
 
 
 class Hinge(Loss):
-    """max(0, 1 - label output) for labels -1 and 1."""
+    """The hinge loss, max(0, 1 - label output), for labels -1 and 1."""
 
     targets: ClassVar[str] = "sign"
 
@@ -153,11 +171,16 @@ class Hinge(Loss):
 
 
 class CrossEntropy(Loss):
-    """-ln softmax(output) at the label's class, for one-hot labels and two outputs or more.
+    """The cross-entropy, -ln softmax(output) at the label's class.
 
+    It is for one-hot labels and two outputs or more.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> round(float(tu.losses.CrossEntropy()(np.zeros(3), np.array([0.0, 1.0, 0.0]))), 6)      # ln 3
+    >>> loss = tu.losses.CrossEntropy()
+    >>> round(float(loss(np.zeros(3), np.array([0.0, 1.0, 0.0]))), 6)  # ln 3
     1.098612
     """
 
@@ -169,21 +192,30 @@ class CrossEntropy(Loss):
 
 
 class Function(Loss):
-    """A custom JAX function loss(output, label).
+    """A custom loss: any JAX function of output and label.
 
-    jumps: does its derivative jump? By default a `Problem` finds out, by a search along the output for several labels; say
-    True if it jumps only where such a search may not look (beyond outputs of size 8, or for few labels).
+    Parameters
+    ----------
+    function : function
+        A JAX function loss(output, label).
+    jumps : bool, optional
+        True if its derivative jumps. By default a `Problem` finds out, by a search
+        along the output for several labels. Set it if the derivative jumps only where
+        the search may not look (beyond outputs of size 8, or for few labels).
 
+    Examples
+    --------
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
-    >>> loss = tu.losses.Function(lambda output, label: jnp.log(jnp.cosh(label - output)))
-    >>> round(float(loss(0.0, 1.0)), 6)
+    >>> def log_cosh(output, label):
+    ...     return jnp.log(jnp.cosh(label - output))
+    >>> round(float(tu.losses.Function(log_cosh)(0.0, 1.0)), 6)
     0.433781
     """
 
     function: Callable[[Array, Array], Array]
     jumps: bool | None = eqx.field(static=True)  # pyright: ignore
-    given_jumps: bool | None = eqx.field(static=True)  # None: found out
+    given_jumps: bool | None = eqx.field(static=True)  # None: to be found out
     additive: bool = eqx.field(static=True)  # pyright: ignore
     kinks: tuple[float, ...] = eqx.field(static=True)
 
@@ -211,7 +243,10 @@ class Function(Loss):
         return tuple(output + kink for kink in self.kinks)
 
     def for_outputs(self, outputs: int) -> "Function":
-        """The same loss, once it is known whether its derivative jumps, and where if it follows label - output."""
+        """Return the loss with its properties for this number of outputs.
+
+        They are whether its derivative jumps, and where, if it follows label - output.
+        """
         jumps = self.jumps
         if jumps is None:
             jumps = _derivative_jumps(self.function, outputs)
@@ -224,7 +259,7 @@ class Function(Loss):
 def _kinks_of_difference(
     function: Callable[[Array, Array], Array], outputs: int
 ) -> tuple[float, ...] | None:
-    """Values of label - output at which the derivative jumps or bends.
+    """Return the values of label - output at which the derivative jumps or bends.
 
     None unless the loss is a sum of functions of label - output, one of each output, as
     far as random outputs and labels can tell.
@@ -234,7 +269,7 @@ def _kinks_of_difference(
     axes = np.eye(outputs).reshape(outputs, *shape)
 
     def along_axes(difference: Array) -> Array:
-        """The derivative by each output, if this one alone differs from its label."""
+        """Return the derivative by each output, if it alone differs from its label."""
         slopes = jax.vmap(descent, (None, 0))(jnp.zeros(shape), difference * axes)
         return jnp.sum(slopes * axes, axis=tuple(range(1, slopes.ndim)))
 
@@ -252,103 +287,140 @@ def _kinks_of_difference(
 def _follows_differences(
     descent: Callable[[Output, Label], Output], axes: Float[np.ndarray, "outputs ..."]
 ) -> bool:
-    """Whether each derivative is a function of label - output of its own output alone."""
+    """Return True if each derivative is a function of its own label - output alone."""
     rng = np.random.default_rng(0)
-    shape = (TRIED, *axes.shape[1:])
+    shape = (PROBES, *axes.shape[1:])
     output = rng.standard_normal(shape)
     label = 3.0 * rng.standard_normal(shape)
-    each = jax.vmap(descent)
-    slopes = np.asarray(each(jnp.asarray(output), jnp.asarray(label)))
-    allowed = ROUNDED * np.max(np.abs(slopes))
+    slopes_at = jax.vmap(descent)
+    slopes = np.asarray(slopes_at(jnp.asarray(output), jnp.asarray(label)))
+    allowed = ROUNDING * np.max(np.abs(slopes))
     for axis in axes:
         # output and label of one axis move together; the other labels move alone
         shift = 3.0 * rng.standard_normal(shape)
-        together = each(jnp.asarray(output + shift * axis), jnp.asarray(label + shift))
-        if not np.all(np.abs((together - slopes) * axis) <= allowed):
+        moved_output = jnp.asarray(output + shift * axis)
+        moved_slopes = slopes_at(moved_output, jnp.asarray(label + shift))
+        if not np.all(np.abs((moved_slopes - slopes) * axis) <= allowed):
             return False
     return True
 
 
 @lru_cache(maxsize=64)
 def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -> bool:
-    """Does the derivative jump along lines of outputs, for some labels? True where that cannot be found out."""
+    """Return True if the derivative jumps along a line of outputs, for some label.
+
+    It is also True where a jump cannot be excluded.
+    """
     if outputs == 1:
-        labels, lines = (
-            jnp.array([-1.0, 1.0, 0.0, 0.37, -1.83]),
-            [(np.zeros(()), np.ones(()))],
-        )
+        labels = jnp.array([-1.0, 1.0, 0.0, 0.37, -1.83])
+        lines = [(np.zeros(()), np.ones(()))]
     else:
         rng = np.random.default_rng(0)
-        labels = jnp.concatenate(
-            [jnp.eye(outputs), jnp.asarray(rng.standard_normal((2, outputs)))]
-        )
+        random_labels = jnp.asarray(rng.standard_normal((2, outputs)))
+        labels = jnp.concatenate([jnp.eye(outputs), random_labels])
         lines = [tuple(rng.standard_normal((2, outputs))) for _ in range(4)]
-    each = jax.vmap(Function(function, jumps=True).descent, (None, 0))
+    slopes_at = jax.vmap(Function(function, jumps=True).descent, (None, 0))
 
-    def slopes(s):
-        return jnp.stack([each(at + s * along, labels) for at, along in lines]).ravel()
+    def slopes(s: Array) -> Array:
+        """Return the derivatives at distance s along every line, for every label."""
+        along_lines = []
+        for origin, direction in lines:
+            outputs_at = jnp.asarray(origin + s * direction)
+            along_lines.append(slopes_at(outputs_at, labels))
+        return jnp.stack(along_lines).ravel()
 
     try:
         places = breaks_of(jnp.vectorize(slopes, signature="()->(v)"), 0)
     except (TypeError, jax.errors.JAXTypeError):
         return True  # it has no second derivative, or contains numbers that JAX traces
-    return any(abs(x) < SEARCHED for x in places)
+    return any(abs(x) < SEARCH_RANGE for x in places)
 
 
 NAMED: dict[str, type[Loss]] = by_name(
     Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy
 )
-OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
-as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
+as_loss = Choice(
+    name="loss",
+    base=Loss,
+    named=NAMED,
+    default="squared",
+    others="a loss such as losses.Huber(0.5), or a JAX function loss(output, label)",
+    wrapper=Function,
+)
 
 
 def has_bounded_slope(loss: Loss) -> bool:
-    """Whether the derivative of a loss of one output stays bounded for labels far away.
+    """Return True if the derivative of a loss of one output is bounded in the label.
 
     True for a loss with numbers that JAX traces, which cannot be tried.
     """
     if isinstance(loss, Absolute | Huber):
         return True
-    slopes = jax.vmap(loss.descent, (None, 0))
+    slopes_at = jax.vmap(loss.descent, (None, 0))
+    steepest = []
     try:
-        near, far = (
-            float(jnp.max(jnp.abs(slopes(jnp.zeros(()), jnp.array([-size, size])))))
-            for size in FAR
-        )
+        for size in FAR_LABELS:
+            slopes = slopes_at(jnp.zeros(()), jnp.array([-size, size]))
+            steepest.append(float(jnp.max(jnp.abs(slopes))))
     except jax.errors.JAXTypeError:
         return True
+    near, far = steepest
     return far < 10 * near
 
 
 def require_usable(
     loss: Loss, output: Output, labels: Float[Array, "count ..."]
 ) -> None:
-    """The loss maps an output and a label (of some labels) to one finite number that JAX can differentiate."""
-    name, label, shape = loss_name(loss), labels[0], jnp.shape(output)
-    for what, function, right, rule in (
-        ("loss", loss, (), "one number. Sum over the outputs"),
-        ("derivative of the loss", loss.descent, shape, f"shape {shape}"),
-    ):
-        fails = f"the {what} {name!r} fails on an output of shape {shape} and a label of shape {jnp.shape(label)}"
-        with explained(fails, "write it with jax.numpy, as loss(output, label)."):
-            found = jax.eval_shape(function, output, label)
-        if getattr(found, "shape", None) != right:
-            given = getattr(found, "shape", type(found).__name__)
-            raise InputError(
-                f"the {what} {name!r} returns shape {given}; it must return {rule}."
-            )
-        tried = [
-            jax.vmap(function, (None, 0))(jnp.full_like(output, x), labels)
-            for x in (-2.0, 0.3, 2.0)
-        ]
-        if not checks.is_traced(tried) and not np.all(np.isfinite(tried)):
-            raise InputError(
-                f"the {what} {name!r} is not finite at every output and label; make it finite."
-            )
+    """Refuse a loss that is not a finite, differentiable number of output and label."""
+    shape = jnp.shape(output)
+    _require_shape_and_size(
+        f"the loss {loss_name(loss)!r}",
+        loss,
+        output,
+        labels,
+        shape=(),
+        rule="one number. Sum over the outputs",
+    )
+    _require_shape_and_size(
+        f"the derivative of the loss {loss_name(loss)!r}",
+        loss.descent,
+        output,
+        labels,
+        shape=shape,
+        rule=f"shape {shape}",
+    )
+
+
+def _require_shape_and_size(
+    name: str,
+    function: Callable[[Output, Label], Array],
+    output: Output,
+    labels: Float[Array, "count ..."],
+    *,
+    shape: tuple[int, ...],
+    rule: str,
+) -> None:
+    """Refuse a function of output and label with other shapes or infinite values."""
+    label = labels[0]
+    fails = (
+        f"{name} fails on an output of shape {jnp.shape(output)} "
+        f"and a label of shape {jnp.shape(label)}"
+    )
+    with explained(fails, "write it with jax.numpy, as loss(output, label)."):
+        result = jax.eval_shape(function, output, label)
+    if getattr(result, "shape", None) != shape:
+        returned = getattr(result, "shape", type(result).__name__)
+        raise InputError(f"{name} returns shape {returned}; it must return {rule}.")
+    values_at = jax.vmap(function, (None, 0))
+    values = [values_at(jnp.full_like(output, x), labels) for x in (-2.0, 0.3, 2.0)]
+    if not checks.is_traced(values) and not np.all(np.isfinite(values)):
+        raise InputError(
+            f"{name} is not finite at every output and label; make it finite."
+        )
 
 
 def loss_name(loss: Loss) -> str:
-    """The word for a loss in messages and files."""
+    """Return the word for a loss in messages and files."""
     if isinstance(loss, Function):
         return checks.name_of(loss.function)
     return as_loss.word(loss) or type(loss).__name__

@@ -1,16 +1,20 @@
-"""Learning rules: one sample in, one update out. Everything else (theory, simulation, error bars) follows from it.
+"""Learning rules: one sample in, one update out.
 
-    w_k += (eta / sqrt(N)) delta_k x - (eta kappa / N) w_k,    readout += (eta_v / N) h,    bias += (eta_b / N) delta
-A rule is written once, for one sample, with jax.numpy. To write your own, subclass `Rule` and define `update`.
+    w_k     += (eta / sqrt(N)) delta_k x - (eta kappa / N) w_k
+    readout += (eta_v / N) h
+    bias    += (eta_b / N) delta
 
-The classical rules (Hebb, Rosenblatt, AdaTron) and the perceptron that learns from rewards are made for a single unit and
-labels -1 and 1. They look at its field alone, whose sign is the class, not at activation, readout or loss, and leave the
-readout as it is.
+Theory, simulations and error bars follow from a rule, which is written once, for one
+sample, with jax.numpy. To write a custom rule, subclass `Rule` and define `update`.
+
+The classical rules (Hebb, Rosenblatt, AdaTron) and the perceptron that learns from
+rewards are made for a single unit and labels -1 and 1. They use its field, whose sign
+is the class, but not activation, readout or loss, and they do not change the readout.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -40,13 +44,27 @@ __all__ += ["Discrete", "Law", "Normal", "PerUnit", "Quantile"]
 
 Label: TypeAlias = Float[Array, "*outputs"]
 Readout: TypeAlias = Float[Array, "*outputs K"]
+SMALLEST_READOUT = 1e-12  # a smaller readout is divided by as if it had this size
+UNROLLED = 8  # uses of a sample that are written out one after the other
 
 
 class Sample(eqx.Module):
-    """What one sample shows. student: fields lambda_k (biases included); reference: fields of the teacher's vectors.
+    """The quantities of a sample that a rule may read.
 
-    label: what the teacher says. xi: a draw of the rule's own randomness, None without one. norm2: |x|^2 / N, in which frozen
-    levels do not count; then one number per unit. A rule of episodes gets all samples of one, along a leading axis.
+    A rule of episodes gets all samples of one episode, along a leading axis.
+
+    Parameters
+    ----------
+    student : array (K,)
+        Fields lambda_k of the student, biases included.
+    reference : array (M,)
+        Fields of the teacher's vectors.
+    label : array
+        The teacher's label.
+    xi : array, optional
+        A draw of the rule's own randomness; None for a rule without one.
+    norm2 : float or array (K,)
+        |x|^2 / N. Frozen levels do not count in it; there is then one number per unit.
     """
 
     student: Float[Array, " K"]
@@ -57,14 +75,26 @@ class Sample(eqx.Module):
 
 
 class Parameters(eqx.Module):
-    """What a student has besides its vectors."""
+    """The parameters of a student besides its vectors."""
 
     readout: Readout
     bias: Float[Array, " K"] | None = None
 
 
 class Context(eqx.Module):
-    """What a rule may look at besides the sample: the student network, the loss, rate, time, and the overlaps (R, Q, T)."""
+    """The quantities besides the sample that a rule may read.
+
+    Parameters
+    ----------
+    student : Network
+        The network that learns.
+    loss : Loss
+        The loss of the problem.
+    lr, time : float
+        The learning rate and the time of the step.
+    overlaps : tuple of arrays, optional
+        (R, Q, T).
+    """
 
     student: Any  # a `Network`
     loss: Loss
@@ -76,9 +106,16 @@ class Context(eqx.Module):
 
 
 class Update(eqx.Module):
-    """What one sample does. delta: how much of x each student vector takes; parameters: how readout and bias move.
+    """The effect of one sample on the student.
 
-    loss: what the sample costs before the update; NaN for rules that follow no loss.
+    Parameters
+    ----------
+    delta : array (K,)
+        The multiple of x that is added to each student vector.
+    parameters : Parameters
+        The changes of readout and bias.
+    loss : float
+        The loss of the sample before the update; NaN for rules that follow no loss.
     """
 
     delta: Float[Array, " K"]
@@ -87,14 +124,30 @@ class Update(eqx.Module):
 
 
 class Rule(Part):
-    """A learning rule. Subclass it and define `update`; set the class variables where they differ.
+    """A learning rule: subclass it and define `update`.
 
-    jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
-    to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
-    loss and activation, which must then exist and fit the labels. uses_norm: `update` uses `sample.norm2`, which needs
-    batch=1. moves_fields: `update` looks at other fields than those of the sample, so `breaks` cannot list where it bends.
-    samples: per update. More than one are an episode: the arrays of `sample` and of the `Update` have a leading axis.
+    Set the class variables that differ.
 
+    Attributes
+    ----------
+    jumps : bool
+        `update` jumps as a function of a student field, or may: averages are then never
+        differentiated through it. Set it to False for a continuous update: averages are
+        then more accurate and faster.
+    uses_loss : bool
+        `update` uses the derivatives of loss and activation, which must then exist and
+        fit the labels.
+    uses_norm : bool
+        `update` uses `sample.norm2`, which needs batch=1.
+    moves_fields : bool
+        `update` evaluates the network at other fields than those of the sample, so
+        `breaks` cannot list where it bends.
+    samples : int
+        Samples per update. Several samples are an episode: the arrays of `sample` and
+        of the `Update` have a leading axis.
+
+    Examples
+    --------
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
     >>> class Clipped(tu.Rule):
@@ -111,51 +164,74 @@ class Rule(Part):
     samples: ClassVar[int] = 1
 
     def randomness(self, time: ArrayLike) -> Law | None:
-        """The law of xi, independent of the sample; None: the rule draws nothing. `PerUnit(law)`: one draw per unit."""
+        """Return the law of xi, independent of the sample, or None for no randomness.
+
+        `PerUnit(law)` stands for one draw per hidden unit.
+        """
         return None
 
     def law(self, units: int, time: ArrayLike) -> Law | None:
-        """The law of xi for a student with so many hidden units."""
+        """Return the law of xi for a student with this number of hidden units."""
         law = self.randomness(time)
         return PerUnit(law.law, units) if isinstance(law, PerUnit) else law
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
-        """Numbers of the rule that belong to single hidden units. Units can be exchanged only if these are equal."""
+        """Return numbers of the rule that belong to single hidden units.
+
+        Units can be exchanged only if these numbers are equal.
+        """
         return np.zeros((0, np.shape(readout)[-1]))
 
     @abstractmethod
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
-        """What one sample does to the student."""
+        """Return the update of the student by one sample."""
 
     def of_one_sample(self, mean_loss: "Callable[[Rule], Array]") -> "Rule":
-        """A rule of one sample with the mean and the covariance of this rule's updates: for episodes, their average sample.
+        """Return a rule of one sample whose updates have the same mean and covariance.
 
-        The samples of an episode are independent, so all that one of them has to do with the other ones are averages over one
-        sample. mean_loss: the mean of the loss of another rule of one sample.
+        A rule of episodes returns the rule of their average sample. The samples of an
+        episode are independent, so each of them depends on the others only through
+        averages over one sample.
+
+        Parameters
+        ----------
+        mean_loss : function
+            Returns the mean of the loss of another rule of one sample.
         """
         if self.samples > 1:
-            given = f"the theory of {type(self).__name__} needs one sample of an episode of {self.samples}"
-            raise InputError(f"{given}; define of_one_sample(mean_loss), or simulate.")
+            raise InputError(
+                f"the theory of {type(self).__name__} needs one sample of an episode "
+                f"of {self.samples}; define of_one_sample(mean_loss), or simulate."
+            )
         return self
 
     def mean_rule(
         self, C: Float[Array, "n n"], units: int
     ) -> "tuple[Rule, Float[Array, 'n n']]":
-        """A rule and a covariance of the fields (student units first) with the mean update of this rule: where that is simpler."""
+        """Return a simpler rule, and a covariance, with the same mean update.
+
+        C: the covariance of the fields, student units first.
+        """
         return self, C
 
     def breaks(
         self, label: Label, parameters: Parameters, context: Context
     ) -> tuple[Float[Array, ""], ...]:
-        """Fields of a single unit at which the update jumps or bends, for this label: averages are split there."""
+        """Return the fields of a single unit at which the update jumps or bends.
+
+        They belong to this label. Averages are split there.
+        """
         return ()
 
     def compared(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> tuple[Label, ...] | None:
-        """All outputs that the update compares with the label by the loss; None if these are not known."""
+        """Return all outputs that the update compares with the label by the loss.
+
+        None: they are not known.
+        """
         return None
 
     @staticmethod
@@ -165,30 +241,38 @@ class Rule(Part):
         readout: Readout | None = None,
         loss: ArrayLike = jnp.nan,
     ) -> Update:
-        """An update that moves vectors and biases by delta, and the readout by `readout` (default: not at all)."""
-        readout = jnp.zeros_like(parameters.readout) if readout is None else readout
-        return Update(
-            delta, Parameters(readout, None if parameters.bias is None else delta), loss
-        )
+        """Return an update that moves vectors and biases by delta.
+
+        The readout moves by `readout`; by default it does not move.
+        """
+        if readout is None:
+            readout = jnp.zeros_like(parameters.readout)
+        bias = None if parameters.bias is None else delta
+        return Update(delta, Parameters(readout, bias), loss)
+
+
+# Backpropagation
 
 
 class Gradient(Rule):
-    """delta_k = psi . v_k g'(lambda_k) and h = psi g(lambda), psi = -d loss / d output: backpropagation."""
+    """Backpropagation: delta_k = psi . v_k g'(lambda_k), h = psi g(lambda).
+
+    psi = -d loss / d output.
+    """
 
     jumps: ClassVar[bool] = False  # loss and activation decide
     uses_loss: ClassVar[bool] = True
 
     def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
-        """What takes psi back to the units at this time: the readout."""
+        """Return the weights by which psi returns to the units: the readout."""
         return readout
 
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
         feedback = self.feedback_at(parameters.readout, context.time)
-        return self.result(
-            *_sent_back(sample, parameters, context, feedback, mask=sample.xi)
-        )
+        step = _backpropagate(sample, parameters, context, feedback, mask=sample.xi)
+        return self.result(step.delta, parameters, step.readout, step.loss)
 
     def compared(
         self, sample: Sample, parameters: Parameters, context: Context
@@ -198,24 +282,38 @@ class Gradient(Rule):
     def breaks(
         self, label: Label, parameters: Parameters, context: Context
     ) -> tuple[Float[Array, ""], ...]:
-        """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
+        """Return the breaks of the activation, and those of the loss if known.
+
+        The loss breaks at known fields if a single unit is linear (or ReLU) in its
+        field.
+        """
         if self.moves_fields:
             return ()
         activation = context.student.activation
-        kinks = tuple(jnp.asarray(x) for x in activation.breaks)
+        of_activation = tuple(jnp.asarray(x) for x in activation.breaks)
         if np.size(parameters.readout) != 1 or not is_proportional(activation):
-            return kinks
+            return of_activation
         v = jnp.reshape(parameters.readout, ())
-        v = jnp.where(jnp.abs(v) > 1e-12, v, 1e-12)
-        return (*kinks, *(at / v for at in context.loss.breaks(label)))
+        v = jnp.where(jnp.abs(v) > SMALLEST_READOUT, v, SMALLEST_READOUT)
+        of_loss = tuple(output / v for output in context.loss.breaks(label))
+        return of_activation + of_loss
 
 
 class FeedbackAlignment(Gradient):
-    """delta_k = psi . f_k g'(lambda_k): the error returns through fixed weights f, not through the readout.
+    """Feedback alignment: the error returns through fixed weights, not the readout.
 
-    The readout learns as in backpropagation, h = psi g(lambda) (direct feedback alignment). feedback: f, one number for all
-    units, or an array with the shape of the readout, (K,) or (outputs, K). strength: a factor of it, a number or a schedule.
-    `trajectory.alignment` is the cosine between readout and feedback.
+        delta_k = psi . f_k g'(lambda_k)
+
+    The readout learns as in backpropagation, h = psi g(lambda) (direct feedback
+    alignment). `trajectory.alignment` is the cosine between readout and feedback.
+
+    Parameters
+    ----------
+    feedback : float or array
+        f: one number for all units, or an array with the shape of the readout, (K,) or
+        (outputs, K).
+    strength : float or schedule
+        A factor of the feedback.
     """
 
     feedback: ArrayLike = eqx.field(
@@ -227,21 +325,24 @@ class FeedbackAlignment(Gradient):
     )
 
     def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
-        return jnp.broadcast_to(
-            _at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout)
-        )
+        feedback = _value_at(self.strength, time) * jnp.asarray(self.feedback)
+        return jnp.broadcast_to(feedback, jnp.shape(readout))
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
-        return np.atleast_2d(
-            np.broadcast_to(np.asarray(self.feedback), np.shape(readout))
-        )
+        feedback = np.broadcast_to(np.asarray(self.feedback), np.shape(readout))
+        return np.atleast_2d(feedback)
 
 
 class Dropout(Gradient):
-    """Backpropagation through hidden units that are kept with probability `keep`, independently at each sample.
+    """Backpropagation with hidden units that are dropped at random at each sample.
 
-    A kept unit's output is divided by keep, m_k = 1 / keep, else m_k = 0: output = sum_k v_k m_k g(lambda_k). `error` and
-    `loss` of a trajectory are those of the network without mask. keep: a number in (0, 1], or a schedule of time.
+    output = sum_k v_k m_k g(lambda_k), where m_k = 1 / keep with probability keep, else
+    0. `error` and `loss` of a trajectory are those of the network without mask.
+
+    Parameters
+    ----------
+    keep : float or schedule
+        The probability that a unit is kept, in (0, 1].
     """
 
     keep: Any = checks.number_field(
@@ -253,14 +354,14 @@ class Dropout(Gradient):
     )
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
-        """The probability that a unit is kept, at this time."""
-        return _at(self.keep, time)
+        """Return the probability that a unit is kept, at this time."""
+        return _value_at(self.keep, time)
 
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
-        return PerUnit(
-            Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep]))
-        )
+        factors = jnp.stack([jnp.zeros(()), 1 / keep])
+        probabilities = jnp.stack([1 - keep, keep])
+        return PerUnit(Discrete(factors, probabilities))
 
     def compared(
         self, sample: Sample, parameters: Parameters, context: Context
@@ -271,20 +372,29 @@ class Dropout(Gradient):
     def breaks(
         self, label: Label, parameters: Parameters, context: Context
     ) -> tuple[Float[Array, ""], ...]:
-        kept = Parameters(
-            parameters.readout / self.keep_at(context.time), parameters.bias
-        )
+        readout_of_kept_unit = parameters.readout / self.keep_at(context.time)
+        kept = Parameters(readout_of_kept_unit, parameters.bias)
         return super().breaks(label, kept, context)
 
 
 class Reuse(Gradient):
-    """Backpropagation that uses each sample `times` in a row: so many steps on one sample before the next one.
+    """Backpropagation that makes several steps on each sample before the next one.
 
-    A step moves the field that the next one sees, lambda_k <- lambda_k + eta (|x|^2 / N) delta_k; |x|^2 / N is the trace of
-    the input covariance divided by N in the limit, and the actual length in simulations. The sample moves the vectors by the
-    sum of all delta, once. So do readout and biases with their sums: within one sample they would move by 1/N only, and the
-    sums by 1/N of themselves. Weight decay acts, and spherical weights are rescaled, once per sample. Time counts samples.
-    It needs batch=1 and no momentum.
+    A step moves the field that the next step uses:
+
+        lambda_k <- lambda_k + eta (|x|^2 / N) delta_k
+
+    Here |x|^2 / N is the trace of the input covariance divided by N in the limit, and
+    the actual length in simulations. The sample moves the vectors once, by the sum of
+    all delta. Readout and biases also move by their sums: within one sample they would
+    move by 1/N only, and the sums by 1/N of themselves. Weight decay acts, and
+    spherical weights are rescaled, once per sample. Time counts samples. The rule needs
+    batch=1 and no momentum.
+
+    Parameters
+    ----------
+    times : int
+        Steps on each sample.
     """
 
     uses_norm: ClassVar[bool] = True
@@ -294,28 +404,26 @@ class Reuse(Gradient):
 
     @property
     def moves_fields(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Later steps evaluate the network at moved fields."""
         return self.times > 1
 
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
-        def use(fields: Array, at: None) -> tuple[Array, tuple[Array, Array, Array]]:
-            seen = Sample(fields, sample.reference, sample.label)
-            delta, _, h, loss = _sent_back(
-                seen, parameters, context, parameters.readout
-            )
-            return jnp.asarray(fields + context.lr * sample.norm2 * delta), (
-                delta,
-                h,
-                loss,
-            )
+        def use(fields: Array, _: None) -> tuple[Array, BackwardPass]:
+            moved = Sample(fields, sample.reference, sample.label)
+            step = _backpropagate(moved, parameters, context, parameters.readout)
+            next_fields = fields + context.lr * sample.norm2 * step.delta
+            return jnp.asarray(next_fields), step
 
-        _, each = jax.lax.scan(
+        _, steps = jax.lax.scan(
             use, sample.student, length=self.times, unroll=self.times <= UNROLLED
         )
-        deltas, readouts, losses = each
         return self.result(
-            deltas.sum(axis=0), parameters, readouts.sum(axis=0), losses[0]
+            delta=steps.delta.sum(axis=0),
+            parameters=parameters,
+            readout=steps.readout.sum(axis=0),
+            loss=steps.loss[0],
         )
 
     def compared(
@@ -325,13 +433,21 @@ class Reuse(Gradient):
 
 
 class NodePerturbation(Gradient):
-    """Learning from the change of the loss under noise in the hidden fields, without any backward pass.
+    """Learning from the change of the loss under noise in the hidden fields.
 
-        delta_k = -(loss(lambda + scale xi) - loss(lambda)) xi_k / scale,    xi_k standard normal, one for each hidden unit
-    The readout, whose input is at hand, follows its gradient at the unperturbed fields. The mean update is that of the loss
-    smoothed over the noise: (A, B) are those of backpropagation at Q + scale^2 1. As scale -> 0 the mean is the gradient, and
-    G becomes 2 G + tr(G) 1 (fourth moments of xi): the variance of the update grows with the number of units. `error` and
-    `loss` of a trajectory are those without noise.
+        delta_k = -(loss(lambda + scale xi) - loss(lambda)) xi_k / scale
+
+    xi_k is standard normal, one number for each hidden unit; there is no backward pass.
+    The readout, whose input is at hand, follows its gradient at the unperturbed fields.
+    The mean update is that of the loss smoothed over the noise: (A, B) are those of
+    backpropagation at Q + scale^2 1. As scale -> 0 the mean is the gradient, and G
+    becomes 2 G + tr(G) 1 (fourth moments of xi): the variance of the update grows with
+    the number of units. `error` and `loss` of a trajectory are those without noise.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise.
     """
 
     moves_fields: ClassVar[bool] = True
@@ -347,64 +463,85 @@ class NodePerturbation(Gradient):
     ) -> Update:
         assert sample.xi is not None
         v = parameters.readout
-        _, _, readout, loss = _sent_back(sample, parameters, context, v)
-        outputs = v @ context.student.activation(
-            sample.student + self.scale * sample.xi
-        )
-        change = context.loss(outputs, sample.label) - loss
-        return self.result(
-            -(change / self.scale) * sample.xi, parameters, readout, loss
-        )
+        step = _backpropagate(sample, parameters, context, v)
+        perturbed_fields = sample.student + self.scale * sample.xi
+        output = v @ context.student.activation(perturbed_fields)
+        change = context.loss(output, sample.label) - step.loss
+        delta = -(change / self.scale) * sample.xi
+        return self.result(delta, parameters, step.readout, step.loss)
 
     def compared(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> tuple[Label, ...] | None:
         assert sample.xi is not None
-        moved = sample.student + self.scale * sample.xi
-        fields = (sample.student, moved)
-        return tuple(parameters.readout @ context.student.activation(x) for x in fields)
+        v = parameters.readout
+        g = context.student.activation
+        perturbed_fields = sample.student + self.scale * sample.xi
+        return v @ g(sample.student), v @ g(perturbed_fields)
 
     def mean_rule(
         self, C: Float[Array, "n n"], units: int
     ) -> tuple[Rule, Float[Array, "n n"]]:
-        """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields of larger variance."""
-        return Gradient(), C + self.scale**2 * jnp.diag(jnp.arange(C.shape[0]) < units)
+        """Return backpropagation, at student fields of larger variance.
+
+        Stein's lemma in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda].
+        """
+        is_student = jnp.arange(C.shape[0]) < units
+        return Gradient(), C + self.scale**2 * jnp.diag(is_student)
 
 
-UNROLLED = 8  # uses of a sample that are written out one after the other
+class BackwardPass(NamedTuple):
+    """The result of backpropagation: delta, h, and the loss without a mask."""
+
+    delta: Float[Array, " K"]
+    readout: Readout
+    loss: Float[Array, ""]
 
 
-def _sent_back(
+def _backpropagate(
     sample: Sample,
     parameters: Parameters,
     context: Context,
     feedback: Readout,
     mask: ArrayLike | None = None,
-) -> tuple[Float[Array, " K"], Parameters, Readout, Float[Array, ""]]:
-    """delta, the parameters, h, and the loss of the network without mask. mask: factors of the units' outputs."""
-    v, activation = parameters.readout, context.student.activation
-    whole, slope = jax.jvp(
-        activation, (sample.student,), (jnp.ones_like(sample.student),)
-    )
-    g, slope = (whole, slope) if mask is None else (mask * whole, mask * slope)
+) -> BackwardPass:
+    """Return delta = psi . feedback g'(lambda), h = psi g(lambda) and the loss.
+
+    mask: factors of the units' outputs.
+    """
+    v = parameters.readout
+    ones = jnp.ones_like(sample.student)
+    unmasked, slope = jax.jvp(context.student.activation, (sample.student,), (ones,))
+    g = unmasked
+    if mask is not None:
+        g = mask * unmasked
+        slope = mask * slope
     psi = context.loss.descent(v @ g, sample.label)
-    delta = jnp.tensordot(psi, feedback, axes=min(jnp.ndim(psi), 1)) * slope
-    readout = psi * g if jnp.ndim(psi) == 0 else jnp.outer(psi, g)
-    return delta, parameters, readout, context.loss(v @ whole, sample.label)
+    has_one_output = jnp.ndim(psi) == 0
+    return BackwardPass(
+        delta=jnp.tensordot(psi, feedback, axes=0 if has_one_output else 1) * slope,
+        readout=psi * g if has_one_output else jnp.outer(psi, g),
+        loss=context.loss(v @ unmasked, sample.label),
+    )
 
 
-def _at(value: Any, time: ArrayLike) -> Float[Array, ""]:
-    """A number, or a schedule at this time."""
-    return jnp.asarray(value(jnp.asarray(time)) if callable(value) else value, float)
+def _value_at(value: Any, time: ArrayLike) -> Float[Array, ""]:
+    """Return a number, or the value of a schedule at this time."""
+    if callable(value):
+        value = value(jnp.asarray(time))
+    return jnp.asarray(value, float)
 
 
 def is_proportional(activation: Any) -> bool:
-    """Is the output proportional to the field (on one side of zero, for ReLU)?"""
+    """Return True if the output is proportional to the field (for ReLU on one side)."""
     return activation.polynomial == (0.0, 1.0) or activation.function is jax.nn.relu
 
 
+# Perceptrons
+
+
 class Hebbian(Rule):
-    """delta = label: each sample adds its label times itself. The error falls as 1/sqrt(2 pi alpha)."""
+    """Hebb's rule, delta = label: the error falls as 1/sqrt(2 pi alpha)."""
 
     jumps: ClassVar[bool] = False
 
@@ -415,15 +552,21 @@ class Hebbian(Rule):
 
 
 class Perceptron(Rule):
-    """delta = label where label lambda < margin, else 0: learn from mistakes only (margin 0: Rosenblatt's rule)."""
+    """Learning from mistakes only: delta = label where label lambda < margin, else 0.
+
+    Parameters
+    ----------
+    margin : float
+        Margin 0 is Rosenblatt's rule.
+    """
 
     margin: ArrayLike = checks.number_field("margin", default=0.0)
 
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
-        wrong = sample.label * sample.student < self.margin
-        return self.result(jnp.where(wrong, sample.label, 0.0), parameters)
+        is_wrong = sample.label * sample.student < self.margin
+        return self.result(jnp.where(is_wrong, sample.label, 0.0), parameters)
 
     def breaks(
         self, label: Label, parameters: Parameters, context: Context
@@ -432,11 +575,11 @@ class Perceptron(Rule):
 
 
 class SignRule(Rule):
-    """A rule that looks at the student's class, the sign of its field (1 at zero)."""
+    """A rule that uses the student's class, the sign of its field (1 at zero)."""
 
     @staticmethod
     def sign(field: Array) -> Array:
-        """The class that a unit chooses."""
+        """Return the class that a unit chooses."""
         return jnp.where(field < 0, -1.0, 1.0)
 
     def breaks(
@@ -446,24 +589,39 @@ class SignRule(Rule):
 
 
 class AdaTron(SignRule):
-    """delta = -lambda where label lambda < 0, else 0: a mistake is corrected by as much as it is wrong."""
+    """AdaTron: delta = -lambda where label lambda < 0, else 0.
+
+    A mistake is corrected in proportion to its size.
+    """
 
     jumps: ClassVar[bool] = False
 
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
-        wrong = sample.label * sample.student < 0
-        return self.result(jnp.where(wrong, -sample.student, 0.0), parameters)
+        is_wrong = sample.label * sample.student < 0
+        return self.result(jnp.where(is_wrong, -sample.student, 0.0), parameters)
 
 
 class Reinforce(SignRule):
-    """The RL perceptron (Patel et al. 2024), which learns only whether a whole episode of decisions was right.
+    """The RL perceptron, rewarded only if a whole episode of decisions was right.
 
-    In an episode the student makes T decisions, the signs of its fields at T independent samples, and then moves once:
-        w += (eta / sqrt(N)) (1/T) sum_t delta_t x_t,    delta_t = sign(lambda_t) (reward if all T are right, else -penalty).
-    Time counts episodes: alpha = episodes / N. decisions: T, samples per episode. With one decision, reward 0 and penalty 1
-    the rule is `Perceptron()`; with reward and penalty 1 it is `Hebbian()`. For a single unit.
+    In an episode the student makes T decisions, the signs of its fields at T
+    independent samples, and then moves once (Patel et al. 2024):
+
+        w += (eta / sqrt(N)) (1/T) sum_t delta_t x_t
+        delta_t = sign(lambda_t) (reward if all T are right, else -penalty)
+
+    Time counts episodes: alpha = episodes / N. With one decision, reward 0 and penalty
+    1 the rule is `Perceptron()`; with reward and penalty 1 it is `Hebbian()`. For a
+    single unit.
+
+    Parameters
+    ----------
+    decisions : int
+        T, samples per episode.
+    reward, penalty : float
+        The step after a right and after a wrong episode.
     """
 
     decisions: int = eqx.field(
@@ -477,39 +635,53 @@ class Reinforce(SignRule):
     )
 
     def __check_init__(self) -> None:
-        if (
-            not checks.is_traced(self.reward, self.penalty)
-            and float(self.reward) == float(self.penalty) == 0
-        ):
+        if checks.is_traced(self.reward, self.penalty):
+            return
+        if float(self.reward) == float(self.penalty) == 0:
             raise InputError(
-                "reward and penalty are both 0, so nothing is learned; one of them must be positive."
+                "reward and penalty are both 0, so nothing is learned; "
+                "one of them must be positive."
             )
 
     @property
     def samples(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Samples per update: the decisions of an episode."""
         return self.decisions
 
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
-        """The update of a whole episode; arrays have the decisions, if there are several, as their first axis."""
+        """Return the update of a whole episode.
+
+        The decisions, if there are several, are the first axis of all arrays.
+        """
         decision = self.sign(sample.student)
         all_right = jnp.all(decision == jnp.asarray(sample.label)[..., None])
         delta = decision * jnp.where(all_right, self.reward, -jnp.asarray(self.penalty))
         if self.decisions == 1:
             return self.result(delta, parameters)
-        return jax.vmap(lambda each: self.result(each, parameters))(delta)
+
+        def update_of_decision(delta: Array) -> Update:
+            return self.result(delta, parameters)
+
+        return jax.vmap(update_of_decision)(delta)
 
     def of_one_sample(self, mean_loss: Callable[[Rule], Array]) -> Rule:
-        """One decision sees the other ones only through the probability P^(T-1) that they are all right."""
-        right = 1.0 - mean_loss(OneDecision(self.reward, self.penalty, 1.0))
-        return OneDecision(self.reward, self.penalty, right ** (self.decisions - 1))
+        """Return the rule of one decision.
+
+        It depends on the others only through the probability P^(T-1) that they are all
+        right.
+        """
+        p_right = 1.0 - mean_loss(OneDecision(self.reward, self.penalty, 1.0))
+        others_right = p_right ** (self.decisions - 1)
+        return OneDecision(self.reward, self.penalty, others_right)
 
 
 class OneDecision(SignRule):
     """One decision of an episode; its loss is 1 where it is wrong.
 
-    xi: 1 if the other ones are all right, which has probability `others_right`, else 0.
+    xi is 1 if the other decisions are all right, which has probability `others_right`,
+    else 0.
     """
 
     reward: ArrayLike
@@ -525,14 +697,12 @@ class OneDecision(SignRule):
     ) -> Update:
         assert sample.xi is not None
         decision = self.sign(sample.student)
-        right = decision == sample.label
-        reward = (
-            jnp.where(right, sample.xi * (self.reward + self.penalty), 0.0)
-            - self.penalty
-        )
-        return self.result(
-            decision * reward, parameters, loss=jnp.where(jnp.all(right), 0.0, 1.0)
-        )
+        is_right = decision == sample.label
+        # reward if this decision and all others are right, else -penalty
+        step = sample.xi * (self.reward + self.penalty)
+        step = jnp.where(is_right, step, 0.0) - self.penalty
+        loss = jnp.where(jnp.all(is_right), 0.0, 1.0)
+        return self.result(decision * step, parameters, loss=loss)
 
 
 NAMED: dict[str, type[Rule]] = {
@@ -540,7 +710,13 @@ NAMED: dict[str, type[Rule]] = {
     "adatron": AdaTron,
     **by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse),
 }
-OTHERS = (
-    "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
+as_rule = Choice(
+    name="rule",
+    base=Rule,
+    named=NAMED,
+    default="gradient",
+    others=(
+        "or a Rule: subclass tutelage.Rule and define "
+        "update(sample, parameters, context)"
+    ),
 )
-as_rule = Choice("rule", Rule, NAMED, "gradient", OTHERS)

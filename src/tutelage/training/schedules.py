@@ -1,14 +1,15 @@
 """Schedules: numbers that change in time, and the times that the solver must not cross.
 
-A learning rate is a number, one of these schedules, or any function of time that JAX can
-trace. The numbers inside a schedule are leaves: they can be batched and differentiated.
+A learning rate is a number, one of these schedules, or any function of time that JAX
+can trace. The numbers inside a schedule are leaves: they can be batched and
+differentiated.
 
 A burst of a custom function between two evaluations of the solver is invisible. So the
 function is scanned on a fine grid, even in t and even in ln t, and the solver stops at
-times that divide the variation of the function (of eta and of ln eta) into equal parts. A
-stop is moved to where the function crosses the middle of the values of its cell: a jump is
-found to the last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2%
-of the time that has passed, can be missed.
+times that divide the variation of the function (of eta and of ln eta) into equal parts.
+A stop is moved to where the function crosses the middle of the values of its cell: a
+jump is found to the last digit. Features shorter than the grid, 1/65536 of the whole
+time and 0.2% of the time that has passed, can be missed.
 """
 
 import warnings
@@ -41,7 +42,7 @@ HALVINGS = 64  # of a cell of the grid: to the last digit
 
 
 def list_field(name: str, *requirements: checks.Requirement) -> Any:
-    """Declare a field that holds a list of numbers; a single number is a list of one."""
+    """Declare a field for a list of numbers; a single number is a list of one."""
 
     def convert(values: ArrayLike) -> NumpyOrJax:
         array = checks.as_array(name, values)
@@ -97,8 +98,8 @@ class PowerDecay(Part):
 class Piecewise(Part):
     """A step function: eta(alpha) = values[i] between the switch times i-1 and i.
 
-    There is one value more than switch times. The solver stops at each switch, so a jump
-    costs no accuracy. A value of 0 freezes the parameters with this rate.
+    There is one value more than switch times. The solver stops at each switch, so a
+    jump costs no accuracy. A value of 0 freezes the parameters with this rate.
 
     >>> import tutelage as tu
     >>> rate = tu.schedules.Piecewise([100.0], [0.5, 0.05])
@@ -184,7 +185,9 @@ class Cosine(Part):
 
 
 class Restarted(Part):
-    """A schedule that begins again: eta(alpha) = rate(alpha - time of the last restart).
+    """A schedule that begins again at every restart.
+
+    eta(alpha) = rate(alpha - time of the last restart).
 
     Parameters
     ----------
@@ -196,7 +199,8 @@ class Restarted(Part):
     Examples
     --------
     >>> import tutelage as tu
-    >>> rate = tu.schedules.Restarted(tu.schedules.PowerDecay(0.5, timescale=10.0), at=[60.0])
+    >>> decay = tu.schedules.PowerDecay(0.5, timescale=10.0)
+    >>> rate = tu.schedules.Restarted(decay, at=[60.0])
     >>> float(rate(10.0)), float(rate(70.0))
     (0.25, 0.25)
     """

@@ -8,7 +8,7 @@ from scipy.special import lambertw
 
 import tutelage as tu
 from tests.problem.messages import require_refusal
-from tests.problems import pair
+from tests.problems import linear_regression, pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import checked_controls
 from tutelage.plot import save_figure
@@ -683,7 +683,7 @@ FUNCTIONS = {
 }
 REFUSED = {
     "equations": (
-        lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR),
+        lambda: optimize(linear_regression(), LINE, 5.0, LR),
         ["Equations", "Problem"],
     ),
     "no start": (lambda: optimize(PLAIN, None, 5.0, LR), ["start", "random_start"]),

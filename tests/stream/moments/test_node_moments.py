@@ -13,10 +13,9 @@ from tests.problems import jacobian
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.linearized import LocalDynamics, flatten
 from tutelage.stream.moments import Sampled, moments_for
-from tutelage.stream.moments.node_moments import (
-    NodeMoments,
+from tutelage.stream.moments.node_moments import NodeMoments, confidence
+from tutelage.stream.moments.node_sums import (
     RuleAtState,
-    confidence,
     divided,
     node_sums,
     scored_sums,

@@ -93,7 +93,7 @@ class Averages(eqx.Module):
         """E[g'_i g'_j Delta^2] with Delta = sum_a w_a g_a: the noise of a step."""
 
 
-class Situation(eqx.Module):
+class FieldState(eqx.Module):
     """The state that the moments of a rule depend on.
 
     C, mean: covariance and means of the fields. parameters: readout and biases.
@@ -106,7 +106,7 @@ class Situation(eqx.Module):
     parameters: Parameters
     context: Context
 
-    def of_task(self, task: int) -> "Situation":
+    def of_task(self, task: int) -> "FieldState":
         """Return the part that belongs to one task: its own teacher and head."""
         problem = self.problem
         units = problem.teacher.units(task)
@@ -117,7 +117,7 @@ class Situation(eqx.Module):
             R, Q, T = context.overlaps
             context = replace(context, overlaps=(R[:, units], Q, T[units, units]))
         head = problem.teacher.head(self.parameters.readout, task)
-        return Situation(
+        return FieldState(
             problem=problem.task(task),
             C=self.C[fields][:, fields],
             mean=None if self.mean is None else self.mean[fields],
@@ -149,13 +149,13 @@ class Moments(eqx.Module):
     """
 
     def matrices(
-        self, at: Situation, flow: bool
+        self, state: FieldState, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         """Return the mean update and G; G = 0 for gradient flow."""
         raise NotImplementedError
 
     def error_and_loss(
-        self, at: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         """Return generalization error and population training loss of each task.
 

@@ -30,14 +30,9 @@ from tutelage._types import Array
 from tutelage.problem import Problem
 from tutelage.problem.sample import label_of, normals_needed, updates_of
 from tutelage.problem.traits import missing_traits
-from tutelage.stream.moments.averages import MeanUpdate, Moments, Situation
-from tutelage.stream.moments.node_moments import (
-    NodeMoments,
-    Nodes,
-    RuleAtState,
-    Weights,
-    divided,
-)
+from tutelage.stream.moments.averages import FieldState, MeanUpdate, Moments
+from tutelage.stream.moments.node_moments import NodeMoments
+from tutelage.stream.moments.node_sums import Nodes, RuleAtState, Weights, divided
 from tutelage.stream.moments.quadrature import Sampled, sobol
 from tutelage.training.optimizers.changed_rule import ChangedRule
 from tutelage.training.rules import Context, Parameters, Sample, Update
@@ -64,10 +59,10 @@ class BatchMoments(NodeMoments):
     batch: int = eqx.field(static=True, default=1)
 
     def matrices(
-        self, at: Situation, flow: bool
+        self, state: FieldState, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "*levels K K"]]:
-        rule = at.problem.optimizer.sample_rule(at.problem.rule)
-        own = self._of(rule, at)
+        rule = state.problem.optimizer.sample_rule(state.problem.rule)
+        own = self._of(rule, state)
         average = partial(_batch_sums, batch=self.batch)
         if self.blocks is None:
             assert self.e is not None
@@ -76,7 +71,7 @@ class BatchMoments(NodeMoments):
         else:
             sums = self._over_blocks(average, own)
         coefficients = [divided(own.L, D.T, trans=1).T for D in sums.D]
-        M = at.problem.teacher.hidden
+        M = state.problem.teacher.hidden
         B, A = jnp.split(jnp.stack(coefficients), [M], axis=-1)
         covariance = sums.covariance
         if flow:
@@ -87,10 +82,10 @@ class BatchMoments(NodeMoments):
         return mean, covariance
 
     def error_and_loss(
-        self, at: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         assert self.single is not None
-        return self.single.error_and_loss(at)
+        return self.single.error_and_loss(state)
 
 
 def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> BatchSums:
@@ -173,15 +168,15 @@ class SquaresMoments(Moments):
     nodes: NodeMoments
 
     def matrices(
-        self, at: Situation, flow: bool
+        self, state: FieldState, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        mean, G = self.usual.matrices(at, flow)
-        rule = SquaredReadout(at.problem.optimizer.averaged_rule(at.problem.rule))
-        squared = replace(at, problem=with_fields(at.problem, rule=rule))
+        mean, G = self.usual.matrices(state, flow)
+        rule = SquaredReadout(state.problem.optimizer.averaged_rule(state.problem.rule))
+        squared = replace(state, problem=with_fields(state.problem, rule=rule))
         squares, _ = self.nodes.matrices(squared, True)
         return replace(mean, readout_squares=squares.readout), G
 
     def error_and_loss(
-        self, at: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        return self.usual.error_and_loss(at)
+        return self.usual.error_and_loss(state)

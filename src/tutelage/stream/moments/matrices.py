@@ -68,10 +68,10 @@ from tutelage.problem.start import Blocks
 from tutelage.stream.moments.averages import (
     FAMILIES,
     Averages,
+    FieldState,
     Means,
     MeanUpdate,
     Moments,
-    Situation,
     array_module,
     triangle,
 )
@@ -225,41 +225,47 @@ class ClosedMoments(Moments):
 
     averages: Averages
 
-    def matrices(self, at: Situation, flow: bool) -> UpdateAndCovariance:
-        rule = at.problem.rule
-        time = at.context.time
-        v = at.parameters.readout
-        v_teacher = jnp.asarray(at.problem.teacher.readout)
+    def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
+        rule = state.problem.rule
+        time = state.context.time
+        v = state.parameters.readout
+        v_teacher = jnp.asarray(state.problem.teacher.readout)
         feedback = v
         if isinstance(rule, FeedbackAlignment):
             feedback = rule.feedback_at(v, time)
         keep = rule.keep_at(time) if isinstance(rule, Dropout) else None
-        update = mean_update(self.averages, at.C, at.mean, v, v_teacher, feedback, keep)
+        update = mean_update(
+            self.averages, state.C, state.mean, v, v_teacher, feedback, keep
+        )
         if flow:
             return update, jnp.zeros_like(update.A)
         w = error_weights(v, v_teacher)
-        noise = jnp.asarray(at.problem.noise)
-        G = update_covariance(self.averages, at.C, at.mean, w, feedback, noise, keep)
+        noise = jnp.asarray(state.problem.noise)
+        G = update_covariance(
+            self.averages, state.C, state.mean, w, feedback, noise, keep
+        )
         return update, G
 
     def error_and_loss(
-        self, at: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        v = at.parameters.readout
-        v_teacher = jnp.asarray(at.problem.teacher.readout)
-        parity = shared_parity(at.problem)
-        error = population_error(self.averages, at.C, at.mean, v, v_teacher, parity)
+        v = state.parameters.readout
+        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        parity = shared_parity(state.problem)
+        error = population_error(
+            self.averages, state.C, state.mean, v, v_teacher, parity
+        )
         # label noise adds sigma^2 / 2 to the loss
-        return error, error + jnp.asarray(at.problem.noise) ** 2 / 2
+        return error, error + jnp.asarray(state.problem.noise) ** 2 / 2
 
-    def error_derivatives(self, at: Situation) -> MeanUpdate:
+    def error_derivatives(self, state: FieldState) -> MeanUpdate:
         """Return the mean update of backpropagation.
 
         It is minus the derivatives of e_g by Q (twice), R, readout and bias.
         """
-        v = at.parameters.readout
-        v_teacher = jnp.asarray(at.problem.teacher.readout)
-        return mean_update(self.averages, at.C, at.mean, v, v_teacher)
+        v = state.parameters.readout
+        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        return mean_update(self.averages, state.C, state.mean, v, v_teacher)
 
 
 class TaskMoments(Moments):
@@ -273,22 +279,23 @@ class TaskMoments(Moments):
 
     each: tuple[Moments, ...]
 
-    def of_tasks(self, at: Situation, flow: bool) -> list[UpdateAndCovariance]:
+    def of_tasks(self, state: FieldState, flow: bool) -> list[UpdateAndCovariance]:
         """Return the mean update and G of each task alone."""
         return [
-            moments.matrices(at.of_task(s), flow) for s, moments in enumerate(self.each)
+            moments.matrices(state.of_task(s), flow)
+            for s, moments in enumerate(self.each)
         ]
 
-    def matrices(self, at: Situation, flow: bool) -> UpdateAndCovariance:
-        return mixed(at.problem, self.of_tasks(at, flow), at.context)
+    def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
+        return mixed(state.problem, self.of_tasks(state, flow), state.context)
 
     def error_and_loss(
-        self, at: Situation
+        self, state: FieldState
     ) -> tuple[Float[Array, " tasks"], Float[Array, " tasks"]]:
         errors = []
         losses = []
         for s, moments in enumerate(self.each):
-            error, loss = moments.error_and_loss(at.of_task(s))
+            error, loss = moments.error_and_loss(state.of_task(s))
             errors.append(error)
             losses.append(loss)
         return jnp.stack(errors), jnp.stack(losses)
@@ -343,16 +350,16 @@ class MixtureMoments(Moments):
     one: Moments
 
     def of_levels(
-        self, at: Situation, blocks: Blocks, flow: bool
+        self, state: FieldState, blocks: Blocks, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "L K K"]]:
         """Return the mean update, with A_l and B_l per level, and G_l.
 
         blocks: the overlaps r, q, t. The eigenvalues are included in the matrices.
         """
-        mixture = at.problem.inputs
-        M = at.problem.label_fields
+        mixture = state.problem.inputs
+        M = state.problem.label_fields
         update, G = self._over_classes(
-            at, blocks, lambda in_class: self.one.matrices(in_class, flow)
+            state, blocks, lambda in_class: self.one.matrices(in_class, flow)
         )
         P = jnp.asarray(mixture.probabilities)
         S = jnp.asarray(mixture.coefficients)
@@ -382,27 +389,27 @@ class MixtureMoments(Moments):
         return mean, G
 
     def errors(
-        self, at: Situation, blocks: Blocks
+        self, state: FieldState, blocks: Blocks
     ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Return error and loss in each class."""
-        return self._over_classes(at, blocks, self.one.error_and_loss)
+        return self._over_classes(state, blocks, self.one.error_and_loss)
 
     def _over_classes(
-        self, at: Situation, blocks: Blocks, function: Callable[[Situation], Any]
+        self, state: FieldState, blocks: Blocks, function: Callable[[FieldState], Any]
     ) -> Any:
         """Return a function of the situation in a class, over all classes."""
-        problem = at.problem
+        problem = state.problem
 
         def in_class(label: Array, C: Array, mean: Array) -> Any:
             return function(
-                replace(at, problem=problem.in_class(label), C=C, mean=mean)
+                replace(state, problem=problem.in_class(label), C=C, mean=mean)
             )
 
         if problem.targets is None:
             targets = jnp.zeros(problem.inputs.classes)
         else:
             targets = jnp.asarray(problem.targets)
-        C, means = class_fields(problem, blocks, at.parameters.bias)
+        C, means = class_fields(problem, blocks, state.parameters.bias)
         # Averages over nodes are taken class by class, which bounds memory; closed
         # forms for all classes at once.
         if isinstance(self.one, NodeMoments):

@@ -1,18 +1,24 @@
-"""Nodes for what a label or a rule draws at random: other ones at every point of an average over the fields.
+"""Nodes for what a label or a rule draws at random, at every point of an average.
 
-A law is a function of standard normal numbers (`Law.from_normal`), so these nodes are normal numbers z with weights.
+The nodes differ from point to point. A law is a function of standard normal numbers
+(`Law.from_normal`), so these nodes are normal numbers z with weights.
 
-One number, of a function that may jump anywhere: even nodes at a distance h, moved by a random share of h at every point. The
-sum is exponentially accurate where the function is smooth, as the trapezoid rule is, and its mean over the shifts is exact
-for every function. So what a jump adds is random, differs from point to point, and the estimates of the error see it. A rare
-event near the ends of (0, 1) has as many nodes as a frequent one, because these are even in z and not in Phi(z).
+One number, of a function that may jump anywhere: even nodes at a distance h, shifted by
+a random share of h at every point. The sum is exponentially accurate where the function
+is smooth, as the trapezoid rule is, and its mean over the shifts is exact for every
+function. So the contribution of a jump is random, differs from point to point, and is
+included in the estimates of the error. A rare event near the ends of (0, 1) has as many
+nodes as a frequent one, because these are even in z and not in Phi(z).
 
-One number, of a function that jumps or bends at known places: Gauss-Legendre panels between these, and one more edge at
-random near zero. A kink of the loss at the label would otherwise make the sign of a small error a staircase.
+One number, of a function that jumps or bends at known places: Gauss-Legendre panels
+between these, and one more edge at random near zero. Without it a kink of the loss at
+the label would make the sign of a small error a staircase.
 
-Several numbers: a lattice in (0, 1)^d, moved at random (modulo 1) at every point, which is exact on average too.
+Several numbers: a lattice in (0, 1)^d, shifted at random (modulo 1) at every point,
+which is also exact on average.
 
-Heavy tails: z = 2 sinh(t / 2), with the same nodes in t, reaches all numbers that double precision can tell from zero.
+Heavy tails: z = 2 sinh(t / 2), with the same nodes in t, reaches all numbers whose
+probability is not zero in double precision.
 """
 
 from collections.abc import Callable
@@ -36,14 +42,17 @@ DENSITY = 1 / np.sqrt(2 * np.pi)
 
 
 class NoiseNodes(NamedTuple):
-    """Nodes to be summed over one after the other. place: the values at every point, and their weights, of one term."""
+    """Nodes that are summed over one after the other.
+
+    place: maps a term to its values at every point and their weights.
+    """
 
     terms: tuple[Array, ...]
     place: Callable[..., tuple[Array, Array]]
 
 
 class Fineness(NamedTuple):
-    """How many nodes there are: the distance of even ones, those of a panel and of a lattice."""
+    """The distance of even nodes, the nodes of a panel and those of a lattice."""
 
     step: float = STEP
     panel: int = PANEL
@@ -54,7 +63,7 @@ class Fineness(NamedTuple):
 def random_shifts(
     points: int, axes: int, seed: int
 ) -> Float[np.ndarray, "points axes"]:
-    """Uniform numbers, one for each point and number that is drawn there."""
+    """Return uniform numbers: one for each point and number that is drawn there."""
     return np.random.default_rng([seed, points, axes]).random((points, axes))
 
 
@@ -72,44 +81,67 @@ def one_number(
     heavy: bool,
     kinks: Float[Array, "kinks P"] | None = None,
 ) -> NoiseNodes:
-    """Nodes of a standard normal number at every point: (P,) and weights (P,). kinks: where the function bends or jumps."""
-    reach = HEAVY_REACH if heavy else REACH
+    """Return nodes (P,) and weights (P,) of a standard normal number at every point.
 
-    def normal(t: Array, length: Array | float) -> tuple[Array, Array]:
-        if not heavy:
-            return t, length * DENSITY * jnp.exp(-(t**2) / 2)
-        z = 2 * jnp.sinh(t / 2)
-        return z, length * DENSITY * jnp.exp(-(z**2) / 2) * jnp.cosh(t / 2)
-
+    kinks: where the function bends or jumps.
+    """
     if kinks is None:
-        half = int(np.ceil(reach / fineness.step))
-        first = jnp.arange(-half, half) * fineness.step
-        return NoiseNodes(
-            (first,),
-            lambda start: normal(
-                start + fineness.step * jnp.asarray(shifts), fineness.step
-            ),
-        )
-    known = 2 * jnp.arcsinh(kinks / 2) if heavy else kinks
-    edge = EDGE * (jnp.asarray(shifts) - 0.5)
-    bounds = jnp.stack([jnp.full_like(edge, -reach), edge, jnp.full_like(edge, reach)])
-    ends = jnp.sort(jnp.concatenate([bounds, jnp.clip(known, -reach, reach)]), axis=0)
+        return _even_nodes(shifts, fineness, heavy)
+    return _panels_between(kinks, shifts, fineness, heavy)
+
+
+def _normal_node(t: Array, length: Array | float, heavy: bool) -> tuple[Array, Array]:
+    """Return the normal number at t and its weight, for a node of this length in t."""
+    if not heavy:
+        return t, length * DENSITY * jnp.exp(-(t**2) / 2)
+    # z = 2 sinh(t / 2) has dz/dt = cosh(t / 2)
+    z = 2 * jnp.sinh(t / 2)
+    return z, length * DENSITY * jnp.exp(-(z**2) / 2) * jnp.cosh(t / 2)
+
+
+def _even_nodes(
+    shifts: Float[NumpyOrJax, " P"], fineness: Fineness, heavy: bool
+) -> NoiseNodes:
+    """Return the trapezoid rule, shifted by a share of its step at every point."""
+    reach = HEAVY_REACH if heavy else REACH
+    half = int(np.ceil(reach / fineness.step))
+    first = jnp.arange(-half, half) * fineness.step
+
+    def place(start: Array) -> tuple[Array, Array]:
+        t = start + fineness.step * jnp.asarray(shifts)
+        return _normal_node(t, fineness.step, heavy)
+
+    return NoiseNodes((first,), place)
+
+
+def _panels_between(
+    kinks: Float[Array, "kinks P"],
+    shifts: Float[NumpyOrJax, " P"],
+    fineness: Fineness,
+    heavy: bool,
+) -> NoiseNodes:
+    """Return Gauss-Legendre panels between the kinks and a random edge."""
+    reach = HEAVY_REACH if heavy else REACH
+    known_edges = 2 * jnp.arcsinh(kinks / 2) if heavy else kinks
+    random_edge = EDGE * (jnp.asarray(shifts) - 0.5)
+    first = jnp.full_like(random_edge, -reach)
+    last = jnp.full_like(random_edge, reach)
+    bounds = jnp.stack([first, random_edge, last])
+    known_edges = jnp.clip(known_edges, -reach, reach)
+    ends = jnp.sort(jnp.concatenate([bounds, known_edges]), axis=0)
     x, weights = np.polynomial.legendre.leggauss(fineness.panel)
-    panel, node = (
-        index.ravel() for index in np.indices((ends.shape[0] - 1, fineness.panel))
-    )
+    panel, node = np.indices((ends.shape[0] - 1, fineness.panel)).reshape(2, -1)
 
     def place(panel: Array, x: Array, weight: Array) -> tuple[Array, Array]:
         half = (ends[panel + 1] - ends[panel]) / 2
-        return normal(ends[panel] + half * (1 + x), half * weight)
+        return _normal_node(ends[panel] + half * (1 + x), half * weight, heavy)
 
-    return NoiseNodes(
-        (jnp.asarray(panel), jnp.asarray(x[node]), jnp.asarray(weights[node])), place
-    )
+    terms = (jnp.asarray(panel), jnp.asarray(x[node]), jnp.asarray(weights[node]))
+    return NoiseNodes(terms, place)
 
 
 def several_numbers(shifts: Float[NumpyOrJax, "P d"], fineness: Fineness) -> NoiseNodes:
-    """Nodes of independent standard normal numbers at every point: (P, d) and weights (P,)."""
+    """Return nodes (P, d) and weights (P,) of independent standard normal numbers."""
     points, axes = shifts.shape
     steps = (np.arange(fineness.lattice) + 0.5)[:, None] * _generator(axes) % 1.0
     weight = jnp.full(points, 1 / fineness.lattice)
@@ -123,7 +155,10 @@ def several_numbers(shifts: Float[NumpyOrJax, "P d"], fineness: Fineness) -> Noi
 
 @lru_cache
 def _generator(axes: int) -> Float[np.ndarray, " d"]:
-    """Powers of the root of x^(d + 1) = x + 1 in (0, 1): the golden section for one axis."""
+    """Return powers of the root of x^(d + 1) = x + 1, the generator of a lattice.
+
+    For one axis the root is the golden section.
+    """
     root = 2.0
     for _ in range(64):
         root = (1.0 + root) ** (1 / (axes + 1))

@@ -19,7 +19,7 @@ class AdaGrad(Optimizer):
 
     With norm=True a single scale serves all vectors: s += (1 / N) sum_ki g_ki^2 / N
     (AdaGrad-norm). Weight decay is not divided by the scale. Each readout weight and bias
-    has a scale of its own. The coordinates i are the eigenvectors of the inputs. Unless
+    has a separate scale. The coordinates i are the eigenvectors of the inputs. Unless
     norm=True, the theory holds for weights and teachers that are spread over all
     coordinates.
 
@@ -42,6 +42,7 @@ class AdaGrad(Optimizer):
     """
 
     kind: ClassVar[str] = "adagrad"
+    on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
 
     initial_scale: ArrayLike = checks.number_field(

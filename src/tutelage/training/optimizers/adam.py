@@ -26,7 +26,7 @@ class Adam(Optimizer):
 
     m and s begin at zero. A fixed beta1 has no effect in the limit of large N. Weight
     decay is not divided by the scale (as in AdamW). Each readout weight and bias has an m
-    and an s of its own. The coordinates i are the eigenvectors of the inputs. The theory
+    and an s for itself. The coordinates i are the eigenvectors of the inputs. The theory
     holds for weights and teachers that are spread over all coordinates.
 
     Parameters
@@ -51,6 +51,7 @@ class Adam(Optimizer):
     """
 
     kind: ClassVar[str] = "adam"
+    on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
 
     beta1: ArrayLike = checks.number_field("beta1", _require_beta, default=0.9)

@@ -41,7 +41,8 @@ class Muon(Optimizer):
     """
 
     kind: ClassVar[str] = "muon"
-    trainable: ClassVar[None] = None
+    on_stream: ClassVar[bool] = True
+    trainable: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     # the theory averages over batches of this size: a number of the program
     batch: int = eqx.field(static=True, converter=as_static_batch)

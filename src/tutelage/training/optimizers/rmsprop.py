@@ -14,8 +14,8 @@ class RMSprop(Optimizer):
 
         s_ki += (c / N) (g_ki^2 - s_ki),    w_ki += (eta / sqrt(N)) g_ki / sqrt(s_ki)
 
-    Weight decay is not divided by the scale. Each readout weight and bias has a scale s
-    of its own, v_k += (eta_v / N) h_k / sqrt(s_k). The coordinates i are the eigenvectors
+    Weight decay is not divided by the scale. Each readout weight and bias has a separate
+    scale s, v_k += (eta_v / N) h_k / sqrt(s_k). The coordinates i are the eigenvectors
     of the inputs. The theory holds for weights and teachers that are spread over all
     coordinates.
 
@@ -39,6 +39,7 @@ class RMSprop(Optimizer):
     """
 
     kind: ClassVar[str] = "rmsprop"
+    on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
 
     memory: ArrayLike = checks.number_field(

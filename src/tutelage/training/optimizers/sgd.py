@@ -68,7 +68,8 @@ def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
 class ClippedRule(ChangedRule):
     """A rule whose update of the vectors is at most `clip` long: delta min(1, clip/|delta|).
 
-    |delta| is the norm over all hidden units. Readout and biases are not clipped.
+    |delta| is the norm over all hidden units. Biases follow the clipped delta; the
+    readout is not clipped.
     """
 
     clip: ArrayLike
@@ -131,6 +132,7 @@ class SGD(Optimizer):
     """
 
     kind: ClassVar[str] = "sgd"
+    on_stream: ClassVar[bool] = True
 
     momentum: Any = eqx.field(converter=_as_momentum, default=0.0, kw_only=True)
     spherical: bool = eqx.field(
