@@ -102,7 +102,10 @@ def weights_and_rows(batch):
     return W, W_teacher, rng.standard_normal((STEPS * batch, N))
 
 
-@pytest.mark.parametrize("loss", ["squared", same_loss], ids=["numba", "jax"])
+IN_JAX = pytest.param(same_loss, marks=pytest.mark.full, id="jax")
+
+
+@pytest.mark.parametrize("loss", ["squared", IN_JAX])
 @pytest.mark.parametrize("optimizer", EACH, ids=repr)
 def test_a_run_takes_the_steps_of_a_plain_loop(optimizer, loss):
     student = tu.Network(

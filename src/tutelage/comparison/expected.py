@@ -109,10 +109,8 @@ def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
     """Variance over range (a curve bends on the scale of its own range), and the delay of a step and of a momentum's memory."""
     memory = 1.0
-    if pair.problem is not None and not isinstance(
-        pair.problem.optimizer.momentum, SlowMomentum
-    ):
-        memory += 1.0 / (1.0 - float(pair.problem.optimizer.momentum))
+    if pair.problem is not None:
+        memory += pair.problem.optimizer.lag
     delay = 0.0 if pair.dim is None else memory / pair.dim
     out = {}
     for name in pair.compared:

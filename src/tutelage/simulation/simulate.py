@@ -291,14 +291,20 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
     return f"the first at alpha = {first:.6g}; their later values are NaN"
 
 
+def usual_method(problem: Problem) -> str:
+    """Return "overlaps" if the steps of an optimizer move along samples, else "weights"."""
+    moves_along_samples = prepare.optimizer_code(problem) == prepare.kernels.PLAIN
+    return "overlaps" if moves_along_samples else "weights"
+
+
 def _method(
     problem: Problem, method: str | None, weights: object, inputs: object
 ) -> str:
     """Return the method: as asked for, else the one that the other arguments need."""
-    moves_along_samples = prepare.optimizer_code(problem) == prepare.kernels.PLAIN
     if method is None:
-        is_usual = weights is None and inputs is None and moves_along_samples
-        return "overlaps" if is_usual else "weights"
+        if weights is not None or inputs is not None:
+            return "weights"
+        return usual_method(problem)
     known = checks.known("method", method, ("overlaps", "weights"))
     is_gaussian = inputs is None or (isinstance(inputs, str) and inputs == "gaussian")
     if known == "overlaps" and not is_gaussian:
@@ -306,7 +312,7 @@ def _method(
             "method='overlaps' holds for Gaussian inputs only, and inputs were given; "
             "use method='weights'."
         )
-    if known == "overlaps" and not moves_along_samples:
+    if known == "overlaps" and usual_method(problem) == "weights":
         raise InputError(
             f"the optimizer is {problem.optimizer}, whose steps depend on every "
             "coordinate of the weights and not on their overlaps alone; "

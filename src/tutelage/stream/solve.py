@@ -85,6 +85,7 @@ FLAGS = (
     "train_bias",
     "trainable",
     "spherical",
+    "norm",
     "normalize",
     "random",
     "jumps",
@@ -630,7 +631,8 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> dict[str, np.ndarr
             "name what differs between the problems, as {'lr': rates}."
         )
     for name in over:
-        if _last_name(name) in SHAPES + FLAGS:
+        is_fixed = _last_name(name) == "batch" and problem.optimizer.fixed_batch
+        if is_fixed or _last_name(name) in SHAPES + FLAGS:
             raise InputError(
                 f"over has {name!r}, which changes shapes, functions or flags; "
                 "call solve_batch once for each, or use sweep."

@@ -21,9 +21,16 @@ from jaxtyping import Float
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import Problem
 from tutelage.stream.moments.averages import MeanUpdate
-from tutelage.stream.optimizers.base import Moment, Motion, Scales, StepTheory
+from tutelage.stream.optimizers.base import (
+    SPREAD_NOTE,
+    Moment,
+    Motion,
+    Scales,
+    StepTheory,
+)
 from tutelage.training.optimizers import AdaGrad, Adam, RMSprop
 
+FEW_STEPS = 100  # of memory, below which scales scatter visibly
 Squares: TypeAlias = Scales  # mean squares of the same parameters
 
 
@@ -53,6 +60,20 @@ class AdaptiveTheory(StepTheory):
         at time zero.
         """
         return scale
+
+    def notes(self, problem: Problem, dim: int | None) -> list[str]:
+        optimizer = problem.optimizer
+        notes = []
+        if not getattr(optimizer, "norm", False):
+            notes.append(SPREAD_NOTE)
+        memory = getattr(optimizer, "memory", None)
+        if memory is not None and dim is not None:
+            steps = float(memory) * dim
+            word = "enough" if steps > FEW_STEPS else "NOT enough"
+            notes.append(
+                f"optimizer: its memory of {steps:.3g} steps is {word} for the limit"
+            )
+        return notes
 
     def initial(
         self,

@@ -63,6 +63,11 @@ class Moment(NamedTuple):
     gradient_flow: bool
 
 
+SPREAD_NOTE = (
+    "optimizer: exact for weights and teachers that are spread over all coordinates"
+)
+
+
 class StepTheory:
     """The theory of one optimizer, or of several with the same form. Subclass it.
 
@@ -87,11 +92,9 @@ class StepTheory:
         """Return the motion at a state."""
         raise NotImplementedError
 
-    def used_scale(
-        self, problem: Problem, scales: Scales, t: ArrayLike
-    ) -> Float[Array, "..."]:
-        """Return the scale of the vectors by whose root updates are divided."""
-        return scales.vectors
+    def notes(self, problem: Problem, dim: int | None) -> list[str]:
+        """Return sentences for the validity report: what the limit needs."""
+        return []
 
 
 def theory_of(optimizer: Optimizer) -> StepTheory:

@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from tutelage.stream.optimizers.base import Moment, Motion, StepTheory
+from tutelage.problem import Problem
+from tutelage.stream.optimizers.base import SPREAD_NOTE, Moment, Motion, StepTheory
 from tutelage.training.optimizers import SGD
 
 
@@ -13,6 +14,11 @@ class SGDTheory(StepTheory):
     """
 
     serves = (SGD,)
+
+    def notes(self, problem: Problem, dim: int | None) -> list[str]:
+        if problem.optimizer.clip_coordinates is None:
+            return []
+        return [SPREAD_NOTE]
 
     def motion(self, moment: Moment) -> Motion:
         lam = moment.eigenvalues

@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.stream.optimizers.base import Moment, Motion, StepTheory
+from tutelage.problem import Problem
+from tutelage.stream.optimizers.base import SPREAD_NOTE, Moment, Motion, StepTheory
 from tutelage.training.optimizers import SignSGD
 
 
@@ -16,6 +17,9 @@ class SignSGDTheory(StepTheory):
     """
 
     serves = (SignSGD,)
+
+    def notes(self, problem: Problem, dim: int | None) -> list[str]:
+        return [SPREAD_NOTE]
 
     def motion(self, moment: Moment) -> Motion:
         lam = moment.eigenvalues

@@ -98,6 +98,8 @@ class Optimizer(Part):
     trainable: tuple[Any, ...] | None = eqx.field(
         static=True, converter=_as_trainable, default=None, kw_only=True
     )
+    # True if `batch` is fixed in a compiled program: no axis of `solve_batch`
+    fixed_batch: ClassVar[bool] = False
     # options that only `SGD` has; they stand last, as in its constructor
     momentum: ClassVar[Any] = 0.0
     spherical: ClassVar[bool] = False
@@ -108,6 +110,11 @@ class Optimizer(Part):
         if self.trainable is not None:
             arguments["trainable"] = np.asarray(self.trainable)
         return arguments
+
+    @property
+    def lag(self) -> float:
+        """Return the steps over which the optimizer averages its gradients."""
+        return 1.0
 
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""

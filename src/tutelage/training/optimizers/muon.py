@@ -42,6 +42,7 @@ class Muon(Optimizer):
 
     kind: ClassVar[str] = "muon"
     on_stream: ClassVar[bool] = True
+    fixed_batch: ClassVar[bool] = True
     trainable: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     # the theory averages over batches of this size: a number of the program

@@ -201,6 +201,13 @@ class SGD(Optimizer):
                 "their equations do not close. Use spherical=False."
             )
 
+    @property
+    def lag(self) -> float:
+        """Return 1 / (1 - beta); 0 for a momentum that is part of the theory."""
+        if isinstance(self.momentum, SlowMomentum):
+            return 0.0
+        return 1.0 / (1.0 - float(self.momentum))
+
     def sample_rule(self, rule: Rule) -> Rule:
         if self.clip is None:
             return rule

@@ -62,6 +62,7 @@ class SignSGD(Optimizer):
 
     kind: ClassVar[str] = "sign_sgd"
     on_stream: ClassVar[bool] = True
+    fixed_batch: ClassVar[bool] = True
 
     # the theory averages over batches of this size: a number of the program
     batch: int = eqx.field(static=True, converter=as_static_batch, default=1)
