@@ -5,10 +5,12 @@ A new theory is one folder and one row of `TABLE`. A theory of your own is regis
     tu.theories.register(MyTheory())
 """
 
+from tutelage.dataset.theory import FiniteDataSet
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem
 from tutelage.problem.traits import said_instead
 from tutelage.result.observables import Observable
+from tutelage.simulation.data_sets import simulate_data_set
 from tutelage.simulation.simulate import simulate_stream
 from tutelage.stream.theory import FreshSamples
 from tutelage.theory import Theory
@@ -26,6 +28,7 @@ __all__ = [
 # In the order in which they are asked.
 TABLE: list[Theory] = [
     FreshSamples(simulator=simulate_stream),
+    FiniteDataSet(simulator=simulate_data_set),
 ]
 
 

@@ -98,8 +98,8 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 TRAITS: dict[str, Trait] = {
     "fresh samples": Trait(
-        holds=lambda p: p.optimizer.on_stream,
-        instead="the optimizer is {optimizer}",
+        holds=lambda p: p.data is None and p.optimizer.on_stream,
+        instead="{reuse}",
         remedy="optimizer=SGD(lr) on fresh samples",
     ),
     "one task": Trait(
@@ -277,6 +277,9 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
+    reuse = f"the optimizer is {problem.optimizer}"
+    if problem.data is not None:
+        reuse = "it uses a data set again and again (data)"
     template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
@@ -287,6 +290,7 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
         optimizer=problem.optimizer,
+        reuse=reuse,
     )
 
 

@@ -656,4 +656,5 @@ def in_memory(path: Path) -> "xarray.Dataset":
 
 
 def as_path(path: object) -> Path:
+    """Return the name of a file as a path; refuse other things."""
     return Path(checks.as_kind("path", path, str | os.PathLike, "the name of a file"))

@@ -218,7 +218,8 @@ class Trajectory(eqx.Module):
             raise InputError(
                 "only a simulation counts steps; a solve has no N. Use .times."
             )
-        return steps_at(self.times, self.dim)
+        counts_steps = self.problem is not None and self.problem.optimizer.counts_steps
+        return steps_at(self.times, 1 if counts_steps else self.dim)
 
     @property
     def finished(self) -> bool:

@@ -988,3 +988,63 @@ def normal_numbers(rng, shape):
         for j in range(shape[1]):
             rows[i, j] = rng.standard_normal()
     return rows
+
+
+@compiled
+def respond_to_samples(constants, fields, labels, readout, bias, delta, moves):
+    """Fill delta (samples, K) of stored samples, and add the moves of readout and biases.
+
+    fields: without biases. moves: sums of h_k, then of delta_k.
+    """
+    coefficients = constants.student_coefficients
+    K = readout.size
+    g = np.empty(K)
+    for s in range(labels.size):
+        output = 0.0
+        for k in range(K):
+            field = fields[s, k] + bias[k]
+            g[k], delta[s, k] = activate(constants.student, coefficients, field)
+            output += readout[k] * g[k]
+        psi = descent(constants.loss, constants.loss_number, output, labels[s])
+        for k in range(K):
+            delta[s, k] *= psi * readout[k]
+            moves[0, k] += psi * g[k]
+            moves[1, k] += delta[s, k]
+
+
+@compiled
+def train_on_samples(constants, samples, labels, visits, rates, weights, readout, bias):
+    """Take SGD steps on stored samples; weights, readout and bias move in place.
+
+    visits: (steps, batch), the samples of each step. rates: of each step eta, the share
+    that weights lose by decay, and the rates of readout and biases divided by N.
+    """
+    N = samples.shape[1]
+    K = weights.shape[0]
+    batch = visits.shape[1]
+    fields = np.empty((batch, K))
+    delta = np.empty((batch, K))
+    chosen = np.empty(batch)
+    moves = np.zeros((2, K))
+    scale = 1.0 / math.sqrt(N)
+    for step in range(visits.shape[0]):
+        for s in range(batch):
+            x = samples[visits[step, s]]
+            chosen[s] = labels[visits[step, s]]
+            for k in range(K):
+                fields[s, k] = scale * inner(x, weights[k])
+        moves[:] = 0.0
+        respond_to_samples(constants, fields, chosen, readout, bias, delta, moves)
+        keep = 1.0 - rates[step, 1]
+        push = rates[step, 0] * scale / batch
+        for k in range(K):
+            w = weights[k]
+            for s in range(batch):
+                x = samples[visits[step, s]]
+                kick = push * delta[s, k]
+                for i in range(N):
+                    w[i] = keep * w[i] + kick * x[i]
+                keep = 1.0
+            keep = 1.0 - rates[step, 1]
+            readout[k] += rates[step, 2] / batch * moves[0, k]
+            bias[k] += rates[step, 3] / batch * moves[1, k]
