@@ -175,6 +175,12 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
+        if isinstance(teacher, Tasks) and self.optimizer.averages_batches:
+            raise InputError(
+                f"the teacher has several tasks (Tasks) and the optimizer is "
+                f"{self.optimizer}, whose steps depend on a batch as a whole; use "
+                "SignSGD with batch=1, RMSprop, Adam, AdaGrad or SGD."
+            )
         if isinstance(self.optimizer, GradientDescent) and self.data is None:
             raise InputError(
                 "the optimizer is GradientDescent and the problem has no data; "

@@ -188,10 +188,9 @@ def _for_optimizer(
     if optimizer.averages_batches:
         return batch_moments(problem, moments, sampled)
     if optimizer.squares_readout and problem.student.train_readout:
-        nodes = moments
-        if not isinstance(moments, NodeMoments):
-            nodes = node_moments(problem, sampled, ())
-        return SquaresMoments(moments, nodes)
+        if isinstance(moments, NodeMoments):
+            return SquaresMoments(moments, moments)
+        return SquaresMoments(moments, node_moments(problem, sampled, ()))
     return moments
 
 
@@ -333,9 +332,11 @@ def mixed(
 
 def _mixed_squares(updates: list[MeanUpdate], has_own_heads: bool) -> Array | None:
     """Return E[h^2] of the readout, from its parts of the tasks; None if it is unknown."""
-    squares = [update.readout_squares for update in updates]
-    if any(square is None for square in squares):
-        return None
+    squares = []
+    for update in updates:
+        if update.readout_squares is None:
+            return None
+        squares.append(update.readout_squares)
     if has_own_heads:
         return jnp.stack(squares)
     return jnp.asarray(sum(squares))
@@ -382,9 +383,6 @@ class MixtureMoments(Moments):
             B=jnp.concatenate([B[..., :M], along_means], axis=-1),
             readout=jnp.tensordot(P, update.readout, 1),
             bias=P @ update.bias,
-            readout_squares=None
-            if update.readout_squares is None
-            else jnp.tensordot(P, update.readout_squares, 1),
         )
         return mean, G
 

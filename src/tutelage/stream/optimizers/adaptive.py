@@ -41,7 +41,8 @@ class AdaptiveTheory(StepTheory):
 
     def initial_scale(self, problem: Problem) -> ArrayLike:
         """Return all scales at time zero."""
-        return problem.optimizer.initial_scale
+        optimizer: Any = problem.optimizer
+        return optimizer.initial_scale
 
     def rate(self, problem: Problem) -> tuple[ArrayLike, ArrayLike]:
         """Return the rates at which a scale gains squares, and forgets."""
@@ -64,7 +65,7 @@ class AdaptiveTheory(StepTheory):
     def notes(self, problem: Problem, dim: int | None) -> list[str]:
         optimizer = problem.optimizer
         notes = []
-        if not getattr(optimizer, "norm", False):
+        if not _has_one_scale(problem):
             notes.append(SPREAD_NOTE)
         memory = getattr(optimizer, "memory", None)
         if memory is not None and dim is not None:
@@ -176,14 +177,24 @@ def _of_mean(square: Array, mean: Array, samples: ArrayLike) -> Array:
     return square / samples + (1.0 - 1.0 / samples) * mean**2
 
 
+def _forgetting(problem: Problem) -> ArrayLike:
+    """Return c = 1 / memory."""
+    optimizer: Any = problem.optimizer
+    return 1.0 / optimizer.memory
+
+
+def _has_one_scale(problem: Problem) -> bool:
+    """Return True if one scale serves all vectors (AdaGrad-norm)."""
+    return bool(getattr(problem.optimizer, "norm", False))
+
+
 class RMSpropTheory(AdaptiveTheory):
     """dv = c (squares - v)."""
 
     serves = (RMSprop,)
 
     def rate(self, problem: Problem) -> tuple[ArrayLike, ArrayLike]:
-        c = 1.0 / problem.optimizer.memory
-        return c, c
+        return _forgetting(problem), _forgetting(problem)
 
 
 class AdamTheory(AdaptiveTheory):
@@ -195,8 +206,7 @@ class AdamTheory(AdaptiveTheory):
         return 0.0
 
     def rate(self, problem: Problem) -> tuple[ArrayLike, ArrayLike]:
-        c = 1.0 / problem.optimizer.memory
-        return c, c
+        return _forgetting(problem), _forgetting(problem)
 
     def corrected(
         self,
@@ -205,7 +215,7 @@ class AdamTheory(AdaptiveTheory):
         squares: Float[Array, "..."],
         t: ArrayLike,
     ) -> Float[Array, "..."]:
-        share = -jnp.expm1(-jnp.asarray(t) / problem.optimizer.memory)
+        share = -jnp.expm1(-jnp.asarray(t) * _forgetting(problem))
         begun = share > 0
         return jnp.where(begun, scale / jnp.where(begun, share, 1.0), squares)
 
@@ -219,14 +229,14 @@ class AdaGradTheory(AdaptiveTheory):
         return 1.0, 0.0
 
     def _shape_of_vectors(self, problem: Problem, levels: int) -> tuple[int, ...]:
-        if problem.optimizer.norm:
+        if _has_one_scale(problem):
             return ()
         return super()._shape_of_vectors(problem, levels)
 
     def of_vectors(
         self, moment: Moment, squares: Float[Array, "L K"]
     ) -> Float[Array, "..."]:
-        if not moment.problem.optimizer.norm:
+        if not _has_one_scale(moment.problem):
             return squares
         mask = moment.problem.trainable_mask()
         if mask is not None:

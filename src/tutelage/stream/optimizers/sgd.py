@@ -16,13 +16,13 @@ class SGDTheory(StepTheory):
     serves = (SGD,)
 
     def notes(self, problem: Problem, dim: int | None) -> list[str]:
-        if problem.optimizer.clip_coordinates is None:
-            return []
-        return [SPREAD_NOTE]
+        if problem.optimizer.averages_batches:
+            return [SPREAD_NOTE]
+        return []
 
     def motion(self, moment: Moment) -> Motion:
         lam = moment.eigenvalues
-        if moment.problem.optimizer.clip_coordinates is not None:
+        if moment.problem.optimizer.averages_batches:
             lam = jnp.ones_like(lam)
         noise = (moment.eta**2 / moment.samples) * lam * moment.G
         return Motion(force=lam, noise=noise, update=moment.update)

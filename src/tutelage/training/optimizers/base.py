@@ -100,6 +100,8 @@ class Optimizer(Part):
     trainable: tuple[Any, ...] | None = eqx.field(
         static=True, converter=_as_trainable, default=None, kw_only=True
     )
+    # True if the theory needs the mean square of the readout's updates
+    squares_readout: ClassVar[bool] = False
     # True if `batch` is fixed in a compiled program: no axis of `solve_batch`
     fixed_batch: ClassVar[bool] = False
     # options that only `SGD` has; they stand last, as in its constructor
@@ -120,9 +122,6 @@ class Optimizer(Part):
 
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""
-
-    # the theory needs the mean square of the readout's updates
-    squares_readout: ClassVar[bool] = False
 
     @property
     def averages_batches(self) -> bool:

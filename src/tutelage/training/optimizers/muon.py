@@ -46,7 +46,9 @@ class Muon(Optimizer):
     trainable: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     # the theory averages over batches of this size: a number of the program
-    batch: int = eqx.field(static=True, converter=as_static_batch)
+    batch: int = eqx.field(  # pyright: ignore[reportGeneralTypeIssues]
+        static=True, converter=as_static_batch
+    )
 
     def check_student(self, hidden: int) -> None:
         """Refuse a batch with fewer samples than hidden units."""
