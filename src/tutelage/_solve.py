@@ -222,8 +222,8 @@ def simulate(
         Run i depends only on the seed, on i and on `together`.
     method : str, optional
         "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
-        default). "weights": SGD on the weights (the default if weights or inputs are
-        given).
+        default). "weights": the actual weights (the default if weights or inputs are
+        given, and for optimizers whose steps depend on every coordinate).
     weights : pair of arrays, optional
         (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
         weights in a random frame with exactly the overlaps of `start`.

@@ -136,8 +136,8 @@ def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
     """
     memory = 1.0  # in steps
     problem = pair.problem
-    if problem is not None and not missing_traits(problem, ["fixed momentum"]):
-        memory += 1.0 / (1.0 - float(problem.optimizer.momentum))
+    if problem is not None:
+        memory += problem.optimizer.lag
     delay = 0.0
     if pair.dim is not None:
         delay = memory / pair.dim

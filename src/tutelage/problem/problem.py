@@ -176,6 +176,12 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
+        if isinstance(teacher, Tasks) and self.optimizer.averages_batches:
+            raise InputError(
+                f"the teacher has several tasks (Tasks) and the optimizer is "
+                f"{self.optimizer}, whose steps depend on a batch as a whole; use "
+                "SignSGD with batch=1, RMSprop, Adam, AdaGrad or SGD."
+            )
         if isinstance(self.optimizer, GradientDescent) and self.data is None:
             raise InputError(
                 "the optimizer is GradientDescent and the problem has no data; "
@@ -215,6 +221,11 @@ class Problem(Part, ResultCard):
 
     def _check_mixture(self, mixture: Mixture) -> None:
         """Refuse a mixture that is not labeled by either its classes or one teacher."""
+        if not TRAITS["plain SGD"].holds(self):
+            raise InputError(
+                f"the inputs are a mixture and the optimizer is {self.optimizer}, which "
+                "mixtures do not support; use optimizer=SGD(lr)."
+            )
         teacher = self.teacher
         has_labels = mixture.labels is not None
         if self.several_tasks is not None:

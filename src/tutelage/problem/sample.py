@@ -231,7 +231,7 @@ def updates_of(
 
     Episodes take the samples in their order.
     """
-    rule = problem.rule
+    rule = problem.optimizer.sample_rule(problem.rule)
     law = rule.law(problem.student.hidden, context.time)
     first = _normal_counts(problem).label
 

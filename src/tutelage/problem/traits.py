@@ -398,6 +398,11 @@ def _require_rule_fits(problem: "Problem") -> None:
             f"the rule {name} holds for plain SGD and the problem has momentum; "
             "use momentum=0."
         )
+    if not _has_plain_steps(problem) and rule.samples > 1:
+        raise InputError(
+            f"the rule {name} learns from episodes of {rule.samples} samples and the "
+            f"optimizer is {optimizer}; use optimizer=SGD(lr)."
+        )
     if isinstance(rule, rules.FeedbackAlignment):
         shape = np.shape(problem.student.readout)
         fix = "One number per readout weight, or one for all."

@@ -41,6 +41,7 @@ OVERLAPS = {
     "q": (("level", "student", "student_2"), "student-student overlap per level"),
     "readout": (("student",), "student readout weights"),
     "bias": (("student",), "student hidden biases"),
+    "scale": (("level", "student"), "scale of squared updates per level"),
 }
 DIMS = {name: dims for name, (dims, _) in OVERLAPS.items()}
 LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {

@@ -13,7 +13,9 @@ One step, for both methods:
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, where
 psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond`
 computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and
-activations are codes, each with its number or coefficients.
+activations are codes, each with its number or coefficients. Other optimizers move all
+N coordinates of the weights method by `move_weights`, in the equations of
+training/optimizers/.
 """
 
 import math
@@ -30,6 +32,8 @@ POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
 SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
 GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
+# Codes of optimizers; CLIPPED is SGD with clipped coordinates.
+PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(8)
 UNKNOWN = -1  # the kernels do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
@@ -85,13 +89,18 @@ class StepConstants(NamedTuple):
     train_readout: bool
     train_bias: bool
     spherical: bool
+    optimizer: int  # code
+    clip: float  # the largest update of a coordinate
+    gain: float  # how much of a squared gradient a scale gains in a step
+    forget: float  # the share of a scale that a step forgets
+    beta1: float  # the forgetting factor of Adam's mean gradient
 
 
 class ParameterState(NamedTuple):
     """Readout and biases, their momenta, and the batch sums that will move them.
 
-    readout has shape (heads, K) here. In JAX it is (K,) or (outputs, K), with a leading
-    axis of tasks for separate heads.
+    The scales are those of adaptive optimizers. readout has shape (heads, K) here. In
+    JAX it is (K,) or (outputs, K), with a leading axis of tasks for separate heads.
     """
 
     readout: NumpyOrJax
@@ -100,6 +109,8 @@ class ParameterState(NamedTuple):
     bias_momentum: Float[NumpyOrJax, " K"]
     readout_sum: NumpyOrJax
     bias_sum: Float[NumpyOrJax, " K"]
+    readout_scale: NumpyOrJax
+    bias_scale: Float[NumpyOrJax, " K"]
 
 
 class LevelLayout(NamedTuple):
@@ -289,6 +300,207 @@ def move_parameters(constants, params, eta_readout, eta_bias):
             params.bias_momentum[k] = kept + scale * params.bias_sum[k]
             params.bias[k] += eta_bias * params.bias_momentum[k]
         params.bias_sum[k] = 0.0
+
+
+@inlined
+def corrections(constants, step):
+    """Return the factors of Adam's mean gradient and scale, which begin at zero."""
+    if constants.optimizer != ADAM:
+        return 1.0, 1.0
+    count = step + 1
+    of_mean = 1.0 / (1.0 - constants.beta1**count)
+    of_scale = 1.0 / -math.expm1(count * math.log1p(-constants.forget))
+    return of_mean, of_scale
+
+
+@inlined
+def adapted(constants, g, mean, scale, of_mean, of_scale):
+    """Return the step of a parameter by a gradient, its new mean gradient and scale."""
+    if constants.optimizer == ADAM:
+        mean = constants.beta1 * mean + (1.0 - constants.beta1) * g
+    else:
+        mean = g
+    scale += constants.gain * g * g - constants.forget * scale
+    used = of_scale * scale
+    if used > 0.0:
+        return of_mean * mean / math.sqrt(used), mean, scale
+    return 0.0, mean, scale
+
+
+@compiled
+def move_adapted(constants, params, eta_readout, eta_bias, step):
+    """Move readout and biases under sign-SGD and the adaptive optimizers.
+
+    The sums over the batch are set to zero.
+    """
+    of_mean, of_scale = corrections(constants, step)
+    for k in range(params.bias.size):
+        for h in range(params.readout.shape[0]):
+            if constants.train_readout:
+                g = params.readout_sum[h, k] / constants.batch
+                move = sign(g)
+                if constants.optimizer != SIGN_SGD:
+                    move, mean, scale = adapted(
+                        constants,
+                        g,
+                        params.readout_momentum[h, k],
+                        params.readout_scale[h, k],
+                        of_mean,
+                        of_scale,
+                    )
+                    params.readout_momentum[h, k] = mean
+                    params.readout_scale[h, k] = scale
+                params.readout[h, k] += eta_readout / constants.dim * move
+            params.readout_sum[h, k] = 0.0
+        if constants.train_bias:
+            g = params.bias_sum[k] / constants.batch
+            move = sign(g)
+            if constants.optimizer != SIGN_SGD:
+                move, mean, scale = adapted(
+                    constants,
+                    g,
+                    params.bias_momentum[k],
+                    params.bias_scale[k],
+                    of_mean,
+                    of_scale,
+                )
+                params.bias_momentum[k] = mean
+                params.bias_scale[k] = scale
+            params.bias[k] += eta_bias / constants.dim * move
+        params.bias_sum[k] = 0.0
+
+
+@compiled
+def sum_gradients(deltas, x, mask, scale, gradients):
+    """Set gradients (K, N) to scale sum_b delta_kb x_b, zero where a level is frozen."""
+    K, B = deltas.shape
+    for k in range(K):
+        row = gradients[k]
+        for c in range(row.size):
+            row[c] = deltas[k, 0] * x[0, 0, c]
+        for b in range(1, B):
+            for c in range(row.size):
+                row[c] += deltas[k, b] * x[b, 0, c]
+        for c in range(row.size):
+            row[c] *= scale * mask[k, c]
+
+
+@compiled
+def inverse_root(S, V):
+    """Turn S into its pseudo-inverse root by Jacobi's method; V is room for vectors."""
+    K = S.shape[0]
+    V[:] = 0.0
+    for i in range(K):
+        V[i, i] = 1.0
+    for _ in range(50):
+        off = 0.0
+        total = 0.0
+        for i in range(K):
+            for j in range(K):
+                total += S[i, j] * S[i, j]
+                if i != j:
+                    off += S[i, j] * S[i, j]
+        if off <= 1e-30 * total:
+            break
+        for i in range(K):
+            for j in range(i + 1, K):
+                angle = 0.5 * math.atan2(2.0 * S[i, j], S[j, j] - S[i, i])
+                c = math.cos(angle)
+                s = math.sin(angle)
+                for m in range(K):
+                    a = S[m, i]
+                    b = S[m, j]
+                    S[m, i] = c * a - s * b
+                    S[m, j] = s * a + c * b
+                for m in range(K):
+                    a = S[i, m]
+                    b = S[j, m]
+                    S[i, m] = c * a - s * b
+                    S[j, m] = s * a + c * b
+                for m in range(K):
+                    a = V[m, i]
+                    b = V[m, j]
+                    V[m, i] = c * a - s * b
+                    V[m, j] = s * a + c * b
+    largest = 0.0
+    for i in range(K):
+        largest = max(largest, S[i, i])
+    values = np.zeros(K)
+    for i in range(K):
+        if S[i, i] > 1e-12 * largest:
+            values[i] = 1.0 / math.sqrt(S[i, i])
+    S[:] = 0.0
+    for i in range(K):
+        for j in range(K):
+            for m in range(K):
+                S[i, j] += V[i, m] * values[m] * V[j, m]
+
+
+@compiled
+def orthogonalize(gradients, products, vectors):
+    """Turn gradients G (K, N) into (G G^T)^(-1/2) G."""
+    K, N = gradients.shape
+    for i in range(K):
+        for j in range(K):
+            products[i, j] = inner(gradients[i], gradients[j])
+    inverse_root(products, vectors)
+    column = np.empty(K)
+    for c in range(N):
+        for k in range(K):
+            column[k] = gradients[k, c]
+        for k in range(K):
+            gradients[k, c] = inner(products[k], column)
+
+
+@compiled
+def move_weights(constants, rows, deltas, x, gradients, mask, eta, decay, step):
+    """Take one step of the weights, w / sqrt(N), under any optimizer but plain SGD.
+
+    rows: students, then Adam's mean gradients, then the scales. x: the inputs.
+    """
+    K, N = gradients.shape
+    optimizer = constants.optimizer
+    sums = optimizer in (SIGN_SGD, MUON)
+    sum_gradients(deltas, x, mask, 1.0 if sums else 1.0 / constants.batch, gradients)
+    push = eta / N
+    if optimizer == MUON:
+        orthogonalize(gradients, np.empty((K, K)), np.empty((K, K)))
+        push = eta / math.sqrt(N)
+    elif optimizer == ADAGRAD_NORM:
+        total = 0.0
+        for k in range(K):
+            total += inner(gradients[k], gradients[k]) / N
+        scale = rows[K, 0] + constants.gain * total
+        push = eta / (N * math.sqrt(scale))
+        for c in range(N):
+            rows[K, c] = scale
+    of_mean, of_scale = corrections(constants, step)
+    first_scale = rows.shape[0] - K
+    for k in range(K):
+        for c in range(N):
+            g = gradients[k, c]
+            move = g
+            if optimizer == SIGN_SGD:
+                move = sign(g)
+            elif optimizer == CLIPPED:
+                move = max(min(g, constants.clip), -constants.clip)
+            elif optimizer in (RMSPROP, ADAGRAD):
+                scale = rows[first_scale + k, c]
+                scale += constants.gain * g * g - constants.forget * scale
+                rows[first_scale + k, c] = scale
+                move = g / math.sqrt(scale)
+            elif optimizer == ADAM:
+                mean = rows[K + k, c]
+                mean = constants.beta1 * mean + (1.0 - constants.beta1) * g
+                rows[K + k, c] = mean
+                scale = rows[first_scale + k, c]
+                scale += constants.gain * g * g - constants.forget * scale
+                rows[first_scale + k, c] = scale
+                used = of_scale * scale
+                move = 0.0
+                if used > 0.0:
+                    move = of_mean * mean / math.sqrt(used)
+            rows[k, c] += push * move - eta * decay * mask[k, c] * rows[k, c]
 
 
 @compiled
@@ -595,6 +807,7 @@ def advance(
     deltas = np.empty((K, B))
     factor = np.zeros((K, min(B, K)))
     extra = np.empty((rows_of_students, min(B, K)))
+    gradients = np.empty((K, columns if constants.optimizer != PLAIN else 0))
     taken = 0  # snapshots
     for step in range(first, last + 1):
         while taken < states.steps.size and states.steps[taken] == step:
@@ -636,6 +849,27 @@ def advance(
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
                 return -step - 1
+        if constants.optimizer != PLAIN:
+            move_weights(
+                constants,
+                students[0],
+                deltas,
+                normals,
+                gradients,
+                layout.mask[0],
+                now[PUSH],
+                now[DECAY],
+                step,
+            )
+            if constants.optimizer in (CLIPPED, MUON):
+                move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
+            else:
+                move_adapted(constants, params, now[READOUT_RATE], now[BIAS_RATE], step)
+            if samples.moves.size:
+                move_given(constants.drift, teachers[0], samples.moves[place])
+            if step % STEPS_BETWEEN_CHECKS == 0 and too_large(students, params, bound):
+                return -step - 1
+            continue
         reduce_batch(deltas, factor)
         for level in range(L):
             rows = students[level]

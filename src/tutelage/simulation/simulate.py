@@ -12,12 +12,18 @@ import numpy as np
 from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike
-from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
+from tutelage.errors import (
+    DivergenceWarning,
+    InputError,
+    Status,
+    TutelageWarning,
+    ValidityWarning,
+)
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.problem.traits import MIXTURES, OPTIMIZERS, TASKS, require_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
@@ -29,6 +35,7 @@ from tutelage.times import steps_at
 USUAL_RUNS = 20
 MANY = 1000  # runs from which a GPU pays
 LONG_SECONDS = 3600.0  # `simulate` warns above
+SPREAD = 0.03  # least share of the coordinates along which spread weights lie
 
 
 def simulate_stream(
@@ -49,8 +56,8 @@ def simulate_stream(
     progress: bool = False,
 ) -> Trajectory:
     """Run SGD on fresh samples, as `tu.simulate` says."""
-    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
-    method = _method(method, weights, inputs)
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, OPTIMIZERS))
+    method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
     starts = checked_starts(problem, start, weights)
@@ -63,7 +70,7 @@ def simulate_stream(
         require_traits(
             problem,
             "simulate with rows of data, which have no known classes,",
-            (TASKS,),
+            (TASKS, OPTIMIZERS),
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
@@ -78,6 +85,7 @@ def simulate_stream(
             np.concatenate(levels, axis=1)
             for levels in weights_by_level(problem, *weights)
         )
+        _warn_of_axes(problem, weights_in_eigenbasis)
     request = Request(
         problem=problem,
         method=method,
@@ -290,10 +298,20 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
     return f"the first at alpha = {first:.6g}; their later values are NaN"
 
 
-def _method(method: str | None, weights: object, inputs: object) -> str:
+def usual_method(problem: Problem) -> str:
+    """Return "overlaps" if the steps of an optimizer move along samples, else "weights"."""
+    moves_along_samples = prepare.optimizer_code(problem) == prepare.kernels.PLAIN
+    return "overlaps" if moves_along_samples else "weights"
+
+
+def _method(
+    problem: Problem, method: str | None, weights: object, inputs: object
+) -> str:
     """Return the method: as asked for, else the one that the other arguments need."""
     if method is None:
-        return "overlaps" if weights is None and inputs is None else "weights"
+        if weights is not None or inputs is not None:
+            return "weights"
+        return usual_method(problem)
     known = checks.known("method", method, ("overlaps", "weights"))
     is_gaussian = inputs is None or (isinstance(inputs, str) and inputs == "gaussian")
     if known == "overlaps" and not is_gaussian:
@@ -301,7 +319,38 @@ def _method(method: str | None, weights: object, inputs: object) -> str:
             "method='overlaps' holds for Gaussian inputs only, and inputs were given; "
             "use method='weights'."
         )
+    if known == "overlaps" and usual_method(problem) == "weights":
+        raise InputError(
+            f"the optimizer is {problem.optimizer}, whose steps depend on every "
+            "coordinate of the weights and not on their overlaps alone; "
+            "use method='weights'."
+        )
     return known
+
+
+def _warn_of_axes(problem: Problem, weights: tuple[np.ndarray, ...]) -> None:
+    """Warn if an optimizer acts on coordinates and a vector lies along few of them.
+
+    A vector counts (sum w_i^2)^2 / sum w_i^4 coordinates: N / 3 of Gaussian entries.
+    """
+    codes = (prepare.kernels.PLAIN, prepare.kernels.ADAGRAD_NORM, prepare.kernels.MUON)
+    if prepare.optimizer_code(problem) in codes:
+        return
+    for name, vectors in zip(("student", "teacher"), weights, strict=True):
+        squares = vectors**2
+        fourth = np.maximum(np.sum(squares**2, axis=1), 1e-300)
+        count = np.sum(squares, axis=1) ** 2 / fourth
+        fewest = int(np.argmin(np.where(count > 0, count, np.inf)))
+        if 0 < count[fewest] < SPREAD * vectors.shape[1]:
+            warnings.warn(
+                f"the weights of {name} unit {fewest + 1} lie along about "
+                f"{count[fewest]:.0f} of {vectors.shape[1]} coordinates. "
+                f"{type(problem.optimizer).__name__} acts on single coordinates, and its "
+                "theory holds for weights that are spread over all of them. Rotate the "
+                "weights into a random frame, or expect a gap.",
+                ValidityWarning,
+                stacklevel=3,
+            )
 
 
 def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:

@@ -36,7 +36,6 @@ from tutelage.errors import (
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.labels import Logistic, Real
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.randomness import Quantile
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
@@ -95,6 +94,7 @@ FLAGS = (
     "train_bias",
     "trainable",
     "spherical",
+    "norm",
     "normalize",
     "random",
     "jumps",
@@ -363,7 +363,6 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
-    require_traits(problem, "solve", (TASKS, MIXTURES, "plain SGD"))
     initial = initial_overlaps(problem, start)
     problem.require_rates_on(times)
     require_records(problem, times, 1, False)
@@ -638,7 +637,8 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> dict[str, np.ndarr
             "name what differs between the problems, as {'lr': rates}."
         )
     for name in over:
-        if _last_name(name) in SHAPES + FLAGS:
+        is_fixed = _last_name(name) == "batch" and problem.optimizer.fixed_batch
+        if is_fixed or _last_name(name) in SHAPES + FLAGS:
             raise InputError(
                 f"over has {name!r}, which changes shapes, functions or flags; "
                 "call solve_batch once for each, or use sweep."

@@ -75,6 +75,7 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
+from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -173,8 +174,23 @@ def moments_for(
         moments = node_moments(
             in_class, sampled, others_in_class, still=problem.teacher is None
         )
+    moments = _for_optimizer(in_class, moments, sampled)
     if is_mixture:
         return MixtureMoments(moments)
+    return moments
+
+
+def _for_optimizer(
+    problem: Problem, moments: Moments, sampled: Sampled | None
+) -> Moments:
+    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    optimizer = problem.optimizer
+    if optimizer.averages_batches:
+        return batch_moments(problem, moments, sampled)
+    if optimizer.squares_readout and problem.student.train_readout:
+        if isinstance(moments, NodeMoments):
+            return SquaresMoments(moments, moments)
+        return SquaresMoments(moments, node_moments(problem, sampled, ()))
     return moments
 
 
@@ -309,8 +325,21 @@ def mixed(
         B=B,
         readout=jnp.asarray(readout),
         bias=jnp.asarray(bias),
+        readout_squares=_mixed_squares(updates, has_own_heads),
     )
     return mean, jnp.asarray(G)
+
+
+def _mixed_squares(updates: list[MeanUpdate], has_own_heads: bool) -> Array | None:
+    """Return E[h^2] of the readout, from its parts of the tasks; None if it is unknown."""
+    squares = []
+    for update in updates:
+        if update.readout_squares is None:
+            return None
+        squares.append(update.readout_squares)
+    if has_own_heads:
+        return jnp.stack(squares)
+    return jnp.asarray(sum(squares))
 
 
 class MixtureMoments(Moments):
@@ -430,10 +459,18 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     Those of any other problem are returned as they are.
     """
     if isinstance(moments, TaskMoments):
-        return moments.each
-    if isinstance(moments, MixtureMoments):
-        return (moments.one,)
-    return (moments,)
+        parts = moments.each
+    elif isinstance(moments, MixtureMoments):
+        parts = (moments.one,)
+    else:
+        parts = (moments,)
+    single: list[Moments | None] = []
+    for part in parts:
+        if isinstance(part, SquaresMoments):
+            single += [part.usual, part.nodes]
+        else:
+            single.append(part)
+    return tuple(single)
 
 
 def error_weights(v: Readout, v_teacher: TeacherReadout) -> Float[Any, "*time n"]:

@@ -153,7 +153,9 @@ class NodeMoments(Moments):
         def mean_loss(rule: Rule) -> Array:
             return self._sums(self._of(rule, state)).loss
 
-        rule = state.problem.rule.of_one_sample(mean_loss)
+        problem = state.problem
+        averaged = problem.optimizer.averaged_rule(problem.rule)
+        rule = averaged.of_one_sample(mean_loss)
         rule_state = self._of(rule, state)
         sums = self._sums(rule_state)
         # a rule may have a simpler rule, at wider fields, with the same mean update
@@ -518,6 +520,8 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     rule = problem.rule
     if student.hidden + teacher.hidden > 3 + still:
         return 0
+    if problem.optimizer.averaged_rule(rule) is not rule:
+        return 0  # it is not known where the optimizer bends the update
     bends = _has_known_breaks(problem)
     if student.hidden == teacher.hidden == 1:
         if not _jumps_at_known_fields(problem, jumps, noisy, bends):
