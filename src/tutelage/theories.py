@@ -9,9 +9,8 @@ from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem
 from tutelage.problem.traits import said_instead
 from tutelage.result.observables import Observable
-from tutelage.simulation.simulate import simulate_stream
 from tutelage.stream.theory import FreshSamples
-from tutelage.theory import Theory
+from tutelage.theory import Simulator, Theory
 
 __all__ = [
     "TABLE",
@@ -23,9 +22,20 @@ __all__ = [
     "unregister",
 ]
 
+
+class _FreshSamples(FreshSamples):
+    """The row of fresh samples; a solve does not wait for the import of its simulator."""
+
+    @property
+    def simulator(self) -> Simulator:
+        from tutelage.simulation.simulate import simulate_stream
+
+        return simulate_stream
+
+
 # In the order in which they are asked.
 TABLE: list[Theory] = [
-    FreshSamples(simulator=simulate_stream),
+    _FreshSamples(),
 ]
 
 
