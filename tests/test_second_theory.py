@@ -25,6 +25,7 @@ class ToyDescent(Optimizer):
     """w <- (1 - g kappa) w + (g / ratio) / sqrt(N) sum_mu delta_mu x_mu; time: steps."""
 
     kind: ClassVar[str] = "toy_descent"
+    counts_steps: ClassVar[bool] = True
 
     ratio: Any = 4.0
 
@@ -97,7 +98,7 @@ def trajectory_of(problem, start, times, curves, **more):
             "epochs": np.asarray(times, dtype=float),
         },
         observables=ToyTheory.observables,
-        **{"settings": (("steps_per_time", 1),), **more},
+        **more,
     )
 
 
@@ -125,7 +126,7 @@ def simulate_toy(problem, start, *, dim=None, times, runs=20, seed=0):
                     curves[name][run, i] = value
             pull = problem.optimizer.lr / problem.optimizer.ratio * X.T @ residual
             w = (1 - problem.optimizer.lr * problem.optimizer.weight_decay) * w + pull
-    settings = (("dim", dim), ("runs", runs), ("seed", seed), ("steps_per_time", 1))
+    settings = (("dim", dim), ("runs", runs), ("seed", seed))
     made = {"kind": "simulation", "settings": settings}
     return trajectory_of(problem, start, times, curves, **made)
 

@@ -5,6 +5,7 @@ A new theory is one folder and one row of `TABLE`. A theory of your own is regis
     tu.theories.register(MyTheory())
 """
 
+from tutelage.dataset.theory import FiniteDataSet
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem
 from tutelage.problem.traits import said_instead
@@ -33,9 +34,20 @@ class _FreshSamples(FreshSamples):
         return simulate_stream
 
 
+class _FiniteDataSet(FiniteDataSet):
+    """The row of a finite data set, with its simulator imported when it is needed."""
+
+    @property
+    def simulator(self) -> Simulator:
+        from tutelage.simulation.data_sets import simulate_data_set
+
+        return simulate_data_set
+
+
 # In the order in which they are asked.
 TABLE: list[Theory] = [
     _FreshSamples(),
+    _FiniteDataSet(),
 ]
 
 

@@ -58,7 +58,7 @@ def time_label(curve: Any, time: str = "alpha") -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
-    if dict(getattr(curve, "settings", ())).get("steps_per_time") == 1:
+    if curve.problem is not None and curve.problem.optimizer.counts_steps:
         return "steps"
     return TIMES[time]
 
@@ -306,6 +306,9 @@ def _learning_in_words(problem: Problem) -> list[str]:
             words.append(choice_in_words)
     if LEARNING["labels"].word(problem.labels) == "real":
         words.append(_noise_in_words(problem))
+    if problem.data is not None:
+        ratio = _numbers_in_words(problem.data.ratio)
+        words.append(f"{ratio} samples per dimension")
     return words
 
 

@@ -193,6 +193,7 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
     if len(errors) > 1:
         single_runs = np.concatenate(errors_of_tasks[:, :SINGLE_RUNS])
         axes.plot(times, single_runs.T, color=FAINT, linewidth=0.6, alpha=0.6)
+    beside_error = [o for o in trajectory.observables if o.panel == "error"]
     marker = None
     if times.size == 1:  # a line through one point is invisible
         marker = "o"
@@ -200,8 +201,16 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         label = None
         if len(errors_of_tasks) > 1:
             label = f"task {task + 1}"
+        elif beside_error:
+            label = "error on fresh samples"
         color = color_at(task + first_color)
         axes.plot(times, mean, label=label, color=color, linewidth=2.0, marker=marker)
+    for observable in beside_error:
+        values = np.asarray(trajectory[observable.name]).reshape(-1, times.size)
+        look = {"color": color_at(first_color), "linestyle": "--", "marker": marker}
+        mean = values.mean(axis=0)
+        axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
+        errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
 
 

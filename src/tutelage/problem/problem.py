@@ -13,6 +13,7 @@ from tutelage._part import Part, argument_names, with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import serialize
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.labels import Function as FunctionLabels
 from tutelage.problem.labels import Labels, as_labels
@@ -32,7 +33,12 @@ from tutelage.problem.traits import (
 )
 from tutelage.training.losses import Function as FunctionLoss
 from tutelage.training.losses import Loss, as_loss
-from tutelage.training.optimizers import DEFAULT_LR, SGD, Optimizer
+from tutelage.training.optimizers import (
+    DEFAULT_LR,
+    SGD,
+    GradientDescent,
+    Optimizer,
+)
 from tutelage.training.rules import Rule, as_rule
 from tutelage.training.schedules import (
     is_schedule,
@@ -82,6 +88,8 @@ class Problem(Part, ResultCard):
     rule : str or Rule
         The update by one sample; "gradient", "hebbian", "perceptron", "adatron", or a
         `Rule` such as `rules.Dropout(0.8)`.
+    data : DataSet, optional
+        A finite data set, used again and again. Default: every sample is fresh.
 
     Examples
     --------
@@ -102,6 +110,7 @@ class Problem(Part, ResultCard):
     loss: Loss
     labels: Labels
     rule: Rule
+    data: DataSet | None
 
     def __init__(
         self,
@@ -114,6 +123,7 @@ class Problem(Part, ResultCard):
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
+        data: DataSet | None = None,
     ):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
@@ -137,6 +147,9 @@ class Problem(Part, ResultCard):
         self.loss = as_loss(loss)
         self.rule = as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
+        if data is not None:
+            data = checks.as_kind("data", data, DataSet, "a DataSet(ratio) or None")
+        self.data = data
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
@@ -163,6 +176,11 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
+        if isinstance(self.optimizer, GradientDescent) and self.data is None:
+            raise InputError(
+                "the optimizer is GradientDescent and the problem has no data; "
+                "give data=DataSet(ratio), or optimizer=SGD(lr) for fresh samples."
+            )
         self.trainable_mask()
 
     def _check_student(self) -> None:
@@ -547,6 +565,8 @@ class Problem(Part, ResultCard):
         words = []
         for name, value in vars(self).items():
             choice = LEARNING.get(name)
+            if name == "data" and value is None:
+                continue
             if choice is None or choice.word(value) != choice.default:
                 words.append(f"{name}={checks.shown(value)}")
         return f"Problem({', '.join(words)})"

@@ -204,6 +204,19 @@ def label_of(
     return problem.labels.label(output, reference, xi, problem.noise)
 
 
+def labels_of(
+    problem: Problem,
+    reference: Float[NumpyOrJax, "S M"],
+    normals: Float[NumpyOrJax, "S draws"],
+) -> Float[Array, "S ..."]:
+    """Return the labels of samples with teacher fields without biases."""
+    fields = jnp.asarray(reference)
+    if problem.teacher.bias is not None:
+        fields = fields + jnp.asarray(problem.teacher.bias)
+    each = jax.vmap(lambda x, z: label_of(problem, x, z))
+    return each(fields, jnp.asarray(normals))
+
+
 def updates_of(
     problem: Problem,
     student: Float[Array, "S K"],

@@ -91,9 +91,9 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 TRAITS: dict[str, Trait] = {
     "fresh samples": Trait(
-        holds=lambda p: p.optimizer.on_stream,
-        instead="the optimizer is {optimizer}",
-        remedy="optimizer=SGD(lr) on fresh samples",
+        holds=lambda p: p.data is None and p.optimizer.on_stream,
+        instead="{reuse}",
+        remedy="optimizer=SGD(lr) on fresh samples, without data",
     ),
     "one task": Trait(
         holds=lambda p: p.several_tasks is None,
@@ -270,6 +270,9 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
+    reuse = f"the optimizer is {problem.optimizer}"
+    if problem.data is not None:
+        reuse = "it uses a data set again and again (data)"
     template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
@@ -280,6 +283,7 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
         optimizer=problem.optimizer,
+        reuse=reuse,
     )
 
 

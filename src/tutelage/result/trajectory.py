@@ -215,7 +215,9 @@ class Trajectory(eqx.Module):
     @property
     def steps_per_time(self) -> int | None:
         """Steps in one unit of time: N, unless the theory counts its time in steps."""
-        return dict(self.settings).get("steps_per_time", self.dim)
+        if self.problem is not None and self.problem.optimizer.counts_steps:
+            return 1
+        return self.dim
 
     @property
     def step(self) -> Int[np.ndarray, " time"]:

@@ -433,6 +433,15 @@ def has_kernels(problem: Problem) -> bool:
     return outputs == (1, 1) and kernels.UNKNOWN not in codes and not is_mixture
 
 
+def has_student_kernels(problem: Problem) -> bool:
+    """Return True if the numba loops have the student's activation and the loss.
+
+    Training on stored samples needs no more, because their labels are made before.
+    """
+    codes = _codes_of(problem)
+    return kernels.UNKNOWN not in (codes["student"], codes["loss"])
+
+
 def _codes_of(problem: Problem) -> dict[str, Any]:
     """Return the codes of all that decides the update of a sample."""
     label = LABELS.get(type(problem.labels), kernels.UNKNOWN)

@@ -53,9 +53,9 @@ def simulate_stream(
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
-    starts = _starts(problem, start, weights)
+    starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
-    dim = _dim(problem, dim, starts, origin, law)
+    dim = agreed_dim(problem, dim, starts, origin, law)
     times = checks.as_times(times)
     steps = steps_at(times, dim)
     last = int(steps[-1])
@@ -67,7 +67,7 @@ def simulate_stream(
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
-    runs = _runs(runs, start, uses_rows_once)
+    runs = number_of_runs(runs, start, uses_rows_once)
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
@@ -115,12 +115,17 @@ def simulate_stream(
     else:
         run = OverlapsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
-    trajectory = _as_trajectory(request, finished, together)
-    _warn_if_unfinished(trajectory, request)
+    trajectory = as_trajectory(request, finished, together)
+    warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
+def steps_per_time(problem: Problem, dim: int) -> int:
+    """Return the steps in one unit of time: N, or 1 if times count steps."""
+    return 1 if problem.optimizer.counts_steps else dim
+
+
+def number_of_runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
     """Return the number of runs: as asked for, else one for each start.
 
     Default: one for rows in their given order, because every run would see the same
@@ -149,7 +154,7 @@ def _require_batch(problem: Problem, method: str, dim: int) -> None:
     )
 
 
-def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
+def as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
     """Return the trajectory of recorded runs, with errors at all records."""
     problem = request.problem
     records, status, taken = finished
@@ -174,7 +179,9 @@ def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajecto
         loss=loss,
         status_code=status,
         end_time=np.where(
-            status == Status.FINISHED, float(request.times[-1]), taken / request.dim
+            status == Status.FINISHED,
+            float(request.times[-1]),
+            taken / steps_per_time(problem, request.dim),
         ),
         steps=taken,
         T=_fixed_covariance(T, has_moving_teachers),
@@ -251,7 +258,7 @@ def _settings(request: Request, together: bool) -> tuple[tuple[str, Any], ...]:
     return tuple(settings)
 
 
-def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
+def warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Warn of runs that diverged, were interrupted or never began."""
     codes = np.asarray(trajectory.status_code)
     diverged = codes == Status.DIVERGED
@@ -316,7 +323,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     return "features"
 
 
-def _starts(
+def checked_starts(
     problem: Problem, start: Start | Sequence[Start] | None, weights: Any
 ) -> list[Start]:
     """Return one Start, one for each run, or none if none was given."""
@@ -339,7 +346,7 @@ def _starts(
     return starts
 
 
-def _dim(
+def agreed_dim(
     problem: Problem,
     dim: int | None,
     starts: list[Start],

@@ -76,6 +76,8 @@ class Optimizer(Part):
     kind: ClassVar[str]
     # True if the theory of fresh samples covers it
     on_stream: ClassVar[bool] = False
+    # True if times count steps, False if they count steps / N
+    counts_steps: ClassVar[bool] = False
 
     # lr and the rates below are numbers or schedules; most callers know which
     lr: Any = rate_field("lr", require_positive_rate)
