@@ -26,6 +26,7 @@ class ToyDescent(Optimizer):
 
     kind: ClassVar[str] = "toy_descent"
     counts_steps: ClassVar[bool] = True
+    counts_steps: ClassVar[bool] = True
 
     ratio: Any = 4.0
 
