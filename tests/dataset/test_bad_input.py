@@ -73,8 +73,8 @@ def test_options_of_other_theories():
 
 
 def test_too_few_sample_paths():
+    start = problems.COMMITTEE_START
     with pytest.raises(tu.InputError, match="too few sample paths"):
-        start = problems.COMMITTEE_START
         tu.solve(problems.COMMITTEE, start, 24.0, moments=tu.Sampled(2**9))
 
 
