@@ -13,8 +13,8 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
-from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
-from tutelage.problem.inputs import HiddenManifold, as_rows
+from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
@@ -212,7 +212,7 @@ def _errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return error and loss at the records; of a mixture the averages over classes."""
     problem = request.problem
-    if not isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is None:
         return recorded_error.errors_at_records(
             problem,
             records.R,
@@ -313,7 +313,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
         return checks.known("inputs", inputs, LAWS)
     if inputs is not None:
         return as_rows(inputs, "inputs")
-    if not isinstance(problem.inputs, HiddenManifold) or method != "weights":
+    if not problem.inputs.is_latent or method != "weights":
         return "gaussian"
     if prepare.drift_rate(problem):
         raise InputError(
