@@ -72,6 +72,12 @@ def test_options_of_other_theories():
         tu.analysis.fixed_point(ONE, START)
 
 
+def test_too_few_sample_paths():
+    start = problems.COMMITTEE_START
+    with pytest.raises(tu.InputError, match="too few sample paths"):
+        tu.solve(problems.COMMITTEE, start, 24.0, moments=tu.Sampled(2**9))
+
+
 def test_dependent_teacher_units():
     start = tu.Start(R=0.1 * np.ones((2, 2)), Q=np.eye(2), T=np.ones((2, 2)))
     with pytest.raises(tu.InputError, match="linearly dependent"):

@@ -37,6 +37,15 @@ def test_gradient_descent_counts_steps(problem):
     assert np.abs(runs.R.mean(0) - theory.R).max() < 0.1
 
 
+def test_the_accuracy_is_reached(problem):
+    theory = tu.solve(problem, START, [0.0, 1.0, 4.0], accuracy=0.02)
+    assert theory.accuracy is not None
+    assert theory.accuracy < 0.02
+    for name in ("R", "Q", "error", "loss", "train_error", "train_loss"):
+        assert np.all(theory.sampling_errors[name] >= 0)
+        assert np.any(theory.sampling_errors[name] > 0)
+
+
 @pytest.mark.parametrize("form", ["dict", "toml", "json"])
 def test_a_data_set_survives_its_file(problem, form):
     problem = problem.replace(

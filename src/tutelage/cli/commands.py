@@ -61,7 +61,7 @@ def solve(
         files = report.show(trajectory, output)
         is_shown = output.talks or output.json
         validity_report = None
-        if validity and is_shown and trajectory.tasks is None:
+        if validity and is_shown and trajectory.has_validity:
             with leave_on_interrupt(), working("checking validity"):
                 validity_report = trajectory.validity
     if output.json:

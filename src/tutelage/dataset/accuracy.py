@@ -32,6 +32,7 @@ from tutelage.dataset.grid import (
 from tutelage.dataset.paths import draw_paths, most_visits, require_path_memory
 from tutelage.dataset.setting import Setting
 from tutelage.dataset.solver import Curves, solve_on_grid
+from tutelage.errors import InputError
 from tutelage.progress import progress_bar
 from tutelage.training.schedules import rate_values
 
@@ -50,6 +51,7 @@ FEWEST_PATHS = 2048
 MOST_PATHS = 16384
 # Visits per cell of the finest grid below which averages are too noisy to be stable.
 VISITS_PER_CELL = 16
+FEWEST_VISITS = 4  # below, a user's number of paths is refused
 DOUBTS = 2.0  # standard errors by which a pilot may overrate the error of its step
 STEP_SHARE = 0.8  # of the accuracy that the error of the time step may take
 HOPE = 1.6  # the power by which paths in all grow with the relative error
@@ -155,6 +157,7 @@ def estimate(
     plan = first_plan(setting, times)
     if paths is not None:
         each = 2 ** int(np.ceil(np.log2(max(2, paths / SCRAMBLINGS))))
+        _require_visits(plan.grids[-1], each, paths)
         plan = plan._replace(paths=each, scramblings=SCRAMBLINGS)
         return run(setting, plan, times, seed, progress)
     pilot = run(setting, plan, times, _pilot_seed(seed), progress)
@@ -207,6 +210,18 @@ def _least_paths(grids: tuple[Grid, ...]) -> int:
     if float(np.sum(probability)) < 1:  # too few visits for an instability
         needed = min(needed, 2 * FEWEST_PATHS)
     return max(FEWEST_PATHS, 2 ** int(np.ceil(np.log2(needed))))
+
+
+def _require_visits(grid: Grid, each: int, paths: int) -> None:
+    """Refuse so few paths that the averages over one cell mean nothing."""
+    most = float(np.max(grid.visit_probability))
+    is_visited_often = float(np.sum(grid.visit_probability)) >= 1
+    if is_visited_often and each * most < FEWEST_VISITS:
+        needed = SCRAMBLINGS * 2 ** int(np.ceil(np.log2(FEWEST_VISITS / most)))
+        raise InputError(
+            f"moments has {paths} points, which is too few sample paths for these epochs; "
+            f"give {needed} or more, or leave moments out."
+        )
 
 
 def better_plan(

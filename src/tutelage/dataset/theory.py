@@ -16,12 +16,14 @@ from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.data_support import ON_DATA
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import Trait
+from tutelage.randomness import Quantile
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.data_sets import OBSERVABLES, epochs_at
 from tutelage.simulation.recorded_error import errors_at_records
 from tutelage.stream.moments import Sampled
 from tutelage.stream.solve import keeps_blocks
 from tutelage.theory import Theory
+from tutelage.training.losses import has_bounded_slope
 
 USUAL_ACCURACY = 5e-3
 # A solve warns if its error is so many times the one that was asked for.
@@ -120,6 +122,8 @@ def solve_on_data_set(
     checks.require_untraced("the initial condition", "solve with a data set", start)
     problem.require_rates_on(times)
     require_stable(problem)
+    if problem.has_noise_law and not has_bounded_slope(problem.loss):
+        Quantile(problem.noise).mean_and_variance()  # refuses an infinite variance
     setting = setting_of(problem, start)
     found = estimate(setting, times, accuracy, seed, paths, progress)
     trajectory = _trajectory(setting, start, times, found, seed, keep)
