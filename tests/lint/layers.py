@@ -29,6 +29,7 @@ LAYERS = (
     ("labels", "rules"),
     ("problem",),
     ("moments",),
+    ("equilibrium",),
     ("dynamics",),
     ("integrate",),
     ("storage",),

@@ -24,6 +24,12 @@ from .curve_phases import (
     plateaus,
     specialization,
 )
+from .equilibrium import (
+    EmpiricalMinimum,
+    MinimumRuns,
+    empirical_minimum,
+    simulate_minimum,
+)
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
 from .landscapes import Curvature, Landscape, landscape
@@ -49,6 +55,7 @@ __all__ = [
     "Curvature",
     "DecayRate",
     "EarlyStopping",
+    "EmpiricalMinimum",
     "EscapeDistribution",
     "EscapeTime",
     "Exponent",
@@ -57,6 +64,7 @@ __all__ = [
     "Forgetting",
     "Interference",
     "Landscape",
+    "MinimumRuns",
     "Mode",
     "NodeReuse",
     "NoiseFloor",
@@ -76,6 +84,7 @@ __all__ = [
     "decay_rate",
     "drift_matrices",
     "early_stopping",
+    "empirical_minimum",
     "escape_distribution",
     "escape_time",
     "fit_exponent",
@@ -89,6 +98,7 @@ __all__ = [
     "phases",
     "plateaus",
     "savings",
+    "simulate_minimum",
     "specialization",
     "spectral_exponent",
     "step_moments",
