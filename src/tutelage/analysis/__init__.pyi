@@ -1,3 +1,13 @@
+from .bayes_limits import (
+    BayesOptimal,
+    BayesPoint,
+    TargetExponent,
+    WeakRecovery,
+    bayes_optimal,
+    generative_exponent,
+    information_exponent,
+    weak_recovery,
+)
 from .continual import (
     BestReplay,
     Forgetting,
@@ -49,6 +59,8 @@ from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
 
 __all__ = [
+    "BayesOptimal",
+    "BayesPoint",
     "BestRate",
     "BestReplay",
     "CriticalRate",
@@ -77,7 +89,10 @@ __all__ = [
     "Specialization",
     "SpectralExponent",
     "StepMoments",
+    "TargetExponent",
     "Transfer",
+    "WeakRecovery",
+    "bayes_optimal",
     "best_constant_rate",
     "best_replay",
     "critical_learning_rate",
@@ -91,6 +106,8 @@ __all__ = [
     "fixed_point",
     "fluctuations",
     "forgetting",
+    "generative_exponent",
+    "information_exponent",
     "interference",
     "landscape",
     "node_reuse",
@@ -103,4 +120,5 @@ __all__ = [
     "spectral_exponent",
     "step_moments",
     "transfer",
+    "weak_recovery",
 ]

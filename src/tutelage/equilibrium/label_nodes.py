@@ -87,7 +87,7 @@ def label_nodes(setting: Setting, refinement: int = 1) -> LabelNodes:
         judged = nodes
         if law.metric == "class" and setting.fields == 1:
             judged = _panels(setting, root, refinement)
-        truth = _truths_at(setting, judged.x @ root.T)[:, None]
+        truth = truths_at(setting, judged.x @ root.T)[:, None]
         truth_weights = judged.weights[:, None]
     values = None
     if spread == 0:
@@ -159,23 +159,15 @@ def _random_labels(
     If there are few different labels, those xi at which a label changes are searched,
     so that probabilities are exact.
     """
-    problem = setting.problem
-    law = problem.labels
-    random = law.law(problem.noise)
-    assert random is not None
-
-    @jax.jit
-    def label(place: jax.Array, z: jax.Array) -> jax.Array:
-        """The label at a node, for a normal number that makes xi."""
-        xi = jnp.asarray(random.from_normal(z))
-        make = jax.vmap(lambda o, r, x: law.label(o, r, x, problem.noise))
-        return make(output[place], fields[place], xi)
+    n = len(output)
 
     def labels_for(z: np.ndarray) -> np.ndarray:
         """Return the labels of all nodes (n, z)."""
-        n = len(output)
         place = jnp.repeat(jnp.arange(n), len(z))
-        return np.asarray(label(place, jnp.tile(jnp.asarray(z), n))).reshape(n, -1)
+        numbers = jnp.tile(jnp.asarray(z), n)
+        return np.asarray(setting.label(output[place], fields[place], numbers)).reshape(
+            n, -1
+        )
 
     ends = ndtri((np.arange(NOISE_CELLS) + 0.5) / NOISE_CELLS)
     tried = labels_for(ends)
@@ -189,11 +181,13 @@ def _random_labels(
     low = ends[changes[:, 1]]
     high = ends[changes[:, 1] + 1]
     first = tried[place, changes[:, 1]]
+    here = output[place]
+    fields_here = fields[place]
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         if len(place) == 0:
             break
-        value = np.asarray(label(jnp.asarray(place), jnp.asarray(middle)))
+        value = np.asarray(setting.label(here, fields_here, jnp.asarray(middle)))
         low = np.where(value == first, middle, low)
         high = np.where(value == first, high, middle)
     # u = Phi(z) is uniform: a label has the probability of its interval of u
@@ -225,7 +219,7 @@ def fields_at(
     return rho + np.asarray(bias, dtype=float)
 
 
-def _truths_at(
+def truths_at(
     setting: Setting, rho: Float[np.ndarray, "n F"]
 ) -> Float[np.ndarray, " n"]:
     """Return the noiseless labels."""
@@ -262,7 +256,7 @@ def label_breaks(setting: Setting) -> list[float]:
     scale = np.sqrt(setting.T[0, 0])
 
     def label(rho: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        return _truths_at(setting, rho[:, None])
+        return truths_at(setting, rho[:, None])
 
     return sorted({*kinks, *jumps_of(label, REACH * scale)})
 

@@ -30,7 +30,10 @@ def even_nodes(count: int, reach: float = REACH) -> Nodes:
 
 
 def panel_nodes(
-    breaks: Iterable[float] = (), width: float = PANEL_WIDTH, reach: float = REACH
+    breaks: Iterable[float] = (),
+    width: float = PANEL_WIDTH,
+    reach: float = REACH,
+    finest: float = FINEST_PANEL,
 ) -> Nodes:
     """Return Gauss-Legendre panels that end at the breaks of a function.
 
@@ -39,8 +42,8 @@ def panel_nodes(
     """
     count = int(np.ceil(2 * reach / width))
     edges = [np.linspace(-reach, reach, count + 1)]
-    doublings = np.arange(np.ceil(np.log2(width / FINEST_PANEL)))
-    steps = FINEST_PANEL * 2.0**doublings
+    doublings = np.arange(np.ceil(np.log2(width / finest)))
+    steps = finest * 2.0**doublings
     for place in breaks:
         if abs(place) < reach:
             edges.append(np.array([place]))

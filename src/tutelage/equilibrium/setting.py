@@ -6,8 +6,12 @@ of the teacher's fields. Labels may depend on fewer fields than there are teache
 those of linear units are added to one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -52,6 +56,19 @@ class Setting:
     combine: Float[np.ndarray, "F M"]
     linear: bool
     offset: float
+
+    @cached_property
+    def label(self) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+        """Labels of outputs, fields and normal numbers that make xi; compiled."""
+        law = self.problem.labels
+        noise = self.problem.noise
+        random = law.law(noise)
+
+        def one(output: jax.Array, rho: jax.Array, z: jax.Array) -> jax.Array:
+            xi = None if random is None else jnp.asarray(random.from_normal(z))
+            return jnp.asarray(law.label(output, rho, xi, noise), float)
+
+        return jax.jit(jax.vmap(one))
 
     @property
     def fields(self) -> int:
