@@ -37,9 +37,10 @@ from tutelage.equilibrium.setting import Setting
 
 DAMPED_STEPS = 12  # before Newton's method takes over
 CONTINUED_STEPS = 2  # the same from the minimum at a neighboring ratio
-MOST_STEPS = 20_000
-SLOW_STEPS = 400  # damped steps between two attempts of Newton's method
+MOST_STEPS = 3000
+SLOW_STEPS = 300  # damped steps between two attempts of Newton's method
 CONVERGED = 1e-10  # largest relative change of an order parameter
+ACCEPTED = 1e-7  # the same after all steps
 DAMPING = 0.6
 SHARP = 0.2  # s in units of the deviation of mu, below which nodes are refined
 REFINEMENTS = (4, 16)
@@ -170,6 +171,7 @@ class StateEvolution:
             return _packed(self.conjugates(found, overlaps, ratio))
 
         x = _packed(hats)
+        change = np.inf
         for step in range(MOST_STEPS):
             following = update(x)
             change = np.max(np.abs(following - x) / (1 + np.abs(x)))
@@ -182,7 +184,7 @@ class StateEvolution:
                 newton = _newton(update, x)
                 if newton is not None:
                     return _unpacked(newton)
-        return None
+        return _unpacked(x) if change < ACCEPTED else None
 
     def _point(self, hats: Conjugates, ridge: float, refinement: int) -> MinimumPoint:
         averages = self.averages(refinement)

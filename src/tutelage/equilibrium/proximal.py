@@ -31,6 +31,7 @@ from tutelage.losses import Function as FunctionLoss
 
 NEWTON_STEPS = 100
 CONVERGED = 1e-13
+ROUNDING = 1e-11
 TRIED_OUTPUTS = np.linspace(-30.0, 30.0, 1201)
 NOT_MONOTONIC = 1e-9  # fall of l', in units of its largest value
 
@@ -223,7 +224,9 @@ def proximal_point(
         low = np.where(gap < 0, h, low)
         high = np.where(gap > 0, h, high)
         newton = h - gap / (1 + V * np.maximum(curvature, 0.0))
-        inside = (newton >= low) & (newton <= high)
+        # rounding may put the root just outside of its bracket
+        room = ROUNDING * (1 + np.abs(h))
+        inside = (newton >= low - room) & (newton <= high + room)
         following = np.where(inside, newton, (low + high) / 2)
         change = np.max(np.abs(following - h) / (1 + np.abs(h)))
         h = following

@@ -10,9 +10,8 @@ distinguished; they specialize where this is unstable, ratio T-^2 dI- / dl- = 1
 (Aubin, Maillard, Barbier, Krzakala, Macris and Zdeborova, NeurIPS 2018).
 
 QuadrantEvidence serves labels that depend on the signs of both fields (committees of
-sign units): probabilities of quadrants are exact, by Owen's T function. SampledEvidence
-serves any other law with a likelihood: Sobol points of (omega, y), and an even grid of
-the fields around omega.
+sign units): probabilities of quadrants are exact, by Owen's T function. GridEvidence
+serves any other law with a likelihood, on even grids of omega and of the fields.
 """
 
 from abc import ABC, abstractmethod
@@ -29,10 +28,16 @@ from scipy.optimize import brentq, root
 from scipy.special import ndtr, owens_t
 
 from tutelage.equilibrium.bayes import Thresholds
-from tutelage.equilibrium.label_nodes import FEW_LABELS, labels_at, truths_at
+from tutelage.equilibrium.label_nodes import (
+    FEW_LABELS,
+    fields_at,
+    labels_at,
+    outputs_at,
+    truths_at,
+)
 from tutelage.equilibrium.prediction import Prediction
 from tutelage.equilibrium.proximal import normal_density
-from tutelage.equilibrium.quadrature import even_nodes, sobol_nodes
+from tutelage.equilibrium.quadrature import even_nodes
 from tutelage.equilibrium.setting import Setting
 from tutelage.errors import InputError
 from tutelage.labels import Real
@@ -42,9 +47,11 @@ TRIED_FIELDS = 64
 EQUAL = 1e-9
 GRID = 101  # of each of omega+ and omega-, for quadrants
 GRID_REACH = 7.5
-SAMPLES_LOG2 = 8
-INNER = 45  # fields around omega, along each axis
+OUTER = 17  # of omega, along each axis
+OUTER_REACH = 5.5
+INNER = 41  # fields around omega, along each axis
 INNER_REACH = 6.0
+BIN = 0.2  # of noiseless labels, in units of their noise
 LEAST_NOISE = 0.1  # that the inner grid resolves
 RANDOM_CELLS = 64  # of the randomness of a label function
 # ln qhat+ along the curve of units that are not distinguished
@@ -188,91 +195,100 @@ def _orthant(a: np.ndarray, b: np.ndarray, correlation: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class SampledEvidence(PairEvidence):
-    """Labels of any law with a likelihood, by sampled averages.
+class GridEvidence(PairEvidence):
+    """Labels of any law with a likelihood, on even grids of omega and of the fields.
 
-    output: the noiseless label at fields (..., 2). probabilities: of labels with few
-    values at fields (..., 2), with a last axis; None for real labels with noise.
+    output: the noiseless label at fields (n, 2). law: the probabilities (n, J) of labels
+    with few values; None for real labels with noise.
     """
 
     T: tuple[float, float]
-    output: Callable[[jax.Array], jax.Array]
-    probabilities: Callable[[jax.Array], jax.Array] | None
+    output: Callable[[np.ndarray], np.ndarray]
+    law: Callable[[np.ndarray], np.ndarray] | None
     values: Float[np.ndarray, " J"]
     classes: bool
     noise: float
 
     def averages(self, plus: float, minus: float) -> PairAverages:
-        found = np.asarray(self._compiled(jnp.asarray(plus), jnp.asarray(minus)))
-        error = float(found[3])
-        label_error = float(found[4])
-        loss = float(found[5])
-        if not self.classes:
-            error = error / 2
-            label_error = np.nan
-            loss = loss / 2
+        u, outer = even_nodes(OUTER, OUTER_REACH)
+        x, inner = even_nodes(INNER, INNER_REACH)
+        spread = np.sqrt(np.maximum(np.array(self.T) - [plus, minus], TINY))
+        up = np.sqrt(plus) * u[:, None] + spread[0] * x
+        down = np.sqrt(minus) * u[:, None] + spread[1] * x
+        # axes: omega+, omega-, rho+, rho-
+        first = (up[:, None, :, None] + down[None, :, None, :]) / np.sqrt(2)
+        second = (up[:, None, :, None] - down[None, :, None, :]) / np.sqrt(2)
+        rho = np.stack([first.ravel(), second.ravel()], axis=1)
+        points = OUTER**2
+        weights = np.outer(inner, inner).ravel()
+        sides = np.stack(
+            [np.repeat(x, INNER) / spread[0], np.tile(x, INNER) / spread[1]]
+        )
+        columns = weights * np.concatenate([np.ones((1, INNER**2)), sides])
+        truth = self.output(rho).reshape(points, -1)
+        if self.law is None:
+            sums, step = self._with_noise(truth, columns)
+        else:
+            probabilities = self.law(rho).reshape(points, INNER**2, -1)
+            sums = np.einsum("ap,opj->aoj", columns, probabilities)
+            step = 1.0
+        Z = np.maximum(sums[0], TINY)
+        of_omega = np.outer(outer, outer).ravel()
+        information = step * np.sum(sums[1:] ** 2 / Z, axis=2) @ of_omega
         return PairAverages(
-            plus=float(found[0]),
-            minus=float(found[1]),
-            log_evidence=float(found[2]),
-            prediction=Prediction(error, label_error, loss),
+            plus=float(information[0]),
+            minus=float(information[1]),
+            log_evidence=float(step * of_omega @ np.sum(Z * np.log(Z), axis=1)),
+            prediction=self._prediction(of_omega, weights, truth, Z),
         )
 
-    @cached_property
-    def _compiled(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
-        points = jnp.asarray(sobol_nodes(5, SAMPLES_LOG2).x)
-        axis = even_nodes(INNER, INNER_REACH)
-        up, down = (jnp.asarray(x.ravel()) for x in np.meshgrid(axis.x, axis.x))
-        weights = jnp.asarray(np.outer(axis.weights, axis.weights).ravel())
-        sides = jnp.stack([up, down])
+    def _with_noise(
+        self, f: Float[np.ndarray, "o p"], columns: Float[np.ndarray, "3 p"]
+    ) -> tuple[Float[np.ndarray, "3 o y"], float]:
+        """Return Z(y) and its derivatives by omega, on a grid of y; and its step.
 
-        def fields(plus: jax.Array, minus: jax.Array) -> jax.Array:
-            """rho_1 and rho_2 of rho+ and rho-."""
-            return jnp.stack([plus + minus, plus - minus], axis=-1) / np.sqrt(2)
+        f is collected in narrow bins first, between whose ends it is split linearly.
+        """
+        width = self.noise * BIN
+        low = f.min() - width
+        place = (f - low) / width
+        bin_below = place.astype(int)
+        share = place - bin_below
+        bins = int(bin_below.max()) + 2
+        index = (np.arange(len(f))[:, None] * bins + bin_below).ravel()
+        size = len(f) * bins
+        values = low + width * np.arange(bins)
+        y = np.linspace(
+            values[0] - 8 * self.noise,
+            values[-1] + 8 * self.noise,
+            int((values[-1] - values[0] + 16 * self.noise) / (0.5 * self.noise)) + 2,
+        )
+        kernel = normal_density((y - values[:, None]) / self.noise) / self.noise
+        sums = []
+        for column in columns:
+            here = ((1 - share) * column).ravel()
+            above = (share * column).ravel()
+            collected = np.bincount(index, here, size)
+            collected += np.bincount(index + 1, above, size)
+            sums.append(collected.reshape(len(f), bins) @ kernel)
+        return np.stack(sums), float(y[1] - y[0])
 
-        def averages(plus: jax.Array, minus: jax.Array) -> jax.Array:
-            spread = jnp.sqrt(jnp.maximum(jnp.array(self.T) - jnp.stack([plus, minus]), TINY))
-            omega = jnp.sqrt(jnp.stack([plus, minus])) * points[:, :2]
-            near = omega[:, :, None] + spread[:, None] * sides
-            rho = fields(near[:, 0], near[:, 1])
-            truth = self.output(rho)
-            if self.probabilities is None:
-                own = omega + spread * points[:, 2:4]
-                y = self.output(fields(own[:, 0], own[:, 1]))
-                y = y + self.noise * points[:, 4]
-                gap = (y[:, None] - truth) / self.noise
-                law = (weights * jnp.exp(-(gap**2) / 2))[..., None]
-            else:
-                law = weights[:, None] * self.probabilities(rho)
-            Z = jnp.maximum(jnp.sum(law, axis=1), TINY)
-            slope = jnp.einsum("spj,ap->saj", law, sides) / spread[:, None]
-            if self.probabilities is None:
-                information = jnp.mean((slope[..., 0] / Z) ** 2, axis=0)
-                log_evidence = jnp.mean(jnp.log(Z))
-            else:
-                information = jnp.mean(jnp.sum(slope**2 / Z[:, None], axis=2), axis=0)
-                log_evidence = jnp.mean(jnp.sum(Z * jnp.log(Z), axis=1))
-            left = self._left(weights, truth, Z)
-            head = jnp.stack([information[0], information[1], log_evidence])
-            return jnp.concatenate([head, left])
-
-        return jax.jit(averages)
-
-    def _left(self, weights: jax.Array, truth: jax.Array, Z: jax.Array) -> jax.Array:
-        """Return the smallest errors; variances in place of squared errors."""
+    def _prediction(
+        self, of_omega: np.ndarray, weights: np.ndarray, f: np.ndarray, Z: np.ndarray
+    ) -> Prediction:
         if self.classes:
-            positive = jnp.mean(truth > 0)  # keeps the shape of truth in view
-            share = (truth > 0) @ weights
-            error = jnp.mean(jnp.minimum(share, 1 - share)) + 0 * positive
-            label_error = 1 - jnp.mean(jnp.max(Z, axis=1))
-            return jnp.stack([error, label_error, -jnp.mean(jnp.sum(Z * jnp.log(Z), 1))])
-        mean = truth @ weights
-        variance = jnp.mean((truth - mean[:, None]) ** 2 @ weights)
+            positive = (f > 0) @ weights
+            error = float(of_omega @ np.minimum(positive, 1 - positive))
+            label_error = float(1 - of_omega @ Z.max(axis=1))
+            loss = float(-of_omega @ np.sum(Z * np.log(Z), axis=1))
+            return Prediction(error, label_error, loss)
+        mean = f @ weights
+        variance = float(of_omega @ ((f - mean[:, None]) ** 2 @ weights))
         noisy = variance + self.noise**2
-        if self.probabilities is not None:
-            values = jnp.asarray(self.values)
-            noisy = jnp.mean(Z @ values**2 - (Z @ values) ** 2)
-        return jnp.stack([variance, jnp.asarray(jnp.nan), noisy])
+        if self.law is not None:
+            by_value = Z @ self.values
+            noisy = float(of_omega @ (Z @ self.values**2 - by_value**2))
+        return Prediction(variance / 2, np.nan, noisy / 2)
 
 
 def pair_evidence(setting: Setting, function: str) -> PairEvidence:
@@ -309,7 +325,7 @@ def pair_evidence(setting: Setting, function: str) -> PairEvidence:
         if random and classes:
             truth = values[np.argmax(probabilities, axis=1)]
         return QuadrantEvidence(variances, probabilities, values, truth, classes, noise)
-    return _sampled(setting, variances, noise, classes, function)
+    return _on_grids(setting, variances, noise, classes, function)
 
 
 def _law_at(
@@ -353,23 +369,16 @@ def _quadrant_law(
     return law, values
 
 
-def _sampled(
+def _on_grids(
     setting: Setting,
     T: tuple[float, float],
     noise: float,
     classes: bool,
     function: str,
-) -> SampledEvidence:
+) -> GridEvidence:
+    """Return the evidence of labels that are not functions of signs."""
     problem = setting.problem
     law = problem.labels
-    teacher = problem.teacher
-    readout = jnp.asarray(teacher.readout)
-    bias = jnp.zeros(2) if teacher.bias is None else jnp.asarray(teacher.bias)
-
-    def one_output(rho: jax.Array) -> jax.Array:
-        fields = rho + bias
-        return jnp.asarray(law.truth(teacher.output(fields), fields), float)
-
     if isinstance(law, Real):
         if noise < LEAST_NOISE:
             raise InputError(
@@ -377,10 +386,10 @@ def _sampled(
                 f"{LEAST_NOISE:g} or more on real labels."
             )
 
-        def output(rho: jax.Array) -> jax.Array:
-            return teacher.activation(rho + bias) @ readout
+        def output(rho: np.ndarray) -> np.ndarray:
+            return outputs_at(setting, rho)
 
-        return SampledEvidence(T, output, None, np.zeros(0), classes, noise)
+        return GridEvidence(T, output, None, np.zeros(0), classes, noise)
     rng = np.random.default_rng(1)
     labels, _, _ = labels_at(setting, 3 * rng.standard_normal((512, 2)))
     values = np.unique(labels)
@@ -392,22 +401,24 @@ def _sampled(
     by_value = jnp.asarray(values)
     cells = (jnp.arange(RANDOM_CELLS) + 0.5) / RANDOM_CELLS
 
-    def one_law(rho: jax.Array) -> jax.Array:
-        fields = rho + bias
-        result = teacher.output(fields)
-        found = law.outcomes(result, fields, problem.noise)
+    def one_law(output: jax.Array, fields: jax.Array) -> jax.Array:
+        found = law.outcomes(output, fields, problem.noise)
         if found is None:
-            make = jax.vmap(lambda xi: law.label(result, fields, xi, problem.noise))
+            make = jax.vmap(lambda xi: law.label(output, fields, xi, problem.noise))
             found = make(cells), jnp.full(RANDOM_CELLS, 1 / RANDOM_CELLS)
         labels, probabilities = found
         return probabilities @ (labels[:, None] == by_value)
 
-    def vectorized(function: Callable[[jax.Array], jax.Array]):
-        return jax.vmap(jax.vmap(function))
+    compiled = jax.jit(jax.vmap(one_law))
 
-    return SampledEvidence(
-        T, vectorized(one_output), vectorized(one_law), values, classes, noise
-    )
+    def probabilities(rho: np.ndarray) -> np.ndarray:
+        output = jnp.asarray(outputs_at(setting, rho))
+        return np.asarray(compiled(output, jnp.asarray(fields_at(setting, rho))))
+
+    def truth(rho: np.ndarray) -> np.ndarray:
+        return truths_at(setting, rho)
+
+    return GridEvidence(T, truth, probabilities, values, classes, noise)
 
 
 class PairPoint(NamedTuple):
