@@ -42,6 +42,8 @@ def best_prediction(
     """Return the errors of the best prediction at these overlaps."""
     posterior = Posterior(q=max(q, TINY), V=max(V, TINY))
     problem = setting.problem
+    if V == 0 and problem.labels.metric == "squared":
+        return Prediction(0.0, np.nan, 0.0)  # perfect knowledge, only without noise
     predictive = evidence.predictive(posterior)
     if problem.labels.metric == "class":
         assert isinstance(predictive, Predictive)

@@ -26,11 +26,11 @@ def _ratios(result: Any) -> np.ndarray:
     return np.atleast_1d(result.ratio)
 
 
-def _draw_curve(axes: Axes, result: Any, name: str, dots: bool = False) -> None:
-    """Draw one quantity against the ratio; dots: mark the ratios."""
+def _draw_curve(axes: Axes, result: Any, name: str, dots: bool) -> None:
+    """Draw one quantity against the ratio; dots: mark the ratios if they are few."""
     color, line = CURVES[name]
     values = np.atleast_1d(getattr(result, name))
-    marker = "o" if dots or len(values) < 4 else ""
+    marker = "o" if dots and len(values) < 4 else ""
     axes.plot(
         _ratios(result),
         values,
@@ -47,8 +47,8 @@ def _scale(axes: Axes, result: Any, label: str) -> None:
     ratios = _ratios(result)
     if len(ratios) > 1 and ratios.max() > 8 * ratios.min():
         axes.set_xscale("log")
-    shown = np.concatenate([line.get_ydata() for line in axes.get_lines()])
-    panels.scale_error(axes, np.asarray(shown, float), label)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel(label)
 
 
 def _error_label(problem: Any) -> str:
@@ -62,9 +62,9 @@ def plot_empirical_minimum(result: Any, *, title: str | None = None) -> Figure:
     """Draw errors and losses of the minimum against the ratio."""
     upper, lower = column([2.5, 2.2], title)
     for name in ("error", "train_error"):
-        _draw_curve(upper, result, name)
+        _draw_curve(upper, result, name, dots=True)
     for name in ("loss", "train_loss"):
-        _draw_curve(lower, result, name)
+        _draw_curve(lower, result, name, dots=True)
     _scale(upper, result, _error_label(result.problem))
     _scale(lower, result, "mean loss")
     ratios = _ratios(result)
@@ -92,7 +92,7 @@ def plot_minimum_runs(result: Any, *, title: str | None = None) -> Figure:
     rows = ((upper, ("error", "train_error")), (lower, ("loss", "train_loss")))
     for axes, names in rows:
         for name in names:
-            _draw_curve(axes, result.theory, name)
+            _draw_curve(axes, result.theory, name, dots=False)
             axes.errorbar(
                 _ratios(result),
                 np.atleast_1d(result.mean[name]),
