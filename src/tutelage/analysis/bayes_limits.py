@@ -403,11 +403,12 @@ class TargetExponent(AnalysisResult, figure="plot_target_exponent"):
         if self.kind == "information":
             needs = {1: "of order N", 2: "of order N ln N"}
             samples = needs.get(k, f"of order N^{k - 1}")
-            return line + f"one pass of SGD finds a direction after {samples} samples"
+            return line + f"one pass of SGD needs {samples} samples to find a direction"
         needs = {1: "of order N", 2: "of order N"}
         samples = needs.get(k, f"of order N^{k / 2:g}")
         return line + (
-            f"with the best change of labels, or repeated samples, {samples} are enough"
+            f"{samples} samples are enough if labels are transformed, or samples used "
+            "repeatedly"
         )
 
 

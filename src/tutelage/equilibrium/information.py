@@ -47,6 +47,7 @@ LABEL_STEP = 0.6  # of a grid of labels, in units of their noise
 FIELD_STEP = 1.1  # of f(rho) on a grid of rho, in units of the noise
 LEAST_NOISE = 0.02  # of labels f(rho) + noise that a grid resolves
 GRID = 8001  # fields on which f is inverted
+NEAR_A_TURN = 401  # more fields next to each turn
 MOST_BRANCHES = 12
 FLAT = 1e-12  # slope of f, in units of its range, that counts as zero
 
@@ -124,7 +125,9 @@ class CellEvidence(Evidence):
     values: Float[np.ndarray, " J"]
     noise: float
 
-    def moments(self, posterior: Posterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def moments(
+        self, posterior: Posterior
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return weights of omega, Z (omega, J) and dZ / d omega.
 
         The evidence changes within sqrt(V) of an edge, so the panels of omega end
@@ -379,15 +382,25 @@ def _few_labels(
     return CellEvidence(edges, by_value(labels, probabilities), values, noise)
 
 
-def _branches(
-    setting: Setting, grid: np.ndarray, function: str
-) -> BranchEvidence:
+def _branches(setting: Setting, grid: np.ndarray, function: str) -> BranchEvidence:
     """Split f into branches on which it is monotonic, and cells on which it is flat."""
     kinks = np.array(label_breaks(setting))
     grid = np.unique(np.concatenate([grid, kinks]))
-    f = labels_at(setting, grid[:, None])[0][:, 0]
-    slope = np.diff(f) / np.diff(grid)
-    direction = np.sign(np.where(np.abs(slope) > FLAT * np.ptp(f), slope, 0.0))
+
+    def directions(rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return f, and whether it rises, falls or is flat between neighbors."""
+        f = labels_at(setting, rho[:, None])[0][:, 0]
+        slope = np.diff(f) / np.diff(rho)
+        is_flat = np.abs(slope) <= FLAT * np.ptp(f)
+        return f, np.where(is_flat, 0.0, np.sign(slope))
+
+    _, direction = directions(grid)
+    # the inverse of f has a square root at a turn: more points there
+    turns = grid[np.flatnonzero(np.diff(direction)) + 1]
+    step = 2 * np.max(np.diff(grid))
+    near = np.linspace(-step, step, NEAR_A_TURN)
+    grid = np.unique(np.concatenate([grid, (turns[:, None] + near).ravel()]))
+    f, direction = directions(grid)
     starts = np.flatnonzero(np.diff(direction)) + 1
     bounds = np.concatenate([[0], starts, [len(direction)]])
     branches = []

@@ -16,7 +16,12 @@ from tutelage.equilibrium.information import (
     Predictive,
     SmoothEvidence,
 )
-from tutelage.equilibrium.label_nodes import jumps_of, label_breaks, labels_at, truths_at
+from tutelage.equilibrium.label_nodes import (
+    jumps_of,
+    label_breaks,
+    labels_at,
+    truths_at,
+)
 from tutelage.equilibrium.quadrature import REACH, even_nodes, panel_nodes
 from tutelage.equilibrium.setting import Setting
 

@@ -579,7 +579,9 @@ class PairCurve:
             T = self.evidence.T[side]
             qhat = ratio * information[side]
             free += (T * qhat - np.log1p(T * qhat) - l * qhat) / 2
-        return PairPoint(plus, minus, stable, float(free - ratio * self._prior_evidence))
+        return PairPoint(
+            plus, minus, stable, float(free - ratio * self._prior_evidence)
+        )
 
     @cached_property
     def _prior_evidence(self) -> float:

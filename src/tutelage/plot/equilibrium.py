@@ -111,9 +111,7 @@ def plot_minimum_runs(result: Any, *, title: str | None = None) -> Figure:
     outcome = text.capital(str(result).split("\n")[0])
     alarm = result.verdict != "agree"
     heading = "The end of training at finite N"
-    return finish(
-        [upper, lower], RATIO, title, heading, small, outcome, alarm=alarm
-    )
+    return finish([upper, lower], RATIO, title, heading, small, outcome, alarm=alarm)
 
 
 @figure_of("what bayes_optimal returned", "ratio", "reached_error", "fixed_points")
