@@ -75,6 +75,7 @@ def test_without_the_reaction_of_a_sample_theory_fails(monkeypatch):
     assert runs.verdict == "disagree"
 
 
+@pytest.mark.full
 def test_features_of_a_hidden_manifold():
     inputs = tu.HiddenManifold("random", "erf", dim_latent=150, dim=300, seed=1)
     problem = tu.Problem(UNIT, UNIT, inputs=inputs, noise=0.1)

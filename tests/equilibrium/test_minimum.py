@@ -306,6 +306,7 @@ def test_separable_signs_have_no_minimum_without_ridge():
         solve(linear(loss="hinge", labels="sign"), 5.0, ridge=0.0)
 
 
+@pytest.mark.full
 def test_the_norm_diverges_at_the_threshold():
     """Above 2.99229, by the minimum over t of E[(y t rho - z)_+^2] on a fine grid."""
     flipped = linear(loss="logistic", labels=tu.labels.Sign(0.1))

@@ -256,10 +256,10 @@ class MinimumRuns(AnalysisResult, figure="plot_minimum_runs"):
     ridge: Float[np.ndarray, "*ratios"]
     R: Float[np.ndarray, "runs *ratios 1 M"]
     Q: Float[np.ndarray, "runs *ratios 1 1"]
-    error: Float[np.ndarray, "runs *ratios"]
-    loss: Float[np.ndarray, "runs *ratios"]
-    train_error: Float[np.ndarray, "runs *ratios"]
-    train_loss: Float[np.ndarray, "runs *ratios"]
+    error: Float[np.ndarray, "runs ..."]
+    loss: Float[np.ndarray, "runs ..."]
+    train_error: Float[np.ndarray, "runs ..."]
+    train_loss: Float[np.ndarray, "runs ..."]
 
     @property
     def runs(self) -> int:

@@ -214,9 +214,9 @@ class ProfileAverages(Averages):
     def densities(self, overlaps: Overlaps) -> list[Density]:
         """Return the law of omega with each label."""
         setting = self.setting
-        if setting.linear and type(setting.problem.labels) is Sign:
-            if setting.offset == 0:
-                return self._behind_a_sign(overlaps)
+        is_sign = type(setting.problem.labels) is Sign
+        if is_sign and setting.linear and setting.offset == 0:
+            return self._behind_a_sign(overlaps)
         nodes = self.nodes
         means = self.means(overlaps)
         deviation = self.deviation(overlaps)

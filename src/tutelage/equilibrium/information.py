@@ -19,6 +19,7 @@ mean of the field far.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
@@ -399,13 +400,15 @@ def _branches(setting: Setting, grid: np.ndarray, function: str) -> BranchEviden
     turns = grid[np.flatnonzero(np.diff(direction)) + 1]
     step = 2 * np.max(np.diff(grid))
     near = np.linspace(-step, step, NEAR_A_TURN)
-    grid = np.unique(np.concatenate([grid, (turns[:, None] + near).ravel()]))
+    more = (turns[:, None] + near).ravel()
+    # points that differ by rounding alone would have no slope
+    grid = np.unique(np.round(np.concatenate([grid, more]), 9))
     f, direction = directions(grid)
     starts = np.flatnonzero(np.diff(direction)) + 1
     bounds = np.concatenate([[0], starts, [len(direction)]])
     branches = []
     flat_cells = []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds):
         part = slice(first, last + 1)
         if direction[first] == 0:
             flat_cells.append((grid[first], grid[last], f[first]))

@@ -6,6 +6,7 @@ smooth between them. Gaussian noise on real labels is not part of the nodes: it 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -132,7 +133,7 @@ def labels_at(
     setting: Setting, rho: Float[np.ndarray, "n F"]
 ) -> tuple[Float[np.ndarray, "n J"], Float[np.ndarray, "n J"], float]:
     """Return labels (n, J), their probabilities and the spread of Gaussian noise."""
-    problem = setting.problem
+    problem: Any = setting.problem
     law = problem.labels
     output = outputs_at(setting, rho)
     if isinstance(law, Real) and not callable(problem.noise):

@@ -18,7 +18,7 @@ SOBOL_LOG2 = 13  # of the points for three fields or more
 class Nodes(NamedTuple):
     """Points x and weights of an average over normal numbers; the weights sum to one."""
 
-    x: Float[np.ndarray, "n *axes"]
+    x: Float[np.ndarray, "n ..."]
     weights: Float[np.ndarray, " n"]
 
 
@@ -66,7 +66,8 @@ def product_nodes(axis: Nodes) -> Nodes:
 
 def sobol_nodes(dims: int, log2: int = SOBOL_LOG2, seed: int = 0) -> Nodes:
     """Return 2^log2 scrambled Sobol points with both signs, (n, dims)."""
-    uniform = qmc.Sobol(dims, scramble=True, seed=seed).random_base2(log2 - 1)
+    engine = qmc.Sobol(dims, scramble=True, rng=np.random.default_rng(seed))
+    uniform = engine.random_base2(log2 - 1)
     half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
     points = np.concatenate([half, -half])
     points = points / np.sqrt(np.mean(points**2, axis=0))

@@ -64,12 +64,12 @@ def linear_student(problem: object, function: str) -> LinearStudent:
     require_convex(checked.loss, some, function)
     noiseless = isinstance(checked.labels, Real) and not callable(checked.noise)
     exact = setting.linear and setting.offset == 0 and noiseless
-    exact = exact and float(checked.noise) == 0 and checked.unseen is None
+    exact = exact and np.all(checked.noise == 0) and checked.unseen is None
     return LinearStudent(
         setting=setting,
         scale=scale,
         fits_below=_fits_below(setting),
-        exact=exact,
+        exact=bool(exact),
     )
 
 
