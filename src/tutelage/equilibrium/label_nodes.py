@@ -133,18 +133,19 @@ def labels_at(
     setting: Setting, rho: Float[np.ndarray, "n F"]
 ) -> tuple[Float[np.ndarray, "n J"], Float[np.ndarray, "n J"], float]:
     """Return labels (n, J), their probabilities and the spread of Gaussian noise."""
-    problem: Any = setting.problem
+    problem = setting.problem
+    noise: Any = problem.noise
     law = problem.labels
     output = outputs_at(setting, rho)
     if isinstance(law, Real) and not callable(problem.noise):
         return output[:, None], np.ones((len(rho), 1)), float(problem.noise)
     fields = jnp.asarray(fields_at(setting, rho))
-    found = law.outcomes(jnp.asarray(output[0]), fields[0], problem.noise)
+    found = law.outcomes(jnp.asarray(output[0]), fields[0], noise)
     if found is None:
         return *_random_labels(setting, jnp.asarray(output), fields), 0.0
 
     def outcomes(output: jax.Array, rho: jax.Array) -> tuple[jax.Array, jax.Array]:
-        here = law.outcomes(output, rho, problem.noise)
+        here = law.outcomes(output, rho, noise)
         assert here is not None
         return here
 
