@@ -8,11 +8,11 @@ SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 .PHONY: demo check coverage mutants test test-papers test-pages test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
   bench lock clean
 
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt pyproject.toml papers/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e . -e ./papers
 	touch $@
 
 demo: $(READY)  ## theory against twenty networks: a table, and the names of the figure and the page
@@ -22,14 +22,14 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
 check coverage mutants lint test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
 
-QUICK := -q -n 2 $(addprefix --ignore=,src/tutelage/papers tests/papers tests/explorer tests/page) -m "not full and not site and not papers and not pages"
+QUICK := -q -n 2 $(addprefix --ignore=,papers tests/explorer tests/page) -m "not full and not site and not papers and not pages"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py). The longest ones first, each
 # in one process, so that numba compiles its loops once.
-OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py dynamics/test_increments.py test_equations.py \
-  moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
+OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py stream/test_increments.py solvers/test_equations.py \
+  stream/moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
 
 # The inner loop: rules of files and names, the public interface, and a few files that find a wrong formula fast.
-CORE := $(addprefix tests/,test_lint.py moments/test_polynomial.py moments/test_numerics.py dynamics/test_committee.py \
+CORE := $(addprefix tests/,test_lint.py stream/moments/test_polynomial.py stream/moments/test_numerics.py stream/test_committee.py \
   comparison/test_verdict.py problem/test_start.py)
 
 check: $(READY)  ## in less than a minute: rules of files, the public interface, a few tests of the core
@@ -50,7 +50,7 @@ test: $(READY)  ## the suite of the library, without published figures and pages
 	$(BIN)/python -m pytest $(QUICK) --dist worksteal $(addprefix --ignore=,$(OPTIMIZED))
 
 test-papers: $(READY) browser  ## published figures in their quick versions, and the formulas of single papers
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full" papers
 
 test-pages: $(READY) browser  ## the explorer, pages in a browser, and cells in a notebook's kernel
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "pages and not full and not site and not papers"
@@ -61,11 +61,12 @@ test-full: $(READY) browser  ## all three suites with their long statistical tes
 test-versions:  ## the suite on other versions of Python and jax, 3.12:0.11 3.13:0.11 3.13:0.10 or VERSIONS (needs uv)
 	VERSIONS="$(VERSIONS)" .ci/versions
 
-package: $(READY)  ## the wheel and the source archive, ready to upload, in output/package
+package: $(READY)  ## wheel and source archive of the library and of the papers, ready to upload, in output/package
 	rm -rf output/package
 	$(BIN)/python -m hatchling build -d output/package
+	cd papers && ../$(BIN)/python -m hatchling build -d ../output/package
 
-test-package: $(READY)  ## build both, install each into an empty environment and run the quickstart there (needs a package index)
+test-package: $(READY)  ## build them, install them into empty environments and run the quickstart there (needs a package index)
 	$(BIN)/python -m pytest -q -n 0 -m full tests/test_package.py
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser

@@ -145,7 +145,7 @@ def _case(name, tu, problem, start, solved):
     """What a case does, as a function without arguments."""
 
     def validity():
-        from tutelage.validity import assess
+        from tutelage.stream.validity import assess
 
         return assess(solved["theory"])
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tutelage as tu
+import tutelage_papers
 from benchmarks.core import committee
 from benchmarks.finite import START
 from benchmarks.measure import best_of, pick, record
@@ -186,7 +187,7 @@ def custom_rule():
 def forty_units():
     """K = M = 40 on 512 levels with the full eta^2 term: a given number of adaptive steps."""
     units, levels, steps = pick((40, 512, 1000), (40, 512, 100), (2, 4, 5))
-    problem = tu.papers.power_law.committee(
+    problem = tutelage_papers.power_law.committee(
         units, inputs=tu.PowerLaw(1.0, levels), lr=0.01
     )
     start = tu.random_start(problem, dim=100 * levels, scale=0.01, seed=0)
@@ -230,7 +231,7 @@ def flow_of_weights():
     """Gradient flow of the weights themselves."""
     units, dim, end = pick((40, 512, 5e4), (40, 512, 1e3), (2, 8, 5.0))
     rng = np.random.default_rng(0)
-    problem = tu.papers.power_law.committee(
+    problem = tutelage_papers.power_law.committee(
         units, inputs=tu.PowerLaw(1.0, dim), lr=0.01
     )
     weights = (
@@ -239,7 +240,7 @@ def flow_of_weights():
     )
 
     def work():
-        return tu.papers.power_law.weight_flow(
+        return tutelage_papers.power_law.weight_flow(
             problem, weights, tu.log_times(1.0, end, 101)
         ).trajectory.error
 

@@ -7,10 +7,10 @@ import numpy as np
 
 import tutelage as tu
 from benchmarks.measure import best_of, in_turns, pick, record
-from tutelage.moments import moments_for
-from tutelage.moments.averages import Situation
 from tutelage.problem.sample import mean_norm2
-from tutelage.rules import Context, Parameters, Sample
+from tutelage.stream.moments import moments_for
+from tutelage.stream.moments.averages import FieldState
+from tutelage.training.rules import Context, Parameters, Sample
 
 
 def smooth_functions():
@@ -84,7 +84,7 @@ def right_hand_side():
         at_points = jax.jit(jax.vmap(update, in_axes=1, out_axes=1))
         averaged = jax.jit(
             lambda C, p=problem, m=moments, v=parameters, c=context: m.matrices(
-                Situation(p, C, None, v, c), False
+                FieldState(p, C, None, v, c), False
             )
         )
         fields, repeats = np.ascontiguousarray(moments.e.T), pick(100, 50, 1)

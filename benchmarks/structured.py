@@ -11,6 +11,7 @@ HEAD = """
 import json, os, resource, sys, time, warnings
 import numpy as np
 import tutelage as tu
+import tutelage_papers
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 now = time.perf_counter if sys.argv[1] == "wall" else time.process_time
@@ -29,12 +30,12 @@ start = tu.random_start(problem, dim=10**9, scale=0.5, seed=0)
 work = lambda: tu.solve(problem, start, tu.log_times(1.0, {end}, 51), rtol=1e-6)
 """
 FLOW = """
-problem = tu.papers.power_law.committee(40, inputs=tu.PowerLaw(1.0, 512), lr=0.01)
+problem = tutelage_papers.power_law.committee(40, inputs=tu.PowerLaw(1.0, 512), lr=0.01)
 weights = 1e-6 * rng.standard_normal((40, 512)), rng.standard_normal((40, 512))
-work = lambda: tu.papers.power_law.weight_flow(problem, weights, tu.log_times(1.0, 5e4, 101)).trajectory
+work = lambda: tutelage_papers.power_law.weight_flow(problem, weights, tu.log_times(1.0, 5e4, 101)).trajectory
 """
 FORTY = """
-problem = tu.papers.power_law.committee(40, inputs=tu.PowerLaw(1.0, 512), lr=0.01)
+problem = tutelage_papers.power_law.committee(40, inputs=tu.PowerLaw(1.0, 512), lr=0.01)
 start = tu.random_start(problem, dim=51_200, scale=0.01, seed=0)
 work = lambda: tu.solve(problem, start, [0.0, 1e6], rtol=1e-6, max_steps={steps}, solver="explicit")
 """

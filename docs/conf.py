@@ -39,7 +39,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 # Public names must resolve; those of other libraries have no inventory here, since the build needs no network.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!tutelage\.[A-Za-z]+$).*")]
+nitpick_ignore_regex = [("py:.*", r"(?!tutelage(_papers)?\.[A-Za-z]+$).*")]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

@@ -1,7 +1,7 @@
 """Mutation testing: change one operator or number of a formula; do the tests notice?
 
     python -m tests.mutants --count 60 --seed 0
-    python -m tests.mutants --list --files moments/averages.py
+    python -m tests.mutants --list --files stream/moments/averages.py
 
 A mutant is a copy of the package with one change: + for -, * for /, < for <=, a number
 one larger, a sign dropped. It is killed if a test of its file fails, and survives if all
@@ -32,29 +32,29 @@ LONGEST = 900.0  # seconds; a mutant that never ends is killed
 
 # The tests of each file, those that fail fastest first.
 TESTS = {
-    "moments/averages.py": (
+    "stream/moments/averages.py": (
         "tests/public/test_moments.py",
-        "tests/moments/test_erf.py",
-        "tests/moments/test_polynomial.py",
-        "tests/moments/test_relu.py",
+        "tests/stream/moments/test_erf.py",
+        "tests/stream/moments/test_polynomial.py",
+        "tests/stream/moments/test_relu.py",
     ),
-    "moments/matrices.py": (
+    "stream/moments/matrices.py": (
         "tests/public/test_moments.py",
         "tests/analysis/single_steps/test_drift_matrices.py",
-        "tests/dynamics/test_error.py",
-        "tests/dynamics/test_order_parameters.py",
-        "tests/test_tasks.py",
-        "tests/test_mixture.py",
+        "tests/stream/test_error.py",
+        "tests/stream/test_order_parameters.py",
+        "tests/stream/test_tasks.py",
+        "tests/stream/test_mixture.py",
     ),
-    "dynamics/order_parameters.py": (
-        "tests/dynamics/test_order_parameters.py",
+    "stream/order_parameters.py": (
+        "tests/stream/test_order_parameters.py",
         "tests/test_facts.py",
-        "tests/test_spectra.py",
-        "tests/test_tasks.py",
-        "tests/test_mixture.py",
+        "tests/stream/test_spectra.py",
+        "tests/stream/test_tasks.py",
+        "tests/stream/test_mixture.py",
     ),
-    "dynamics/committee_kernel.py": (
-        "tests/dynamics/test_committee.py",
+    "stream/committee_kernel.py": (
+        "tests/stream/test_committee.py",
         "tests/test_facts.py",
     ),
     "simulation/numba_kernels.py": (
@@ -63,11 +63,16 @@ TESTS = {
         "tests/simulation/test_same_law.py",
         "tests/simulation/test_simulate.py",
     ),
+    "comparison/gaps.py": (
+        "tests/comparison/test_gaps.py",
+        "tests/comparison/test_verdict.py",
+    ),
     "comparison/verdict.py": (
         "tests/comparison/test_verdict.py",
-        "tests/comparison/test_scatter.py",
         "tests/comparison/test_escape.py",
     ),
+    "comparison/escape.py": ("tests/comparison/test_escape.py",),
+    "comparison/scatter.py": ("tests/comparison/test_scatter.py",),
 }
 
 OPERATORS = {

@@ -27,6 +27,21 @@ def pair(
     )
 
 
+def linear_regression(noise_variance=0.1, lr=0.5, ridge=0.01):
+    """Custom equations: one linear unit with weight decay, m = R and q = Q."""
+
+    def error(state):
+        m, q = state
+        return (1.0 - 2 * m + q) / 2
+
+    def drift(t, state):
+        m, q = state
+        noise = lr**2 * (2 * error(state) + noise_variance)
+        return lr * (1.0 - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + noise
+
+    return tu.Equations(("m", "q"), drift, error)
+
+
 def generic_overlaps(K, M, seed=0, size=1.0):
     """Overlaps R, Q, T of K + M generic vectors."""
     vectors = np.random.default_rng(seed).standard_normal((K + M, 3 * (K + M)))
@@ -47,9 +62,9 @@ def sample_increments(system, t, state, key, count):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.linearized import flat_shares, updates
-    from tutelage.moments.matrices import joint_covariance
     from tutelage.problem.sample import normals_needed
+    from tutelage.stream.linearized import flat_shares, updates
+    from tutelage.stream.moments.matrices import joint_covariance
 
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
     values, vectors = jnp.linalg.eigh(
@@ -75,7 +90,7 @@ def jacobian(system, t, state):
     import jax
     import jax.numpy as jnp
 
-    from tutelage.dynamics.order_parameters import flatten, unflatten
+    from tutelage.stream.order_parameters import flatten, unflatten
 
     def drift(x, system):
         return flatten(system.drift(jnp.asarray(t, float), unflatten(x, state)))

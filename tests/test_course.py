@@ -58,7 +58,8 @@ def books(tmp_path_factory):
 
 def test_every_chapter_and_example_is_a_notebook(books):
     examples = {f"example-{path.stem}" for path in notebooks.EXAMPLES.glob("*.py")}
-    assert set(books) == {page.stem for page in CHAPTERS} | examples
+    pages = {page.stem for page in [*CHAPTERS, notebooks.TOUR]}
+    assert set(books) == pages | examples
     for book in books.values():
         assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
         assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
@@ -106,6 +107,16 @@ def execute(book, folder):
 @pytest.mark.pages
 def test_the_cheapest_chapter_runs_as_a_notebook(books, tmp_path):
     execute(books[CHEAPEST], tmp_path)
+
+
+@pytest.mark.pages
+def test_the_tour_runs_as_a_notebook(books, tmp_path):
+    """Twelve cells, from a problem to its citation."""
+    tour = books[notebooks.TOUR.stem]
+    assert sum(cell["cell_type"] == "code" for cell in tour["cells"]) == 12
+    execute(tour, tmp_path)
+    assert (tmp_path / "theory.csv").is_file()
+    assert (tmp_path / "explorer.html").is_file()
 
 
 def test_a_cell_that_raises_is_noticed(tmp_path):

@@ -4,7 +4,6 @@ import json
 import re
 import sys
 import tomllib
-from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +12,8 @@ import pytest
 
 import tutelage as tu
 from tests.lint.pages import PAGES
-from tutelage._namespace import public_names
-from tutelage.papers import close, refuted, replicas
-from tutelage.validity import Validity
+from tutelage.stream.validity import Validity
+from tutelage_papers import close, refuted, replicas
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -35,15 +33,14 @@ def test_every_public_name_is_in_the_reference():
     listed = [name for names in reference.groups().values() for name in names]
     public = {
         f"{space}.{name}".removeprefix("tutelage.")
-        for space, names in public_names().items()
+        for space, names in reference.all_public_names().items()
         for name in names
     }
-    modules_and_constants = {
-        name for name in public if not callable(attrgetter(name)(tu))
-    }
-    shown = {id(attrgetter(name)(tu)) for name in listed}
+    value_of = reference.value_of
+    modules_and_constants = {name for name in public if not callable(value_of(name))}
+    shown = {id(value_of(name)) for name in listed}
     again = {
-        name for name in public - set(listed) if id(attrgetter(name)(tu)) in shown
+        name for name in public - set(listed) if id(value_of(name)) in shown
     }  # also a name at the root
     assert (
         set(listed) - set(reference.BESIDES) == public - modules_and_constants - again
@@ -287,6 +284,6 @@ def test_errata_that_point_nowhere_are_found():
 
 
 def test_errata_name_their_sources():
-    from tutelage.papers.registry import SOURCES
+    from tutelage_papers.registry import SOURCES
 
     assert set(tomllib.loads(errata.FILE.read_text())) <= set(SOURCES)

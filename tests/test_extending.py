@@ -13,6 +13,8 @@ import pytest
 
 import tutelage as tu
 from tutelage.cli import main
+from tutelage.problem import labels as label_laws
+from tutelage.training import losses, rules
 
 pytestmark = pytest.mark.site
 
@@ -188,12 +190,12 @@ def test_the_kernel_of_an_activation_lives_where_the_text_says():
 
 
 def test_a_family_of_averages(swish, monkeypatch):
-    from tutelage.moments import matrices
     from tutelage.problem.activation import NAMED, as_activation
+    from tutelage.stream.moments import matrices
 
     names = {"Averages": matrices.Averages, "NAMED": NAMED}
     exec(skeleton("Add an activation", 1), names)
-    says("FAMILIES", "src/tutelage/moments/averages.py")
+    says("FAMILIES", "src/tutelage/stream/moments/averages.py")
     row = eval(f"{{{skeleton('Add an activation', 2)}}}", names)
     monkeypatch.setattr(matrices, "FAMILIES", matrices.FAMILIES | row)
     family = matrices.averages_for(swish, swish, 2, 3)
@@ -214,9 +216,9 @@ LINEAR = ("-K", "1", "-M", "1", "--activation", "linear")
 
 
 def test_a_loss(folder, monkeypatch):
-    loss = in_module(skeleton("Add a loss"), tu.losses)["Cauchy"]
+    loss = in_module(skeleton("Add a loss"), losses)["Cauchy"]
     says("cauchy", "--loss")
-    monkeypatch.setitem(tu.losses.NAMED, "cauchy", loss)
+    monkeypatch.setitem(losses.NAMED, "cauchy", loss)
     theory = curves(loss="cauchy")
     assert theory.error[-1] < theory.error[0] / 2
     x = (
@@ -230,9 +232,9 @@ def test_a_loss(folder, monkeypatch):
 
 
 def test_labels(folder, monkeypatch):
-    labels = in_module(skeleton("Add labels"), tu.labels)["Probit"]
+    labels = in_module(skeleton("Add labels"), label_laws)["Probit"]
     says("probit", "--labels")
-    monkeypatch.setitem(tu.labels.NAMED, "probit", labels)
+    monkeypatch.setitem(label_laws.NAMED, "probit", labels)
     theory = curves(loss="logistic", labels="probit")
     assert theory.error[0] == pytest.approx(np.arccos(0.3 / np.sqrt(0.5)) / np.pi)
     assert theory.error[-1] < theory.error[0]
@@ -247,9 +249,9 @@ def test_labels(folder, monkeypatch):
 
 
 def test_a_rule(folder, monkeypatch):
-    rule = in_module(skeleton("Add a rule"), tu.rules)["Lazy"]
+    rule = in_module(skeleton("Add a rule"), rules)["Lazy"]
     says("lazy", "--rule")
-    monkeypatch.setitem(tu.rules.NAMED, "lazy", rule)
+    monkeypatch.setitem(rules.NAMED, "lazy", rule)
     theory = curves(rule="lazy", labels="sign")
     always, perceptron = (
         tu.solve(
@@ -318,14 +320,15 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
 
 def test_a_published_figure(monkeypatch, capsys):
     """As printed, with smaller numbers: computed, judged, drawn; and listed by `tutelage replicate`."""
-    from tutelage import papers, plot
-    from tutelage.papers import bands, drawing, registry
+    import tutelage_papers
+    from tutelage import plot
+    from tutelage_papers import bands, drawing, registry
 
     code = skeleton("Add a published figure")
-    module = ModuleType("tutelage.papers.figures.primer.seventh")
+    module = ModuleType("tutelage_papers.figures.primer.seventh")
     used = vars(module)
     used |= {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for source in (papers, bands, drawing, plot):
+    for source in (tutelage_papers, bands, drawing, plot):
         used |= {
             name: getattr(source, name)
             for name in dir(source)
@@ -337,7 +340,7 @@ def test_a_published_figure(monkeypatch, capsys):
     assert {claim.name for claim in figure.claims(data)} > {"final error"}
     with plot.style():
         assert figure.draw(data).axes
-    says("MODULES", "src/tutelage/papers/registry.py")
+    says("MODULES", "papers/src/tutelage_papers/registry.py")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "primer.seventh"))
     assert main(["replicate"]) == 0

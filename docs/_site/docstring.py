@@ -12,7 +12,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from tutelage._namespace import public_names
+from _site.reference import all_public_names
 
 SPECIAL = re.compile(r"([\\*_|])")
 CODE = re.compile(r"`([^`]+)`")
@@ -102,10 +102,11 @@ def _code(code: str) -> str:
 def _homes() -> dict[str, str]:
     """The full name of each public name, by its path from the root and by the bare name."""
     found: dict[str, str] = {}
-    for space, names in public_names().items():
+    spaces = all_public_names()
+    for space, names in spaces.items():
         for name in names:
             path = f"{space}.{name}"
-            if name[0] != "_" and path not in public_names():
+            if name[0] != "_" and path not in spaces:
                 found |= {
                     path.removeprefix("tutelage."): path,
                     **({} if name in found else {name: path}),
@@ -163,8 +164,8 @@ RESULTS = (
     "tutelage.analysis",
     "tutelage.comparison",
     "tutelage.sweeps",
-    "tutelage.trajectory",
-    "tutelage.validity",
+    "tutelage.result",
+    "tutelage.stream.validity",
     "tutelage.errors",
 )
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}

@@ -13,9 +13,9 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.papers import Claim, Result, replicas
-from tutelage.papers.gallery import expectation
-from tutelage.papers.registry import SOURCES
+from tutelage_papers import Claim, Result, replicas
+from tutelage_papers.gallery import expectation
+from tutelage_papers.registry import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "errata.toml"

@@ -16,11 +16,11 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.papers import Claim, Replica, Result, replicas, replicate
-from tutelage.papers.gallery import SIGNS, WORDS, duration, expectation
-from tutelage.papers.registry import SOURCES
-from tutelage.papers.run import count, is_kept
 from tutelage.plot.labels import capital
+from tutelage_papers import Claim, Replica, Result, replicas, replicate
+from tutelage_papers.gallery import SIGNS, WORDS, duration, expectation
+from tutelage_papers.registry import SOURCES
+from tutelage_papers.run import count, is_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL, QUICK = ROOT / "output" / "replicate", ROOT / "output" / "quick"

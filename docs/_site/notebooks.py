@@ -1,4 +1,4 @@
-"""`make notebooks`: the chapters of the course and the examples as Jupyter notebooks, in output/notebooks.
+"""`make notebooks`: the chapters of the course, the tour and the examples as Jupyter notebooks, in output/notebooks.
 
     python docs/_site/notebooks.py [FOLDER]
 
@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 from _site.outputs import COURSE, without_outputs  # noqa: E402
 
 EXAMPLES = ROOT / "examples"
+TOUR = ROOT / "docs" / "how-to" / "twelve-cells.md"
 TARGET = ROOT / "output" / "notebooks"
 CODE = re.compile(r"^```python\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 DRAWING = re.compile(r"!\[([^\]]*)\]\((figures/[\w-]+\.svg)\)")
@@ -116,7 +117,7 @@ def _notebook(cells: list[dict[str, Any]]) -> dict[str, Any]:
 def write(folder: Path = TARGET) -> list[Path]:
     """Write all notebooks; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    books = {page.stem: of_page(page) for page in chapters()}
+    books = {page.stem: of_page(page) for page in [*chapters(), TOUR]}
     books |= {
         f"example-{path.stem}": of_script(path)
         for path in sorted(EXAMPLES.glob("*.py"))

@@ -4,7 +4,7 @@ They are written as sources into docs/generated, which git ignores, before Sphin
 """
 
 import io
-from operator import attrgetter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from sphinx.application import Sphinx
 
 import tutelage
 import tutelage.comparison
-import tutelage.dynamics
 import tutelage.moments
+import tutelage.result.citations
+import tutelage.solvers
+import tutelage.stream.validity
 import tutelage.sweeps.sweep
-import tutelage.validity
+import tutelage_papers
 from _site.markdown import plain, table, write
 from tutelage._namespace import public_names
 from tutelage.cli.app import build_app
@@ -33,6 +35,8 @@ GROUPS = {
     "moments": "Gaussian averages",
     "results": "Results, times and pages",
     "simulation": "Simulation",
+    "recording": "Recorded training runs",
+    "conventions": "Units of other programs",
     "comparison": "Comparison",
     "data": "Your data",
     "analysis.fixed_points": "Fixed points and learning rates",
@@ -44,22 +48,29 @@ GROUPS = {
     "analysis.continual": "Continual learning",
     "sweeps": "Sweeps",
     "plot": "Figures",
-    "papers": "Published figures",
-    "papers.notes": "Formulas: online SGD",
-    "papers.power_law": "Formulas: power-law spectra",
-    "papers.quadratic": "Formulas: quadratic networks",
+    "tutelage_papers": "Published figures",
+    "tutelage_papers.notes": "Formulas: online SGD",
+    "tutelage_papers.power_law": "Formulas: power-law spectra",
+    "tutelage_papers.quadratic": "Formulas: quadratic networks",
     "checks": "Checks for extensions",
     "errors": "Errors and warnings",
 }
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
 SHARED |= {"protocols": "schedules"}
-THEORY = ("dynamics", "_solve")
+THEORY = ("stream", "solvers")
+PAPERS = (
+    "tutelage_papers",
+    "tutelage_papers.notes",
+    "tutelage_papers.power_law",
+    "tutelage_papers.quadratic",
+)
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *(
-        "validity.Validity",
+        "stream.validity.Validity",
         "comparison.Comparison",
+        "result.citations.References",
         "data.Data",
         "data.DataComparison",
         "sweeps.sweep.Sweep",
@@ -69,11 +80,31 @@ BESIDES = (
         "moments.I3",
         "moments.I4",
         "moments.J2",
-        "moments.averages.Averages",
-        "dynamics.ClosedSystem",
+        "stream.moments.averages.Averages",
+        "solvers.ClosedSystem",
     ),
 )
-RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
+RESULTS = ("status", "result", "page", "explorer", "times")
+
+
+def all_public_names() -> dict[str, tuple[str, ...]]:
+    """The public names of each namespace of the library and of tutelage_papers."""
+    of_papers = {space: tuple(import_module(space).__all__) for space in PAPERS}
+    return public_names() | of_papers
+
+
+def full_path(name: str) -> str:
+    """The import path of a name as `groups` lists it."""
+    return name if name.split(".")[0] == PAPERS[0] else f"tutelage.{name}"
+
+
+def value_of(name: str) -> Any:
+    """What a name of `groups` stands for."""
+    package, *parts = full_path(name).split(".")
+    value: Any = tutelage_papers if package == PAPERS[0] else tutelage
+    for part in parts:
+        value = getattr(value, part)
+    return value
 
 
 def group_of(space: str, home: str) -> str:
@@ -82,6 +113,12 @@ def group_of(space: str, home: str) -> str:
         part = space.removeprefix("tutelage.")
         return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
+    if "moments" in parts:
+        return "moments"
+    if "validity" in parts:
+        return "results"
+    if parts[0] == "training":
+        return parts[1]
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
     return (
@@ -100,10 +137,10 @@ def groups() -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     seen: set[int] = set()
-    for space, names in public_names().items():
+    for space, names in all_public_names().items():
         for name in names:
             path = f"{space}.{name}".removeprefix("tutelage.")
-            value = attrgetter(path)(tutelage)
+            value = value_of(path)
             if callable(value) and id(value) not in seen and not name.startswith("_"):
                 seen.add(id(value))
                 found.setdefault(
@@ -127,7 +164,7 @@ def api_page(group: str, names: list[str]) -> list[str]:
     title = _title(group)
     lines = [title, "=" * len(title), ""]
     for name in names:
-        value = attrgetter(name)(tutelage)
+        value = value_of(name)
         kind = (
             "exception"
             if group == "errors"
@@ -136,7 +173,7 @@ def api_page(group: str, names: list[str]) -> list[str]:
             else "function"
         )
         lines += [
-            f".. auto{kind}:: tutelage.{name}",
+            f".. auto{kind}:: {full_path(name)}",
             *(["   :members:"] if kind == "class" else []),
             "",
         ]
@@ -152,12 +189,15 @@ def api_index(found: dict[str, list[str]]) -> list[str]:
         "",
     ]
     lines += [
-        "The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.",
+        "The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them. "
+        "Names that begin with `tutelage_papers` are in that package.",
         "",
     ]
     lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
     for group, names in found.items():
-        rows = [[f"{{py:obj}}`~tutelage.{name}`", _first_line(name)] for name in names]
+        rows = [
+            [f"{{py:obj}}`~{full_path(name)}`", _first_line(name)] for name in names
+        ]
         lines += [
             f"## [{_title(group)}]({group}.rst)",
             "",
@@ -172,9 +212,7 @@ def _title(group: str) -> str:
 
 
 def _first_line(name: str) -> str:
-    return plain(
-        ((attrgetter(name)(tutelage).__doc__ or "").strip().splitlines() or [""])[0]
-    )
+    return plain(((value_of(name).__doc__ or "").strip().splitlines() or [""])[0])
 
 
 def cli_page() -> list[str]:

@@ -45,8 +45,9 @@ def key(text: str) -> str:
 
 @cache
 def library() -> str:
-    """The hash of the library's code, as it was when first asked."""
-    files = sorted([*(ROOT / "src").rglob("*.py"), Path(__file__)])
+    """The hash of the code of library and papers, as it was when first asked."""
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "papers" / "src").rglob("*.py")]
+    files = sorted([*sources, Path(__file__)])
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 

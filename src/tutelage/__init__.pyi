@@ -1,28 +1,28 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import (
     analysis,
+    conventions,
     errors,
     labels,
     losses,
     moments,
     optimizers,
     page,
-    papers,
     plot,
     rules,
     schedules,
+    theories,
 )
-from ._solve import solve, solve_batch
+from ._solve import simulate, solve, solve_batch
 from ._version import __version__
-from .comparison import compare
+from .comparison import compare, gaps
 from .data import from_data
-from .dynamics import Equations, generalization_error
 from .errors import InputError
 from .explorer import explore
-from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
     Activation,
+    DataSet,
     Drift,
     HiddenManifold,
     Inputs,
@@ -43,15 +43,19 @@ from .problem import (
     start_from_weights,
 )
 from .problem.inputs import digits
-from .rules import Rule
-from .simulation import simulate
+from .recording import Recorder, runs_from_overlaps, runs_from_weights
+from .result.trajectory import Trajectory, load
+from .solvers import Equations
+from .stream import generalization_error
+from .stream.moments import Quadrature, Sampled
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
-from .trajectory import Trajectory, load
+from .training.rules import Rule
 
 __all__ = [
     "SGD",
     "Activation",
+    "DataSet",
     "Drift",
     "Equations",
     "HiddenManifold",
@@ -64,6 +68,7 @@ __all__ = [
     "PowerLaw",
     "Problem",
     "Quadrature",
+    "Recorder",
     "Replay",
     "Rule",
     "Sampled",
@@ -77,10 +82,12 @@ __all__ = [
     "analysis",
     "asymmetric_start",
     "compare",
+    "conventions",
     "digits",
     "errors",
     "explore",
     "from_data",
+    "gaps",
     "generalization_error",
     "labels",
     "linear_times",
@@ -91,14 +98,16 @@ __all__ = [
     "open_sweep",
     "optimizers",
     "page",
-    "papers",
     "plot",
     "random_start",
     "rules",
+    "runs_from_overlaps",
+    "runs_from_weights",
     "schedules",
     "simulate",
     "solve",
     "solve_batch",
     "start_from_weights",
     "sweep",
+    "theories",
 ]

@@ -20,15 +20,17 @@ NAMESPACES = (
     "tutelage.rules",
     "tutelage.optimizers",
     "tutelage.schedules",
+    "tutelage.theories",
     "tutelage.analysis",
     "tutelage.plot",
     "tutelage.page",
     "tutelage.checks",
     "tutelage.errors",
-    "tutelage.papers",
-    "tutelage.papers.notes",
-    "tutelage.papers.power_law",
-    "tutelage.papers.quadratic",
+)
+# said by `tu.papers`, and by `tutelage replicate` where the package is not installed
+INSTALL_PAPERS = (
+    "published figures and the formulas of single papers are a separate package, "
+    "tutelage_papers; install it with 'pip install ./papers' in a clone of tutelage."
 )
 
 
@@ -44,6 +46,8 @@ def attach(
     def get(name: str) -> Any:
         if name in names or name.startswith("__"):
             return load(name)
+        if name == "papers":
+            raise AttributeError(f"{package} has no name 'papers': {INSTALL_PAPERS}")
         raise AttributeError(f"{package} has no name {name!r}.{_hint(name)}")
 
     return get, list_names, names

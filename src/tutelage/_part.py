@@ -44,7 +44,8 @@ class Part(eqx.Module):
             return {name: getattr(self, name) for name in parameters(type(self))}
         except AttributeError as error:
             raise InputError(
-                f"{type(self).__name__} does not keep {error.name!r}; keep it as a field."
+                f"{type(self).__name__} does not keep {error.name!r}; "
+                "keep it as a field."
             ) from None
 
     def changed(self, **changes: Any) -> Self:

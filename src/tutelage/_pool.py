@@ -1,4 +1,4 @@
-"""Processes that compute for this one; sweeps, the explorer and papers share them.
+"""Processes that compute for sweeps, the explorer and `tutelage replicate`.
 
 A `Worker` is a pool of pebble's with one process. Workers share no channel: a process
 that is killed in the middle of a message (the system is out of memory) takes nothing of

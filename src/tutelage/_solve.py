@@ -1,105 +1,26 @@
-"""Theory as a curve: integrate closed systems and return a `Trajectory`.
+"""The verbs: `solve`, `solve_batch` and `simulate` ask the theory of the problem.
 
-`solve` integrates one problem, `solve_batch` many problems of one shape together. The
-members of a batch take their steps side by side in one program, each with its own step
-size, until the slowest has finished. On a CPU a few members at a time fit into the
-cache, and threads keep every core busy with chunks of them; on a GPU as many as its
-memory allows run at once.
+`theories.TABLE` lists the theories. A custom `Equations` or `ClosedSystem` goes to the
+integrators of `stream` at once.
 """
 
-import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias
+from functools import cache
+from inspect import Parameter, signature
+from os import PathLike
+from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
-from tutelage import checks
-from tutelage._pool import cores
-from tutelage._types import ArrayLike, Numbers, NumpyOrJax
-from tutelage.dynamics import ClosedSystem, Overlaps, initial_overlaps
-from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import (
-    DivergenceWarning,
-    InputError,
-    Status,
-    SymmetryWarning,
-    ValidityWarning,
-    explained,
-    kind_of,
-)
-from tutelage.integrate import program
-from tutelage.integrate.program import MAX_STEPS, Options, Raw, by_nodes, first_times
-from tutelage.labels import Logistic, Real
-from tutelage.losses import has_bounded_slope, loss_name
-from tutelage.moments import Moments, Quadrature, Sampled, moments_for
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
-from tutelage.problem.schedules import require_rates_on
-from tutelage.problem.start import require_start
-from tutelage.randomness import Quantile
-from tutelage.trajectory import Trajectory
-
-System: TypeAlias = Problem | ClosedSystem
-Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
-Settings: TypeAlias = tuple[tuple[str, Any], ...]
-# Names that are taken by what is recorded anyway.
-RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")
-# Fields beside a kink at zero at which its two slopes are read, and the difference of
-# slopes that counts as a kink.
-BESIDE_ZERO = 1e-9
-LEAST_KINK = 1e-6
-LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
-# Relative tolerance times points where a sampled update jumps; its own error is larger.
-STAIRS = 8.0
-FINEST_STAIRS = 1e-5  # the smallest tolerance where a sampled update jumps
-SMOOTH_SAMPLED_RTOL = 1e-6  # the tolerance where it does not
-KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
-
-# Arguments of a problem that the members of a batch must share.
-SHAPES = (
-    "hidden",
-    "activation",
-    "outputs",
-    "levels",
-    "student",
-    "teacher",
-    "inputs",
-    "optimizer",
-    "loss",
-    "labels",
-    "rule",
-    "function",
-    "metric",
-    "teachers",
-    "schedule",
-    "drift",
-)
-FLAGS = (
-    "train_readout",
-    "train_bias",
-    "trainable",
-    "spherical",
-    "normalize",
-    "random",
-    "jumps",
-    "heads",
-    "order",
-)
-INCREASING = ("switches", "times", "after", "at")  # lists of numbers in this order
-
-MEMBERS = "members"  # the name of the batch axis inside the program
-ON_CPU = 32  # members that step together
-IN_MEMORY = 2**30  # numbers that averages over points may hold on a GPU: 8 GiB
-# Numbers of the members that step together: more would not stay in a GPU's cache.
-ON_GPU = 2**24
-FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
+from tutelage import checks, theories
+from tutelage._types import ArrayLike, Numbers
+from tutelage.errors import InputError
+from tutelage.problem import Problem, Start
+from tutelage.result.trajectory import Trajectory
+from tutelage.solvers import ClosedSystem
+from tutelage.solvers.program import MAX_STEPS
+from tutelage.stream.moments import Quadrature, Sampled
+from tutelage.stream.solve import solve_on_stream
 
 
 def solve(
@@ -117,10 +38,14 @@ def solve(
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
-    observe: Observers = None,
+    observe: Mapping[str, Callable[..., ArrayLike]] | None = None,
     progress: bool = False,
+    **options: Any,
 ) -> Trajectory:
-    """Solve the exact dynamics of the order parameters in the limit of large N.
+    """Solve the exact dynamics of learning in the limit of large N.
+
+    The first theory that covers the problem solves it (`theories.TABLE`). The options
+    below are those of fresh samples; another theory may not support all of them.
 
     Parameters
     ----------
@@ -168,6 +93,8 @@ def solve(
         {name: f} records f(R, Q, readout) under that name.
     progress : bool
         Show a progress bar.
+    options
+        What another theory of the table takes besides.
 
     Returns
     -------
@@ -185,408 +112,12 @@ def solve(
     >>> round(float(theory.error[-1]), 6), theory.R.shape
     (0.014469, (11, 2, 2))
     """
-    gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times = checks.as_times(times)
-    start, initial = prepare(problem, start, times)
-    averages = None
-    if isinstance(problem, Problem):
-        averages = moments_for(problem, quadrature, moments)
-        averages = _differentiable(problem, start, averages)
-    elif quadrature is not None or moments is not None:
-        raise InputError(
-            "quadrature and moments average the rule of a Problem; "
-            "custom equations have none. Leave them out."
-        )
-    if accuracy is not None:
-        accuracy = checks.as_positive("accuracy", accuracy)
-    require_observers(problem, observe)
-    if not _may_be_differentiated(problem, start):
-        gradient = "forward"  # which is sooner compiled
-    options = Options(
-        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        solver=program.choose(solver, problem, times),
-        keep=keeps_blocks(problem, keep),
-        gradient=gradient,
-        max_steps=checks.as_count("max_steps", max_steps),
-        progress=checks.as_flag("progress", progress),
-    )
-
-    def tolerances_for(averages: Moments | None, points: int) -> np.ndarray:
-        if rtol is None:
-            return program.tolerances(
-                sampled_rtol(averages, points, gradient_flow), atol
-            )
-        return program.tolerances(rtol, atol)
-
-    def solved(
-        averages: Moments | None, points: int, options: Options = options
-    ) -> Raw:
-        tolerances = tolerances_for(averages, points)
-        return program.run(problem, averages, initial, times, tolerances, options)
-
-    nodes = by_nodes(averages)
-    points = 0 if nodes is None else nodes.points
-    chooses_points = points > 0 and moments is None
-    sampling = None
-    if (
-        isinstance(problem, Problem)
-        and chooses_points
-        and accuracy is not None
-        and not checks.is_traced(problem, initial)
-    ):
-        from tutelage.accuracy import sample
-
-        # forward: one program serves all sizes of a set
-        forward = partial(solved, options=options._replace(gradient="forward"))
-        sampling = sample(
-            forward,
-            lambda count: moments_for(problem, None, Sampled(count)),
-            points,
-            accuracy,
-            problem,
-        )
-    if sampling is None:
-        raw = solved(averages, points)
-    else:
-        points = sampling.points
-        raw = sampling.raw
-    if observe:
-        raw = _with_observed(raw, observe)
-    settings = _settings(options, tolerances_for(averages, points))
-    if isinstance(quadrature, Quadrature):
-        settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if points:
-        seed = 0 if moments is None else moments.seed
-        settings += (("moments", (points, seed)),)
-    if sampling is not None and np.isfinite(sampling.reached):
-        settings += (("accuracy", sampling.reached),)
-    trajectory = assemble(raw, times, problem, start, settings)
-    if checks.is_traced(raw):
-        return trajectory
-    if sampling is not None:
-        count = len(trajectory.times)
-        # in the place of the cached property, which would compute them again
-        vars(trajectory)["sampling_errors"] = {
-            name: bound[:count] for name, bound in sampling.errors.items()
-        }
-    for sentence in _caveats(trajectory, averages, sampling):
-        warnings.warn(sentence, ValidityWarning, stacklevel=2)
-    if raw.status_code != Status.FINISHED:
-        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=2)
-    return trajectory
-
-
-def _caveats(
-    trajectory: Trajectory, averages: Moments | None, sampling: Any
-) -> list[str]:
-    """Return a sentence for each kind of averages that is not accurate.
-
-    sampling: the `Sampling` of a solve whose points were chosen, else None.
-    """
-    sentences = []
-    if averages is not None and program.by_quadrature(averages):
-        from tutelage.accuracy import quadrature_warning
-
-        sentences.append(quadrature_warning(trajectory, averages))
-    if sampling is not None:
-        from tutelage.accuracy import sampling_warning
-
-        sentences.append(sampling_warning(sampling.points, sampling.reached))
-    return [sentence for sentence in sentences if sentence is not None]
-
-
-def _with_observed(raw: Raw, observe: Mapping[str, Callable[..., ArrayLike]]) -> Raw:
-    """Return a solve with the user's functions of the overlaps among its variables."""
-    R = raw.variables["R"]
-    Q = raw.variables["Q"]
-    readout = raw.variables["readout"]
-    observed: Any = {
-        name: jax.vmap(function)(R, Q, readout) for name, function in observe.items()
-    }
-    if not checks.is_traced(observed):
-        observed = program.eager(observed)
-    return raw._replace(variables=raw.variables | observed)
-
-
-def _require_variance(problem: Problem) -> None:
-    """Refuse a loss like squared loss under label noise of infinite variance.
-
-    G does not exist for it, though a sum over nodes does.
-    """
-    if not problem.has_noise_law or not problem.rule.uses_loss:
-        return
-    if not has_bounded_slope(problem.loss):
-        Quantile(problem.noise).mean_and_variance()  # raises
-
-
-def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
-    """Return averages that can be differentiated by whatever JAX traces.
-
-    Refuse sampled averages of updates that jump where this is impossible.
-    """
-    # Labels that jump at fixed teacher fields jump at other points of the set if the
-    # teacher's overlaps are traced: then all derivatives are taken from the density.
-    # Where a readout decides the place of a jump they would be silently wrong.
-    nodes = by_nodes(averages)
-    if nodes is None or nodes.grid or not checks.is_traced(problem, start):
-        return averages
-    student = problem.student
-    has_fixed_readout = not student.train_readout and not checks.is_traced(
-        student.readout, start.readout
-    )
-    if problem.rule.uses_loss and problem.loss.jumps and not has_fixed_readout:
-        raise InputError(
-            f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the "
-            "readout says, and sampled averages cannot be differentiated there. Use a "
-            "fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
-        )
-    has_smooth_labels = isinstance(problem.labels, Real | Logistic) and all(
-        task.teacher.activation.smooth for task in problem.tasks
-    )
-    if nodes.jumps or has_smooth_labels:
-        return averages
-    if not checks.is_traced(start.T, problem.teacher, problem.inputs):
-        return averages
-    if nodes is not averages:
-        raise InputError(
-            "tasks with labels that jump cannot be differentiated by the teachers' "
-            "overlaps; fix these."
-        )
-    return replace(nodes, jumps=True)
-
-
-def sampled_rtol(
-    averages: Moments | None, points: int = 0, flow: bool = False
-) -> float | None:
-    """Return the tolerance for averages over a quasi-random set; None: the usual.
-
-    points: of the whole set, where the averages are a part of it. flow: gradient flow,
-    without G.
-    """
-    random_points = program.random_points(averages, flow)
-    if random_points:
-        # G has steps of this relative size, which no finer tolerance should resolve
-        return max(STAIRS / random_points, FINEST_STAIRS)
-    nodes = by_nodes(averages)
-    if nodes is None or not nodes.points:
-        return None
-    if not nodes.jumps:
-        return SMOOTH_SAMPLED_RTOL
-    return max(STAIRS / (points or nodes.points), FINEST_STAIRS)
-
-
-def require_observers(problem: System, observe: Observers) -> None:
-    """Refuse, before anything is integrated, functions that cannot be recorded."""
-    if observe is None:
-        return
-    is_table = isinstance(observe, Mapping)
-    if not is_table or not all(callable(function) for function in observe.values()):
-        raise InputError(
-            f"observe is {checks.shown(observe)}; "
-            "it must be a table of functions, as {'norm': f}."
-        )
-    if isinstance(problem, ClosedSystem):
-        raise InputError(
-            "observe needs the overlaps of a Problem; "
-            "custom equations record their own variables."
-        )
-    K = problem.student.hidden
-    M = problem.references.hidden
-    shapes = ((K, M), (K, K), problem.readout_shape)
-    dtype = jnp.result_type(float)
-    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    for name, function in observe.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
-            raise InputError(
-                f"observe has the name {name!r}; "
-                "it must be a new name made of letters, digits and '_'."
-            )
-        fix = "write it with jax.numpy, as f(R, Q, readout)."
-        with explained(f"the function {name!r} of observe fails", fix):
-            jax.eval_shape(lambda *x, f=function: jnp.asarray(f(*x)), *arguments)
-
-
-def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, PyTree]:
-    """Return the start and the initial state of the integration, after checking both.
-
-    Warn where the result needs a caution.
-    """
-    if isinstance(problem, ClosedSystem):
-        state = problem.initial_state(start)
-        return state, state
+    chosen = _chosen(solve, locals(), options)
     if not isinstance(problem, Problem):
-        raise InputError(
-            f"problem is {kind_of(problem)}; "
-            "solve takes a Problem, Equations or a ClosedSystem."
-        )
-    if start is None:
-        start = random_start(problem, dim=problem.inputs.usual_dim)
-    start = require_start(start)
-    initial = initial_overlaps(problem, start)
-    require_rates_on(problem, times)
-    require_records(problem, times, 1, False)
-    _require_variance(problem)
-    if not checks.is_traced((problem, initial)):
-        state, _ = initial
-        sentence = symmetry_warning(problem, state)
-        if sentence:
-            warnings.warn(sentence, SymmetryWarning, stacklevel=3)
-        sentence = limit_warning(problem, start.dim)
-        if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
-        sentence = zero_weights_warning(problem, state)
-        if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
-    return start, initial
-
-
-def symmetry_warning(problem: Problem, state: Overlaps) -> str | None:
-    """Return one sentence if two student units start exactly alike: they stay so."""
-    r = state.r
-    q = state.q
-    K = r.shape[1]
-    if len({r[:, unit].tobytes() for unit in range(K)}) == K:
-        return None
-    # all numbers that belong to single units, one column for each unit
-    rows = (
-        state.readout,
-        state.bias,
-        problem.rule.unit_marks(problem.student.readout),
-        np.moveaxis(r, 1, -1),
-    )
-    columns = np.concatenate([np.reshape(x, (-1, K)) for x in rows if x is not None])
-    for i, j in itertools.combinations(range(K), 2):
-        swap = np.arange(K)
-        swap[[i, j]] = j, i
-        has_equal_columns = np.array_equal(columns[:, swap], columns)
-        if has_equal_columns and np.array_equal(q[:, swap][:, :, swap], q):
-            return (
-                f"student units {i + 1} and {j + 1} begin exactly identical, so they "
-                "never specialize: the curve stays on its plateau forever. Break the "
-                "symmetry: random_start(problem, dim=N), or unequal rows of R."
-            )
-    return None
-
-
-def zero_weights_warning(problem: Problem, state: Overlaps) -> str | None:
-    """Return one sentence if a unit has zero weights and no slope there.
-
-    Its field lies on a kink, as that of a ReLU unit does.
-
-    The limit averages over fields of vanishing variance, on both sides of the kink. SGD
-    only sees the slope at zero itself.
-    """
-    activation = problem.student.activation
-    K = state.q.shape[1]
-    unmoved = np.all(np.diagonal(state.q, axis1=1, axis2=2) == 0, axis=0)
-    if state.bias is not None:
-        unmoved &= np.asarray(state.bias) == 0
-    if not np.any(unmoved) or not problem.rule.uses_loss:
-        return None
-
-    def slope(field: float) -> np.ndarray:
-        return np.asarray(activation.slope(jnp.full(K, field)))
-
-    kink = np.abs(slope(BESIDE_ZERO) - slope(-BESIDE_ZERO)) > LEAST_KINK
-    stuck = unmoved & (slope(0.0) == 0) & kink
-    if not np.any(stuck):
-        return None
-    return (
-        f"student unit {np.argmax(stuck) + 1} begins with zero weights, where the slope "
-        f"of {activation.name} is 0: SGD never moves it, while the theory follows the "
-        "limit of small weights. Give it small weights, such as Q = 1e-6."
-    )
-
-
-def limit_warning(problem: Problem, dim: int | None) -> str | None:
-    """Return one sentence if the largest eigenvalue is too large for this N."""
-    dim = dim or problem.inputs.known_dim
-    if dim is None:
-        return None
-    largest = largest_rate(problem)
-    if largest <= LIMIT * dim:
-        return None
-    return (
-        f"eta lam_max / N is {largest / dim:.3g} at N = {dim}; the limit drops terms "
-        f"of that relative size, which should stay below {LIMIT}. Lower the learning "
-        "rate, raise N, or simulate instead."
-    )
-
-
-def largest_rate(problem: Problem) -> float:
-    """Return eta lam_max at time zero, a fixed momentum included."""
-    lr: Any = problem.optimizer.lr
-    if callable(lr):
-        lr = lr(jnp.zeros(()))
-    momentum = problem.optimizer.momentum
-    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
-    return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
-
-
-def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
-    """Refuse more recorded overlaps than this machine can hold."""
-    K = problem.student.hidden
-    M = problem.references.hidden
-    copies = 1 + keep * problem.inputs.levels  # R and Q, and r and q per level
-    numbers = (K * M + K * K) * copies + 2 * K + 1  # of one record
-    records = f"{times.size} records of {K} student units"
-    fix = "Record fewer times."
-    if runs > 1:
-        records += f" in {runs} runs"
-        fix = "Record fewer times or runs."
-    checks.require_memory(records, float(runs) * times.size * numbers, fix)
-
-
-def _may_be_differentiated(problem: System, start: PyTree) -> bool:
-    """Return False if all that the answer depends on is numbers.
-
-    A function of JAX may hold what it traces, a quantile function may not.
-    """
-    if isinstance(problem, ClosedSystem) or checks.is_traced(problem, start):
-        return True
-    quantiles = problem.noise if problem.has_noise_law else None
-    return any(
-        callable(leaf) and leaf is not quantiles for leaf in jax.tree.leaves(problem)
-    )
-
-
-def assemble(
-    raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings
-) -> Trajectory:
-    """Return the trajectory of a solve, cut where it ended early.
-
-    A batch is not cut, because other members go on.
-    """
-    is_single = not checks.is_traced(raw) and np.ndim(raw.status_code) == 0
-    if is_single and raw.status_code != Status.FINISHED:
-        count = int(np.searchsorted(times, raw.end_time, side="right"))
-        raw = first_times(raw, count)
-        times = times[:count]
-    origin: dict[str, Any] = {"kind": "equations"}
-    if isinstance(problem, Problem):
-        origin = {"problem": problem, "start": start}
-    return Trajectory(times=times, **raw._asdict(), **origin, settings=settings)
-
-
-def _settings(options: Options, tolerances: np.ndarray) -> Settings:
-    """Return the settings of a solve that its trajectory records."""
-    return (
-        ("gradient_flow", options.gradient_flow),
-        ("rtol", float(tolerances[0])),
-        ("solver", options.solver),
-    )
-
-
-def keeps_blocks(problem: System, keep: str | None) -> bool:
-    """Return True if r and q are kept per level.
-
-    They are always kept for a mixture, whose error needs them.
-    """
-    if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
-        return True
-    if keep is not None:
-        return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
-    return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS
+        return solve_on_stream(problem, start, times, **chosen)
+    theory = theories.theory_of(problem, "solve")
+    _require_options(theory.solve, f"solve by the theory of {theory.name}", chosen)
+    return theory.solve(problem, start, times, **chosen)
 
 
 def solve_batch(
@@ -645,233 +176,159 @@ def solve_batch(
     >>> curves.error.shape, curves.error[:, -1].round(4)
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
-    values = _values(problem, over)
-    count = next(iter(values.values())).shape[0]
-    smallest = _extreme_member(problem, values, np.min)
-    largest = _extreme_member(problem, values, np.max)
-    times = checks.as_times(times)
-    if start is None:
-        start = random_start(problem, dim=problem.inputs.usual_dim)
-    starts = list(start) if isinstance(start, Sequence) else [start]
-    if isinstance(start, Sequence) and len(starts) != count:
-        raise InputError(
-            f"{len(starts)} initial conditions are given for {count} problems; "
-            "give one for all, or one each."
-        )
-    for member in (0, -1):
-        numbers = {name: value[member] for name, value in values.items()}
-        prepare(problem.replace(**numbers), starts[member], times)
-    # a schedule of any other member may leave its range
-    for extreme in (smallest, largest):
-        require_rates_on(extreme, times, solved=False)
-    options = Options(
-        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        solver=program.choose(solver, largest, times),
-        keep=keeps_blocks(problem, keep),
-        max_steps=checks.as_count("max_steps", max_steps),
-    )
-    problems = _stacked_problems(problem, values)
-    initial = _stacked_starts(starts, count)
-    averages = moments_for(problem, quadrature, others=[largest])
-    if rtol is None and program.random_points(averages, gradient_flow):
-        rtol = sampled_rtol(averages, flow=gradient_flow)
-    if chunk is None:
-        size = _fitting(problem, times, averages)
-    else:
-        size = checks.as_count("chunk", chunk)
-    chunks = -(-count // min(count, size))
-    workers = cores() if workers is None else checks.as_count("workers", workers)
-    tolerances = program.tolerances(rtol, atol)
-    raw = side_by_side(
-        problems,
-        averages,
-        initial,
-        times,
-        tolerances,
-        options,
-        size=-(-count // chunks),  # all chunks have equal size
-        workers=workers,
-    )
-    settings = _settings(options, tolerances)
-    trajectory = assemble(raw, times, problems, initial, settings)
-    if not trajectory.finished:
-        sentence = f"of these problems {trajectory.status}"
-        warnings.warn(sentence, DivergenceWarning, stacklevel=2)
-    return trajectory
+    chosen = _chosen(solve_batch, locals(), {})
+    theory = theories.theory_of(problem, "solve_batch")
+    return theory.solve_batch(problem, over, start=start, times=times, **chosen)
 
 
-def _stacked_problems(problem: Problem, values: dict[str, np.ndarray]) -> PyTree:
-    """Return the problem with a leading axis of members on every number."""
-
-    def member(numbers: dict[str, Any]) -> PyTree:
-        return as_arrays(problem.replace(**numbers))
-
-    numbers, rest = eqx.partition(eqx.filter_vmap(member)(values), eqx.is_array)
-    return eqx.combine(jax.tree.map(np.asarray, numbers), rest)
-
-
-def _stacked_starts(starts: list[Start], count: int) -> PyTree:
-    """Return the starts with a leading axis of members on every number."""
-
-    def stacked(*numbers: np.ndarray) -> np.ndarray:
-        array = np.stack(numbers)
-        # one start is shared, not copied
-        return np.broadcast_to(array, (count, *array.shape[1:]))
-
-    return jax.tree.map(stacked, *(as_arrays(start) for start in starts))
-
-
-def _values(problem: Problem, over: Mapping[str, Numbers]) -> dict[str, np.ndarray]:
-    """Return the lists of `over` as arrays with a leading axis of members.
-
-    The extremes of each are tried on the problem.
-    """
-    if not isinstance(problem, Problem):
-        raise InputError(
-            f"problem is {kind_of(problem)}; solve_batch takes a tutelage Problem."
-        )
-    if not isinstance(over, Mapping) or not over:
-        raise InputError(
-            f"over is {checks.shown(over)}; "
-            "name what differs between the problems, as {'lr': rates}."
-        )
-    for name in over:
-        if _last_name(name) in SHAPES + FLAGS:
-            raise InputError(
-                f"over has {name!r}, which changes shapes, functions or flags; "
-                "call solve_batch once for each, or use sweep."
-            )
-    values = {name: _entries(name, value) for name, value in over.items()}
-    lengths = {
-        name: value.shape[0] if value.ndim else 0 for name, value in values.items()
-    }
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise InputError(
-            f"over has lists of lengths {lengths}; "
-            "give one entry per problem to each, and at least one."
-        )
-    for name, value in values.items():
-        extremes: Any = (value.min(axis=0), value.max(axis=0))
-        if _are_probabilities(name):
-            extremes = value
-        for extreme in extremes:
-            problem.replace(**{name: extreme})
-        if _last_name(name) in INCREASING and value.ndim > 1:
-            # the extremes may be in order where a member is not
-            is_unordered = np.any(np.diff(value, axis=1) <= 0, axis=1)
-            for unordered in value[is_unordered]:
-                problem.replace(**{name: unordered})
-    return values
-
-
-def _extreme_member(
-    problem: Problem, values: dict[str, np.ndarray], extreme: Callable[..., Any]
-) -> Problem:
-    """Return the problem with the smallest or the largest number of each list.
-
-    extreme: np.min or np.max. Of probabilities it has the last member's.
-    """
-    numbers = {}
-    for name, value in values.items():
-        if _are_probabilities(name):
-            numbers[name] = value[-1]
-        else:
-            numbers[name] = extreme(value, axis=0)
-    return problem.replace(**numbers)
-
-
-def _last_name(name: object) -> str:
-    """Return the last part of a dotted name."""
-    return str(name).rpartition(".")[2]
-
-
-def _are_probabilities(name: str) -> bool:
-    """Return True if the numbers of each member sum to one.
-
-    Then the largest of all members are no member.
-    """
-    return str(name).endswith("schedule.shares")
-
-
-def _entries(name: str, value: Numbers) -> np.ndarray:
-    """Return one list of `over` as an array of floats; batch sizes as whole numbers."""
-    array = np.asarray(checks.as_array(name, value), dtype=float)
-    if _last_name(name) != "batch" or not np.all(np.isfinite(array)):
-        return array
-    sizes = []
-    for entry in array.ravel():
-        # as the user wrote it, for the message about a size that is not whole
-        size = int(entry) if entry == int(entry) else float(entry)
-        sizes.append(checks.as_count(name, size))
-    return np.array(sizes).reshape(array.shape)
-
-
-def _fitting(problem: Problem, times: np.ndarray, moments: Moments) -> int:
-    """Return the number of members that step together on this device."""
-    if jax.default_backend() == "cpu":
-        return ON_CPU
-    K = problem.student.hidden
-    M = problem.references.hidden
-    L = problem.inputs.levels
-    overlaps = K * (K + M)
-    fitting = ON_GPU // (overlaps * (times.size + 20 * L + overlaps))
-    nodes = by_nodes(moments)
-    if nodes is not None and nodes.points:
-        # fields, updates and their products at all points
-        points = max(nodes.points, program.AT_ONCE)
-        fitting = min(fitting, IN_MEMORY // (points * (2 * K + M + K**2)))
-    return max(1, fitting)
-
-
-def side_by_side(
-    problems: PyTree,
-    moments: Moments,
-    starts: PyTree,
-    times: np.ndarray,
-    tolerances: np.ndarray,
-    options: Options,
+def simulate(
+    problem: Problem,
+    start: Start | Sequence[Start] | None = None,
     *,
-    size: int,
-    workers: int,
-) -> Raw:
-    """Solve all members, `size` at a time.
+    dim: int | None = None,
+    times: ArrayLike | Sequence[float] = 100.0,
+    runs: int | None = None,
+    seed: int = 0,
+    method: str | None = None,
+    weights: tuple[ArrayLike, ArrayLike] | None = None,
+    inputs: str | PathLike | ArrayLike | None = None,
+    order: str = "given",
+    keep: str | None = None,
+    workers: int | None = None,
+    together: bool | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Trajectory:
+    """Train networks of input dimension N, by the simulator of the problem's theory.
 
-    The last chunk repeats its last member, so that one program serves all chunks.
+    All `runs` networks begin at the same initial condition. The options below are those
+    of one-pass SGD on fresh samples; another simulator may not support all of them.
 
-    problems, starts: one of each, with a leading axis of members on every number.
-    tolerances: rtol, atol.
+    Parameters
+    ----------
+    problem : Problem
+        What to learn, and how.
+    start : Start or list of Start, optional
+        The initial condition, or one for each run. Default: `random_start(problem,
+        dim)`.
+    dim : int, optional
+        N, if neither start nor inputs give it.
+    times : array or float
+        As in `solve`. The state after ceil(alpha N) steps is recorded; `step` has these
+        numbers.
+    runs : int, optional
+        The number of networks. Default: 20.
+    seed : int
+        Run i depends only on the seed, on i and on `together`.
+    method : str, optional
+        "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
+        default). "weights": SGD on the weights (the default if weights or inputs are
+        given).
+    weights : pair of arrays, optional
+        (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
+        weights in a random frame with exactly the overlaps of `start`.
+    inputs : str or array, optional
+        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (unit variance,
+        in eigencoordinates), or samples: rows (samples, N), images, or the name of a
+        .npy file.
+    order : str
+        The order of given samples: "given", "shuffled" (each once) or "sampled" (with
+        replacement).
+    keep : str, optional
+        "blocks" or "fields", as in `solve`.
+    workers : int, optional
+        Threads; they do not change the results. Default: the cores.
+    together : bool, optional
+        Run all networks in one JAX program (overlaps only), from other random numbers
+        of the same law. Default: on a GPU for 1000 runs or more.
+    progress : bool
+        Show a progress bar.
+    options
+        What the simulator of another theory takes besides.
+
+    Returns
+    -------
+    Trajectory
+        With a leading axis of runs. The error is the exact population error at the
+        recorded overlaps. A run that diverges, or that Ctrl-C interrupts, is NaN from
+        there on; `status_code` marks it.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> erf = tu.Network(2, "erf")
+    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem)
+    >>> times = tu.linear_times(10, 11)
+    >>> runs = tu.simulate(problem, start, dim=1000, times=times, runs=4, seed=1)
+    >>> runs.error.shape
+    (4, 11)
     """
-    # a rate may be a function, the same for all members
-    numbers, rest = eqx.partition((problems, starts), eqx.is_array)
-    count = jax.tree.leaves(numbers)[0].shape[0]
-    on_cpu = jax.default_backend() == "cpu"
-    solved_times = program.padded(times) if on_cpu else times
-
-    def solve_chunk(first: int) -> Raw:
-        chosen = np.minimum(np.arange(first, first + size), count - 1)
-        members = eqx.combine(jax.tree.map(lambda x: x[chosen], numbers), rest)
-        raw = _together(members, moments, solved_times, tolerances, options)
-        without_padding = first_times(program.eager(raw), times.size, lead=1)
-        return jax.tree.map(np.copy, without_padding)
-
-    with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
-        chunks = list(pool.map(solve_chunk, range(0, count, size)))
-    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *chunks)
+    chosen = _chosen(simulate, locals(), options)
+    theory = theories.theory_of(problem, "simulate")
+    simulator = theory.simulator
+    if simulator is None:
+        raise InputError(
+            f"the theory of {theory.name} has no simulator of finite networks; "
+            "only solve it."
+        )
+    _require_options(simulator, f"simulate for the theory of {theory.name}", chosen)
+    return simulator(problem, start, times=times, **chosen)
 
 
-@eqx.filter_jit
-def _together(
-    members: PyTree,
-    moments: Moments,
-    times: NumpyOrJax,
-    tolerances: NumpyOrJax,
-    options: Options,
-) -> Raw:
-    """Integrate all members of a chunk in one program."""
-    options = options._replace(axis=MEMBERS)
+# Arguments of the verbs that every theory takes.
+COMMON = ("problem", "over", "start", "times", "options")
 
-    def solve_member(problem: Problem, start: Start) -> Raw:
-        initial = initial_overlaps(problem, start)
-        return program.integrate(problem, moments, initial, times, tolerances, options)
 
-    return eqx.filter_vmap(solve_member, axis_name=MEMBERS)(*members)
+def _chosen(
+    verb: Callable[..., Any], given: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a call that differ from the defaults of the verb."""
+    defaults = _defaults(verb)
+    chosen = {}
+    for name, default in defaults.items():
+        if given[name] is not default:
+            chosen[name] = given[name]
+    return chosen | dict(options)
+
+
+@cache
+def _defaults(verb: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options of a verb that not every theory takes, with their defaults."""
+    parameters = signature(verb).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in COMMON}
+
+
+def _require_options(
+    function: Callable[..., Any], what: str, chosen: Mapping[str, Any]
+) -> None:
+    """Refuse an option that a theory does not take."""
+    known = _option_names(function)
+    if known is None:
+        return
+    for name in chosen:
+        if name not in known:
+            raise InputError(
+                f"{what} takes no {name!r}; leave it out.{checks.nearest(name, known)}"
+            )
+
+
+def understood_options(
+    function: Callable[..., Any] | None, **options: Any
+) -> dict[str, Any]:
+    """Return those of the options that a function of a theory takes."""
+    if function is None:
+        return {}
+    known = _option_names(function)
+    if known is None:
+        return options
+    return {name: value for name, value in options.items() if name in known}
+
+
+@cache
+def _option_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the names of the options that a function takes; None: any."""
+    parameters = signature(function).parameters.values()
+    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
+        return None
+    return tuple(p.name for p in parameters if p.name not in COMMON)

@@ -1,4 +1,7 @@
-"""Types of arrays and numbers. docs/notation.md explains the letters: each symbol there is the name of an array here."""
+"""Types of arrays and numbers.
+
+docs/notation.md explains the letters: each symbol there is the name of an array here.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

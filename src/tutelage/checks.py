@@ -1,9 +1,9 @@
 """Checks of arguments, for this library and for the author of an extension.
 
-An extension is an input law, a loss, a rule or an analysis. Every message reads
-"NAME is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap)
-has no number yet, so it passes; `solve` reports what it led to. `as_...` return the value
-in its standard form, `require_...` nothing.
+An extension is an input law, a loss, a rule or an analysis. Every message reads "NAME
+is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap)
+has no number yet, so it passes; `solve` reports what it led to. `as_...` return the
+value in its standard form, `require_...` nothing.
 
 A letter in a shape stands for any size of one or more, the same one wherever it occurs:
 ("N", "N") is a square matrix.
@@ -78,8 +78,8 @@ def as_array(
 ) -> Any:
     """Convert a value to a read-only float64 NumPy array; traced values stay traced.
 
-    Words, None and booleans are not numbers. The array must have one of the shapes, if any
-    are given, and meet the requirements. optional: None is allowed, and returned.
+    Words, None and booleans are not numbers. The array must have one of the shapes, if
+    any are given, and meet the requirements. optional: None is allowed, and returned.
     """
     if value is None and optional:
         return None

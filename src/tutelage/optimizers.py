@@ -1,8 +1,28 @@
-"""How the updates of single samples move the weights: `SGD` and its momentum.
+"""The optimizers, which turn the updates of single samples into steps of the weights.
 
-tu.Problem(student, teacher, optimizer=tu.optimizers.SGD(lr=0.5, batch=4))
+tu.Problem(student, teacher, optimizer=tu.optimizers.Adam(lr=0.3, memory=1.0))
 """
 
-from tutelage.problem.optimizers import SGD, SlowMomentum
+from tutelage.training.optimizers import (
+    SGD,
+    AdaGrad,
+    Adam,
+    GradientDescent,
+    Muon,
+    Optimizer,
+    RMSprop,
+    SignSGD,
+    SlowMomentum,
+)
 
-__all__ = ["SGD", "SlowMomentum"]
+__all__ = [
+    "SGD",
+    "AdaGrad",
+    "Adam",
+    "GradientDescent",
+    "Muon",
+    "Optimizer",
+    "RMSprop",
+    "SignSGD",
+    "SlowMomentum",
+]

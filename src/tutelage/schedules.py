@@ -1,4 +1,4 @@
-"""Numbers that change in time, and `optimize`: the protocol that makes the error smallest.
+"""Numbers that change in time, and `optimize`, which finds the best protocol.
 
     tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=10.0))
 
@@ -6,7 +6,7 @@ Any JAX function of the time alpha is a schedule of a learning rate too.
 """
 
 from tutelage.analysis.protocols import OptimalProtocol, greedy, optimize
-from tutelage.problem.schedules import (
+from tutelage.training.schedules import (
     Constant,
     Cosine,
     Interpolated,

@@ -17,13 +17,13 @@ import numpy as np
 from scipy import stats
 
 import tutelage as tu
-from tutelage.accuracy import _matrices, averages_error
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.comparison import Comparison
-from tutelage.data.measure import FieldShape
-from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.data.field_shape import FieldShape
 from tutelage.errors import TutelageWarning
-from tutelage.moments import Quadrature, Sampled, moments_for
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.accuracy import _matrices, averages_error
+from tutelage.stream.moments import Quadrature, Sampled, moments_for
 
 LEAST_INSIDE = 0.90
 SMALLEST_MEDIAN, LARGEST_MEDIAN = 0.1, 1.0

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tutelage as tu
-from tutelage.dynamics import OrderParameters, Overlaps, Velocity
+from tutelage.stream import OrderParameters, Overlaps, Velocity
 
 
 def relu(x):

@@ -8,10 +8,10 @@ from scipy.stats import norm
 
 import tutelage as tu
 from tests.adversarial import noisy
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.integrate.program import by_nodes
-from tutelage.moments import Sampled, moments_for
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.moments import Sampled, moments_for
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import by_nodes
 
 LOSSES = {
     "squared": "squared",

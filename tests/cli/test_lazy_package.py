@@ -43,22 +43,19 @@ def test_a_stub_lists_what_it_imports(space):
 
 
 def test_the_root_is_small():
-    assert len(tutelage.__all__) <= 50
+    assert len(tutelage.__all__) <= 60
 
 
 def test_verbs_are_functions_also_after_all_modules_were_imported():
     code = """
 import importlib, pkgutil, types, tutelage
 for module in pkgutil.walk_packages(tutelage.__path__, "tutelage."):
-    if "__main__" not in module.name and not module.name.startswith("tutelage.papers.figures"):
+    if "__main__" not in module.name:
         importlib.import_module(module.name)
 for verb in ("solve", "solve_batch", "simulate", "compare", "sweep", "load"):
     assert isinstance(getattr(tutelage, verb), types.FunctionType), verb
 for verb in ("fixed_point", "landscape", "plateaus", "escape_time", "step_moments", "drift_matrices"):
     assert isinstance(getattr(tutelage.analysis, verb), types.FunctionType), verb
-for verb in ("linear_network", "symmetric_plateau", "asymptotic_decay", "weight_flow", "committee"):
-    assert isinstance(getattr(tutelage.papers.power_law, verb), types.FunctionType), verb
-assert isinstance(tutelage.papers.replicate, types.FunctionType)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
@@ -75,11 +72,7 @@ def test_an_unknown_name_gets_the_nearest_or_its_home():
         (tutelage, "fixed_point", "It is tutelage.analysis.fixed_point"),
         (tutelage, "PowerDecay", "It is tutelage.schedules.PowerDecay"),
         (tutelage.analysis, "fixd_point", "nearest is tutelage.analysis.fixed_point"),
-        (
-            tutelage.papers,
-            "raw_features",
-            "It is tutelage.papers.power_law.raw_features",
-        ),
+        (tutelage, "papers", "pip install ./papers"),
     ):
         with pytest.raises(AttributeError, match=answer):
             getattr(space, name)

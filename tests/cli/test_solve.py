@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.validity import Validity
+from tutelage.stream.validity import Validity
 
 SHAPE = ("-K", "2", "-M", "2", "--times", "5", "--points", "11")
 FAST = (*SHAPE, "--no-validity")

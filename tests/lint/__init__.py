@@ -5,7 +5,7 @@ rule, and exits with status 1 if there is one; `make lint` calls it. Each rule h
 negative control in `tests/test_lint.py`.
 
     layers.py       a layer imports only layers to its left
-    papers.py       papers import public names only, and only the command imports papers
+    papers.py       papers import public names only, and the library never imports papers
     docstrings.py   files and public names have docstrings, public functions an example
     pages.py        links resolve, names in backticks exist, how-to pages are complete
     course.py       chapters are in order, with exercises and outputs

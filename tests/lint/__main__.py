@@ -2,9 +2,18 @@
 
 import sys
 
-from tests.lint import course, docstrings, layers, pages, papers, suite, words
+from tests.lint import (
+    course,
+    docstrings,
+    javascript,
+    layers,
+    pages,
+    papers,
+    suite,
+    words,
+)
 
-RULES = (layers, papers, docstrings, pages, course, words, suite)
+RULES = (layers, papers, docstrings, pages, course, words, suite, javascript)
 
 
 def main() -> int:

@@ -3,17 +3,23 @@
 import ast
 import inspect
 from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 
-import tutelage
-from tests.lint.findings import PACKAGE, Finding
-from tests.lint.reference import groups
-from tutelage._namespace import public_names
+from tests.lint.findings import PACKAGE, PAPERS, Finding
+from tests.lint.reference import all_public_names, groups, value_of
 
 SHORTEST = 15  # characters of a first line
 # Functions that help to write extensions need no example.
-FOR_AUTHORS = ("checks", "plot", "papers", "losses", "labels", "rules", "moments")
+FOR_AUTHORS = (
+    "checks",
+    "plot",
+    "tutelage_papers",
+    "losses",
+    "labels",
+    "rules",
+    "moments",
+    "theories",
+)
 
 
 def check() -> Iterator[Finding]:
@@ -23,7 +29,7 @@ def check() -> Iterator[Finding]:
 
 
 def check_files() -> Iterator[Finding]:
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted([*PACKAGE.rglob("*.py"), *PAPERS.rglob("*.py")]):
         documented = ast.get_docstring(ast.parse(file.read_text()))
         if file.name != "_version.py" and not documented:
             yield Finding(file, 1, "a module docstring is missing")
@@ -31,12 +37,12 @@ def check_files() -> Iterator[Finding]:
 
 def check_names() -> Iterator[Finding]:
     """Every public function and class, and the methods of the classes."""
-    for space, names in public_names().items():
+    for space, names in all_public_names().items():
         for name in names:
             full_name = f"{space}.{name}".removeprefix("tutelage.")
             if name == "__version__" or name.isupper():
                 continue
-            value = attrgetter(full_name)(tutelage)
+            value = value_of(full_name)
             file, line = place_of(value)
             if not own_docstring(value):
                 yield Finding(file, line, f"{full_name} has no docstring")
@@ -49,7 +55,7 @@ def check_examples() -> Iterator[Finding]:
     """Public names have a sentence, and functions an example that runs as a doctest."""
     for names in groups().values():
         for name in names:
-            value = attrgetter(name)(tutelage)
+            value = value_of(name)
             file, line = place_of(value)
             text = value.__doc__ or ""
             first_line = text.strip().partition("\n")[0]
@@ -70,7 +76,7 @@ def place_of(value: object) -> tuple[Path, int]:
         line = inspect.getsourcelines(unwrapped)[1] or 1
     except (OSError, TypeError):
         return PACKAGE / "__init__.py", 1
-    if not file.is_relative_to(PACKAGE):
+    if not file.is_relative_to(PACKAGE) and not file.is_relative_to(PAPERS):
         return PACKAGE / "__init__.py", 1
     return file, line
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "tutelage"
+PAPERS = ROOT / "papers" / "src" / "tutelage_papers"
 
 
 class Finding(NamedTuple):
@@ -25,4 +26,5 @@ def line_of(text: str, offset: int) -> int:
 
 def dotted_package(file: Path) -> str:
     """The name of the package that a source file lives in."""
-    return ".".join(["tutelage", *file.relative_to(PACKAGE).parent.parts])
+    home = PAPERS if file.is_relative_to(PAPERS) else PACKAGE
+    return ".".join([home.name, *file.relative_to(home).parent.parts])

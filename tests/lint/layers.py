@@ -1,6 +1,7 @@
-"""A layer imports only layers to its left."""
+"""A layer imports only layers to its left, also where a string hides the import."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,32 +24,35 @@ LAYERS = (
         "_pool",
         "progress",
         "times",
+        "conventions",
     ),
-    ("_jump_search",),
-    ("randomness", "losses"),
-    ("labels", "rules"),
+    ("_jump_search", "randomness"),
+    ("training",),
     ("problem",),
-    ("moments",),
     ("equilibrium",),
-    ("dynamics",),
-    ("integrate",),
-    ("storage",),
-    ("trajectory",),
-    ("accuracy",),
-    ("_solve",),
-    ("validity",),
+    ("solvers",),
+    ("result",),
+    ("theory",),
+    ("stream",),
     ("simulation",),
+    ("dataset",),
+    ("recording",),
+    ("theories",),
+    ("_solve",),
     ("plot",),
     ("analysis",),
-    ("schedules", "optimizers"),
+    ("losses", "labels", "rules", "optimizers", "schedules", "moments"),
     ("data",),
     ("comparison",),
     ("page",),
+    ("_attached",),
     ("sweeps",),
     ("explorer",),
-    ("papers",),
     ("cli",),
 )
+# A module of the package, or something in it, as text: "tutelage.plot:plot_trajectory".
+MODULE_AS_TEXT = re.compile(r"tutelage\.(\w+)[\w.]*(:\w+)?")
+LISTS_NAMES = ("_namespace",)  # it names the public namespaces and imports none of them
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
 
 
@@ -69,18 +73,39 @@ def check() -> Iterator[Finding]:
 
 def violations(source: str, layer: str, package: str) -> list[tuple[int, str]]:
     """The imports of a file of this layer from its right, with their lines."""
+    tree = ast.parse(source)
+    names = [(one.line, one.full_name) for one in imports_of(tree, package)]
+    if layer not in LISTS_NAMES:
+        names += modules_in_strings(tree)
     found = []
-    for one in imports_of(ast.parse(source), package):
-        if not one.full_name.startswith("tutelage."):
+    for line, name in names:
+        if not name.startswith("tutelage."):
             continue
-        imported = layer_that_defines(one.full_name.split(".")[1])
+        imported = layer_that_defines(name.split(".")[1])
         if imported not in RANK:
             message = f"{layer} imports {imported}, which LAYERS does not list"
-            found.append((one.line, message))
+            found.append((line, message))
         elif imported != layer and not is_left_of(imported, layer):
-            found.append(
-                (one.line, f"{layer} imports {imported}, a layer to its right")
-            )
+            found.append((line, f"{layer} imports {imported}, a layer to its right"))
+    return found
+
+
+def modules_in_strings(tree: ast.AST) -> list[tuple[int, str]]:
+    """The modules of the package that strings name, except docstrings, with lines."""
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        if not isinstance(node.value, str):
+            continue
+        match = MODULE_AS_TEXT.fullmatch(node.value)
+        if match and match[1] in RANK:  # else it names a file, or a file's schema
+            found.append((node.lineno, node.value.replace(":", ".")))
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import tutelage as tu
 from tests.lint.findings import PACKAGE, ROOT, Finding, line_of
 
-TOP_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+TOP_PAGES = ("README.md", "papers/README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 GENERATED = ROOT / "docs" / "generated"
 PAGES = [ROOT / name for name in TOP_PAGES]
 PAGES += [
@@ -95,7 +95,7 @@ def missing_parts(text: str, draws: bool) -> list[str]:
 def missing_tests(text: str) -> list[tuple[int, str]]:
     """Test files that a page names and that do not exist."""
     found = []
-    for match in re.finditer(r"`(tests/[\w/]+\.py)`", text):
+    for match in re.finditer(r"`((?:papers/)?tests/[\w/]+\.py)`", text):
         if not (ROOT / match[1]).is_file():
             found.append((line_of(text, match.start()), match[1]))
     return found
@@ -130,7 +130,12 @@ def missing_from_source(text: str) -> list[str]:
         folders = [
             ROOT,
             PACKAGE,
-            *(PACKAGE / path for path in paths if path.endswith("/")),
+            *(
+                home / path
+                for home in (PACKAGE, ROOT)
+                for path in paths
+                if path.endswith("/")
+            ),
         ]
         names = set()
         for path in paths:

@@ -6,6 +6,6 @@ from tests.lint.findings import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
 
-from _site.reference import commands, groups, help_of
+from _site.reference import all_public_names, commands, groups, help_of, value_of
 
-__all__ = ["commands", "groups", "help_of"]
+__all__ = ["all_public_names", "commands", "groups", "help_of", "value_of"]

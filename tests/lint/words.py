@@ -4,12 +4,10 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from operator import attrgetter
 
-import tutelage as tu
 from tests.lint.findings import PACKAGE, ROOT, Finding
 from tests.lint.pages import PAGES, without_code
-from tests.lint.reference import commands, groups, help_of
+from tests.lint.reference import commands, groups, help_of, value_of
 
 # what to write instead, and the pattern of what not to write
 EVERYWHERE = {
@@ -59,10 +57,8 @@ def check_pages() -> Iterator[Finding]:
 
 
 def check_messages() -> Iterator[Finding]:
-    """Strings of several words, except those of single papers, which use their own."""
+    """Strings of several words; those of papers use the words of their paper."""
     for file in sorted(PACKAGE.rglob("*.py")):
-        if "papers" in file.parts:
-            continue
         allowed = ALLOWED.get(str(file.relative_to(ROOT)), ())
         for line, text in messages(ast.parse(file.read_text())):
             if " " not in text.strip():
@@ -87,9 +83,9 @@ def check_docstrings() -> Iterator[Finding]:
     """Of the library; those of single papers follow the words of their paper."""
     for names in groups().values():
         for name in names:
-            if name.startswith(("papers", "checks")):
+            if name.startswith(("tutelage_papers", "checks")):
                 continue
-            text = (attrgetter(name)(tu).__doc__ or "").split(">>>")[0]
+            text = (value_of(name).__doc__ or "").split(">>>")[0]
             for _, words, instead in wrong_words(text, EVERYWHERE):
                 message = f"{words!r} in the docstring of {name}: write {instead}"
                 yield Finding(PACKAGE / "__init__.pyi", 1, message)

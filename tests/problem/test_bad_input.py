@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tests.problem.messages import require_form, require_refusal
+from tests.problems import linear_regression
 
 NAN, INF = float("nan"), float("inf")
 NET = tu.Network(2)
@@ -520,8 +521,8 @@ CASES = {
         ["[optimizer]", "'learning_rate'", "nearest is 'lr'"],
     ),
     "TOML misspelt table": (
-        lambda: toml("[sdg]\nlr = 1\n"),
-        ["'sdg'", "nearest is 'optimizer'"],
+        lambda: toml("[optimiser]\nlr = 1\n"),
+        ["'optimiser'", "nearest is 'optimizer'"],
     ),
     "TOML misspelt name": (
         lambda: toml("[optimizer]\nlr = 1\nbatchh = 2\n"),
@@ -621,15 +622,15 @@ CASES = {
         ["drift", "None"],
     ),
     "equations start": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}, 1.0),
+        lambda: tu.solve(linear_regression(), {"m": 0.0}, 1.0),
         ["['m']", "['m', 'q']"],
     ),
     "equations no start": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), times=1.0),
+        lambda: tu.solve(linear_regression(), times=1.0),
         ["initial", "['m', 'q']"],
     ),
     "equations start NaN": (
-        lambda: tu.solve(tu.papers.notes.linear_regression(), [NAN, 0.0], 1.0),
+        lambda: tu.solve(linear_regression(), [NAN, 0.0], 1.0),
         ["m", "nan"],
     ),
     # missing files

@@ -421,10 +421,6 @@ CASES = {
         lambda: tu.analysis.landscape(LOGISTIC, np.ones((1, 9)), np.ones((1, 9))),
         ["landscape", "'logistic'", "'squared'"],
     ),
-    "linear network": (
-        lambda: tu.papers.power_law.linear_network(LOGISTIC),
-        ["linear_network", "'logistic'", "'squared'"],
-    ),
     "perfect learning": (
         lambda: tu.analysis.fixed_point(LOGISTIC, "perfect"),
         ["fixed_point", "'logistic'", "'squared'"],

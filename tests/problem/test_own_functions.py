@@ -102,28 +102,6 @@ def test_nor_is_an_activation_of_that_name(name):
     )
 
 
-def test_analyses_look_at_the_function():
-    for name, verb in (
-        ("linear", tu.papers.power_law.linear_network),
-        (
-            "quadratic",
-            lambda problem: tu.papers.quadratic.critical_points(problem, dim=5),
-        ),
-    ):
-        function, _ = LIKE_BUILT_IN[name]
-        with pytest.raises(tu.InputError, match=name):
-            verb(one(function, function))
-    problem = tu.papers.power_law.committee(2).replace(
-        **{"student.activation": jax.scipy.special.erf}
-    )
-    start = tu.asymmetric_start(problem, dim=100)
-    with pytest.raises(tu.InputError, match="erf"):
-        tu.papers.power_law.plateau_formulas(problem, start)
-    assert (
-        tu.papers.power_law.linear_network(one(lambda x: 1.0 * x, "linear")) is not None
-    )  # a line by another name
-
-
 def test_the_built_in_functions_themselves_keep_their_closed_forms():
     for function, name in (
         (jax.nn.relu, "relu"),

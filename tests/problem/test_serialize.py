@@ -209,7 +209,7 @@ def test_the_file_is_short_and_says_what_matters():
     )
     assert problem.to_toml() == (
         'noise = 0.0\n\n[student]\nhidden = 3\nactivation = "relu"\nreadout = 0.5\n\n[teacher]\nhidden = 2\n'
-        'activation = "erf"\n\n[inputs]\nkind = "power_law"\nbeta = 1.0\nlevels = 4\n\n[optimizer]\nlr = 0.5\n'
+        'activation = "erf"\n\n[inputs]\nkind = "power_law"\nbeta = 1.0\nlevels = 4\n\n[optimizer]\nkind = "sgd"\nlr = 0.5\n'
     )
 
 

@@ -53,7 +53,7 @@ def said(monkeypatch):
     def stop(*_):
         raise Stop
 
-    solve = importlib.import_module("tutelage._solve")
+    solve = importlib.import_module("tutelage.stream.solve")
     monkeypatch.setattr(solve.program, "run", stop)
 
     def before(problem, start):

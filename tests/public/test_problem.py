@@ -144,3 +144,23 @@ def test_an_unknown_name_is_answered_with_the_nearest():
 
 def test_the_version_has_three_numbers():
     assert len(tu.__version__.split(".")) >= 3
+
+
+def test_the_traits_that_a_formula_needs():
+    network = tu.Network(2, "erf")
+    plain = tu.Problem(network, network)
+    plain.require_traits("my_formula", ["squared", "fixed readout", "no momentum"])
+    both_layers = plain.replace(**{"student.train_readout": True})
+    both_layers.require_traits("my_formula", ["squared"])
+    with pytest.raises(tu.InputError, match=r"my_formula.*readout learns"):
+        both_layers.require_traits("my_formula", ["squared", "fixed readout"])
+    with pytest.raises(tu.InputError, match="'fixed readout'"):
+        plain.require_traits("my_formula", ["fixed readuot"])
+
+
+def test_several_tasks_must_be_listed_among_the_traits():
+    tasks = tu.Tasks([tu.Network(1, "erf")] * 2, similarity=0.3)
+    problem = tu.Problem(tu.Network(2, "erf"), tasks)
+    problem.require_traits("my_formula", ["tasks"])
+    with pytest.raises(tu.InputError, match="one teacher"):
+        problem.require_traits("my_formula", [])

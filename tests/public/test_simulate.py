@@ -44,6 +44,7 @@ def test_another_theory_is_rejected(problem, start, runs):
     """A negative control: gradient flow leaves out the noise of SGD."""
     flow = tu.solve(problem, start, TIMES, gradient_flow=True)
     assert not tu.compare(flow, runs, fluctuations=False).agrees
+    assert np.max(np.abs(tu.gaps(flow, runs)["error"].z)) > 4
 
 
 def test_runs_are_reproducible(problem, start, runs):

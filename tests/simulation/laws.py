@@ -7,7 +7,7 @@ product of deviations. The largest of them all is judged by its tail probability
 import numpy as np
 from scipy.stats import norm
 
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
 
 LEVEL = 1e-4
 

@@ -8,10 +8,9 @@ import pytest
 import tutelage as tu
 from tests.simulation.cases import FOUR, softened
 from tests.simulation.cases import start as start_of
-from tutelage import labels, losses, rules
+from tutelage.problem import labels
 from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
-from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
 from tutelage.simulation.prepare import (
     RateTable,
@@ -19,6 +18,8 @@ from tutelage.simulation.prepare import (
     step_constants,
     with_heads,
 )
+from tutelage.training import losses, rules
+from tutelage.training.rules import Parameters
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])

@@ -180,13 +180,13 @@ def test_ctrl_c_keeps_what_was_recorded():
 
 
 def test_ctrl_c_before_anything_is_an_interrupt(monkeypatch):
-    def follow(*_):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(
         OverlapsMethod, "run", lambda *_: (tu.errors.Status.INTERRUPTED, 0)
     )
-    monkeypatch.setattr(runs_module, "_follow", follow)
+    monkeypatch.setattr(runs_module, "_wait_for_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
         tu.simulate(ERF, ORDER_ONE, dim=100, times=[1.0], runs=1)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tutelage as tu
-from tutelage.dynamics import OrderParameters, Overlaps
-from tutelage.dynamics.order_parameters import generalization_error
+from tutelage.stream import OrderParameters, Overlaps
+from tutelage.stream.order_parameters import generalization_error
 
 PROBLEM = tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf"), optimizer=tu.SGD(3.0))
 START = tu.Start(R=[[0.5]], Q=[[0.8]])

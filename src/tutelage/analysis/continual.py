@@ -20,12 +20,12 @@ from tutelage import checks
 from tutelage._solve import solve, solve_batch
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult, curve_of, first_time_at
-from tutelage.dynamics.order_parameters import generalization_error
 from tutelage.errors import InputError, require_fields
 from tutelage.problem import Interleave, Problem, Replay, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream.order_parameters import generalization_error
 
 # Relative to the end: the distance from a jump at which probabilities are compared.
 ASIDE = 1e-6
@@ -38,8 +38,8 @@ ROUNDS = 3  # grids of `best_replay`, each closer around the best fraction
 
 def _require_tasks(problem: object, function: str) -> Tasks:
     """Return the tasks of a problem; refuse one that has none."""
-    tasks = require_problem(problem, function, needs=(TASKS,)).teacher
-    if not isinstance(tasks, Tasks):
+    tasks = require_problem(problem, function, needs=(TASKS,)).several_tasks
+    if tasks is None:
         raise InputError(
             f"{function} compares tasks; this problem has one teacher. "
             "Use Tasks([...], Switch(60.0)) instead."
@@ -258,8 +258,8 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     >>> problem = tu.Problem(student, tasks, optimizer=tu.SGD(lr=1.0))
     >>> theory = tu.solve(problem, times=tu.linear_times(120, 13))
     >>> print(tu.analysis.forgetting(theory))
-    task 1: left at 60 with error 0.002716; at 120 the error is 0.1981: forgetting
-    0.1954 task 2: not left up to 120; error 0.001406
+    task 1: left at 60 with error 0.002716; at 120 the error is 0.1981: forgetting 0.1954
+    task 2: not left up to 120; error 0.001406
     """
     tasks, times, errors = _read_tasks(trajectory, "forgetting")
     left = _begins_and_left(tasks, float(times[-1])).left

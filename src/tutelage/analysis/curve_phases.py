@@ -24,8 +24,8 @@ from tutelage.analysis.result import (
     roughness,
 )
 from tutelage.errors import InputError
-from tutelage.problem.schedules import switch_times
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.training.schedules import switch_times
 
 LEAST_TIMES = 8  # recorded times that plateaus and phases need
 DWELL_DROP = 3.0  # the dwell time falls by at least this factor when a plateau is left
@@ -638,7 +638,8 @@ def early_stopping(
     >>> import tutelage as tu
     >>> unit = tu.Network(1, "linear")
     >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
-    >>> problem = tu.Problem(unit, unit, inputs=inputs, optimizer=tu.SGD(lr=0.5), noise=0.5)
+    >>> sgd = tu.SGD(lr=0.5)
+    >>> problem = tu.Problem(unit, unit, inputs=inputs, optimizer=sgd, noise=0.5)
     >>> zero = np.zeros((2, 1, 1))
     >>> T = [[[1.0]], [[0.0]]]  # the teacher has no part in the second level
     >>> theory = tu.solve(problem, tu.Start(zero, zero, T), tu.linear_times(6))

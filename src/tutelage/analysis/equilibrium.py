@@ -308,7 +308,7 @@ class MinimumRuns(AnalysisResult, figure="plot_minimum_runs"):
 
     @property
     def verdict(self) -> str:
-        """ "agree" or "disagree", by the largest distance."""
+        """The word "agree" or "disagree", by the largest distance."""
         return "agree" if self.largest_z < LARGEST_Z else "disagree"
 
     def __str__(self) -> str:

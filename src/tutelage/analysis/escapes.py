@@ -34,15 +34,15 @@ from tutelage.analysis.fixed_points import (
 )
 from tutelage.analysis.noise import require_small_state
 from tutelage.analysis.result import AnalysisResult, final_crossing
-from tutelage.dynamics import OrderParameters, initial_overlaps, linearized
-from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC, SMOOTH
-from tutelage.trajectory import Trajectory
-from tutelage.validity import who_decides
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream import OrderParameters, initial_overlaps, linearized
+from tutelage.stream.order_parameters import flatten, unflatten
+from tutelage.stream.validity import who_decides
 
 PATH_TIMES = 240  # along the path, dense at first
 # E-foldings for which the path is followed, beyond those that the asymmetry needs to

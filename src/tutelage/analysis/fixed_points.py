@@ -22,15 +22,15 @@ from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics import perfect_learning as perfect
-from tutelage.dynamics.linearized import LocalDynamics
-from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError
-from tutelage.moments.quadrature import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream import perfect_learning as perfect
+from tutelage.stream.linearized import LocalDynamics
+from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
 Labels: TypeAlias = Int[np.ndarray, " units"]  # equal for equal units
@@ -316,6 +316,14 @@ def mode_name(
     """
     if abs(rate) <= still:
         return "moves along a flat direction"
+    is_growing = bool(np.real(rate) > 0)
+    return _words_of_modes(state, t, vectors, is_growing)
+
+
+def _words_of_modes(
+    state: Overlaps, t: np.ndarray, vectors: np.ndarray, is_growing: bool
+) -> str:
+    """Return in words what modes that are not flat do at a state."""
     R = np.asarray(state.r)
     t = np.asarray(t)
     K = R.shape[1]
@@ -364,7 +372,7 @@ def mode_name(
     if only_r:
         return "changes the overlaps of student units with teachers"
     if outside > MINOR_SHARE**2 * (outside + r):
-        verb = "grows" if np.real(rate) > 0 else "decays"
+        verb = "grows" if is_growing else "decays"
         return f"{verb} outside the teachers' span"
     return "moves student units inside the teachers' span"
 

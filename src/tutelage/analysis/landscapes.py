@@ -30,19 +30,19 @@ from jaxtyping import Bool, Float, Int
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.order_parameters import averages_of, field_means
 from tutelage.errors import InputError
-from tutelage.moments.averages import Averages, ReluAverages
-from tutelage.moments.matrices import (
+from tutelage.problem import Network, Problem
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import weights_by_level
+from tutelage.stream.moments.averages import Averages, ReluAverages
+from tutelage.stream.moments.matrices import (
     joint_covariance,
     mean_update,
     population_error,
     shared_parity,
 )
-from tutelage.moments.quadrature import Quadrature, QuadratureAverages
-from tutelage.problem import Network, Problem
-from tutelage.problem.problem import require_problem
-from tutelage.problem.start import weights_by_level
+from tutelage.stream.moments.quadrature import Quadrature, QuadratureAverages
+from tutelage.stream.order_parameters import averages_of, field_means
 
 LEAST_LENGTH = 1e-9  # a vector shorter than this share of the longest one spans nothing
 PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are parallel
@@ -664,7 +664,8 @@ def landscape(
     --------
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
+    >>> network = tu.Network(2, "quadratic")
+    >>> problem = tu.Problem(network, network)
     >>> W = np.sqrt(5) * np.eye(2, 5)
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_learning
 from tutelage.errors import InputError
-from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
+from tutelage.stream import initial_overlaps
+from tutelage.stream.moments import moments_for
+from tutelage.stream.perfect_learning import PerfectLearning, perfect_learning
 
 BEYOND_CRITICAL = 1.15  # of the critical rate: the end of the curves of decay rates
 BELOW_CRITICAL = 0.97  # of the critical rate: the end of the curve of noise floors

@@ -36,21 +36,21 @@ from tutelage import checks
 from tutelage._solve import solve
 from tutelage._types import ArrayLike
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import (
+from tutelage.errors import InputError, TutelageWarning
+from tutelage.problem import Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.result.trajectory import Trajectory
+from tutelage.solvers.program import COUNTS
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.linearized import (
     LARGEST_STATE,
     LocalDynamics,
     point_dims,
     point_sets,
 )
-from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
-from tutelage.errors import InputError, TutelageWarning
-from tutelage.integrate.program import COUNTS
-from tutelage.moments import Sampled
-from tutelage.problem import Problem, Start
-from tutelage.problem.problem import require_problem
-from tutelage.trajectory import Trajectory
-from tutelage.validity import MOMENTS, START_DECIDES, slowest_before_rise
+from tutelage.stream.moments import Sampled
+from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
+from tutelage.stream.validity import MOMENTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH = 0.5  # of panels, in units of the fastest mode's time
 LONGEST_PANEL = 1.0  # in the same units

@@ -50,17 +50,11 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import qmc
 
 from tutelage import checks
-from tutelage._solve import assemble, keeps_blocks, prepare, sampled_rtol, solve
+from tutelage._solve import simulate, solve
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.analysis.noise import states_of
 from tutelage.analysis.result import AnalysisResult, first_time_at
-from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, explained
-from tutelage.integrate.program import Options, integrate, run, tolerances
-from tutelage.labels import Real
-from tutelage.moments import Moments, moments_for
-from tutelage.moments.averages import array_module
 from tutelage.problem import (
     Interleave,
     Interpolated,
@@ -69,14 +63,20 @@ from tutelage.problem import (
     Problem,
     Replay,
     Start,
-    Tasks,
 )
+from tutelage.problem.labels import Real
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
-from tutelage.simulation import simulate
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.solvers.program import Options, step_tolerances
+from tutelage.stream import OrderParameters, Overlaps, initial_overlaps
+from tutelage.stream.moments import Moments, moments_for
+from tutelage.stream.moments.averages import array_module
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import integrate_equations, run
+from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
 Limits: TypeAlias = tuple[float, float]
@@ -185,7 +185,7 @@ KNOBS: dict[str, Knob] = {
     ),
     "tasks": Knob(
         path="teacher.schedule.shares",
-        has=lambda problem: isinstance(problem.teacher, Tasks),
+        has=lambda problem: problem.several_tasks is not None,
         fix="use several teachers, tu.Tasks([...])",
         highest=1.0,
     ),
@@ -269,7 +269,7 @@ def integrated_error(
         problem, t, gradient_flow=False, keep_blocks=False, moments=moments
     )
     initial = (overlaps, np.zeros(()))
-    solved = integrate(system, moments, initial, times, steps, PROGRAM)
+    solved = integrate_equations(system, moments, initial, times, steps, PROGRAM)
     return solved.variables["integral"]
 
 
@@ -384,7 +384,7 @@ class Search(eqx.Module):
         self.problem = as_arrays(controlled)
         self.start = as_arrays(start)
         self.moments = moments_for(controlled)
-        self.steps = tolerances(sampled_rtol(self.moments))
+        self.steps = step_tolerances(sampled_rtol(self.moments))
         if callable(objective):
             self.times = self.grid
         elif objective == "time":
@@ -473,7 +473,7 @@ class Search(eqx.Module):
             )
             return integral[-1:]
         initial = initial_overlaps(problem, self.start)
-        solved = integrate(
+        solved = integrate_equations(
             problem, self.moments, initial, self.times, self.steps, PROGRAM
         )
         if callable(self.objective):
@@ -1240,21 +1240,7 @@ def optimize(
     require_number(search)
     require_work_for_time(search)
 
-    def judged(controls: Table, solved: Table | None = None) -> Baseline:
-        """Solve the theory under controls, and return its objective.
-
-        The objective is infinite if the theory does not reach the end. solved: the same
-        controls as schedules, if a program for these is compiled anyway.
-        """
-        if solved is None:
-            solved = controls
-        under = changed(problem, solved)
-        theory = solve(under, start, search.grid, gradient="forward", accuracy=None)
-        return Baseline(
-            controls=controls,
-            trajectory=replace(theory, problem=changed(problem, controls)),
-            value=objective_of(search, under, start, theory),
-        )
+    judged = partial(_judged, search, problem, start)
 
     def schedules_at(point: np.ndarray) -> Table:
         """Return the schedules of all controls."""
@@ -1287,16 +1273,8 @@ def optimize(
             search, constant, candidates, starts, iterations, bar.update
         )
     first = _best_of_each(descents.short)
-    ended = sorted(_best_of_each(descents.full or descents.short), key=by_value)
-    if not ended:
-        raise InputError(
-            "cannot optimize: no finite derivative at the best constant protocol. "
-            "Narrow the bounds."
-        )
+    ended = _sorted_ends(descents)
     best = ended[0]
-    totals = {}
-    for name, rows in search.values(best.point).items():
-        totals[name] = t_max * float(np.asarray(rows)[0] @ search.shares)
     notes = _bound_notes(search, best.point)
     if descents.interrupted:
         notes.append("interrupted: the best protocol so far")
@@ -1315,9 +1293,51 @@ def optimize(
         first=_objectives(search, first),
         slope=free_slope(search, best),
         sensitivity=_sensitivity(search, best, descents.interrupted),
-        totals=totals,
+        totals=_totals(search, best.point, t_max),
         notes=tuple(notes),
     )
+
+
+def _judged(
+    search: Search,
+    problem: Problem,
+    start: Start,
+    controls: Table,
+    solved: Table | None = None,
+) -> Baseline:
+    """Solve the theory under controls, and return its objective.
+
+    The objective is infinite if the theory does not reach the end. solved: the same
+    controls as schedules, if a program for these is compiled anyway.
+    """
+    if solved is None:
+        solved = controls
+    under = changed(problem, solved)
+    theory = solve(under, start, search.grid, gradient="forward", accuracy=None)
+    return Baseline(
+        controls=controls,
+        trajectory=replace(theory, problem=changed(problem, controls)),
+        value=objective_of(search, under, start, theory),
+    )
+
+
+def _totals(search: Search, point: np.ndarray, t_max: float) -> dict[str, float]:
+    """Return the integral of each control over time."""
+    totals = {}
+    for name, rows in search.values(point).items():
+        totals[name] = t_max * float(np.asarray(rows)[0] @ search.shares)
+    return totals
+
+
+def _sorted_ends(descents: "Descents") -> list[Evaluation]:
+    """Return the best point of each descent, of the full ones if there are any."""
+    ended = sorted(_best_of_each(descents.full or descents.short), key=by_value)
+    if not ended:
+        raise InputError(
+            "cannot optimize: no finite derivative at the best constant protocol. "
+            "Narrow the bounds."
+        )
+    return ended
 
 
 @dataclass
@@ -1390,7 +1410,7 @@ def objective_of(
             as_arrays(start),
             search.grid[-1:],
             moments,
-            tolerances(sampled_rtol(moments)),
+            step_tolerances(sampled_rtol(moments)),
         )
         return float(integral[-1])
     if search.objective == "time":
@@ -1660,7 +1680,7 @@ def greedy(
     state, t = initial_overlaps(problem, start)
     dynamics = GreedyDynamics(problem, t, limits)
     options = Options(gradient_flow=False, solver="explicit", keep=True)
-    path = integrate(dynamics, None, state, times, tolerances(), options)
+    path = integrate_equations(dynamics, None, state, times, step_tolerances(), options)
     rate_at = eqx.filter_jit(eqx.filter_vmap(GreedyDynamics.rate, in_axes=(None, 0, 0)))
     rates = np.asarray(rate_at(dynamics, times, states_of(path.variables, state)))
     if not np.all(np.isfinite(rates) & np.isfinite(path.error)):

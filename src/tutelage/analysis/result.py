@@ -16,9 +16,9 @@ from tutelage import checks, plot
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.errors import InputError, Status, require_fields
-from tutelage.moments.averages import array_module
 from tutelage.problem import Problem
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.stream.moments.averages import array_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,24 +28,24 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics, point_dims, point_sets
-from tutelage.dynamics.order_parameters import (
+from tutelage.problem import Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.sample import learn, normals_needed
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import CLASSIC
+from tutelage.simulation.prepare import in_random_frames, level_coordinates
+from tutelage.simulation.weights import LAWS, drawn_rows
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.linearized import LocalDynamics, point_dims, point_sets
+from tutelage.stream.moments.matrices import joint_covariance, mean_update
+from tutelage.stream.order_parameters import (
     Overlaps,
     averages_of,
     field_means,
     flatten,
 )
-from tutelage.moments.matrices import joint_covariance, mean_update
-from tutelage.problem import Problem, Start
-from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import learn, normals_needed
-from tutelage.problem.schedules import rate_at
-from tutelage.problem.start import require_start
-from tutelage.problem.traits import CLASSIC
-from tutelage.rules import Context, Parameters, Update
-from tutelage.simulation.prepare import in_random_frames, level_coordinates
-from tutelage.simulation.weights import LAWS, drawn_rows
+from tutelage.training.rules import Context, Parameters, Update
+from tutelage.training.schedules import rate_at
 
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
 THEORY_SETS = 8  # independent sets of points give the theory's D an error
@@ -307,6 +307,9 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     agrees
         True if every |z| is below 5. With very many samples the gap of order 1/N shows:
         then a larger N must close it.
+    increments, limit
+        N du of each step, (samples, size), and what the limit makes of the same samples.
+        Their difference shows the gap of order 1/N without most of its noise.
     """
 
     problem: Problem
@@ -324,6 +327,8 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     diffusion_z: np.ndarray
     largest_z: float
     agrees: bool
+    increments: np.ndarray
+    limit: np.ndarray
 
     def __str__(self) -> str:
         size = self.drift.size
@@ -409,13 +414,14 @@ def step_moments(
     count = checks.as_count("samples", samples, least=100)
     seed = checks.as_count("seed", seed, least=0)
     dim = checks.as_count("dim", dim)
-    steps = take_steps(problem, start, dim, count, inputs, seed).increments
+    steps = take_steps(problem, start, dim, count, inputs, seed)
     theory = theory_moments(problem, start)
     moves = np.diagonal(theory.diffusion) > 0
     both = np.ix_(moves, moves)
     names = np.array(coordinate_names(problem))[moves]
-    drift = steps[:, moves].mean(axis=0)
-    away = steps[:, moves] - drift
+    increments = steps.increments[:, moves]
+    drift = increments.mean(axis=0)
+    away = increments - drift
     diffusion = away.T @ away / count
     fourth = (away**2).T @ away**2 / count
     drift_error = np.sqrt(np.diagonal(diffusion) / count)
@@ -442,6 +448,8 @@ def step_moments(
         diffusion_z=diffusion_z,
         largest_z=largest_z,
         agrees=largest_z < LARGEST_Z,
+        increments=increments,
+        limit=steps.limit[:, moves],
     )
 
 

@@ -23,7 +23,7 @@ from tutelage.cli.request import Request, read_request
 from tutelage.errors import InputError, Status
 
 if TYPE_CHECKING:
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
 DAY = 86400.0  # seconds
 
@@ -170,8 +170,7 @@ def explore(
     static: Path | None = None,
     json: flags.Switch = False,
 ) -> int:
-    """Open a web page on this machine that solves the theory again at every change of a
-    control.
+    """Open a web page on this machine that solves the theory as controls change.
 
     The page shows the learning curve with its phases, the overlaps at the time of the
     slider, simulated networks next to the theory, and the critical and best learning
@@ -257,7 +256,7 @@ def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """
     import numpy as np
 
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
     settings = dict(runs.settings)
     count = settings["runs"]

@@ -1,13 +1,26 @@
-"""`tutelage replicate`: published figures, computed again and judged."""
+"""`tutelage replicate`: published figures, computed again and judged.
+
+The figures are those of the package tutelage_papers, which the entry point
+`tutelage.papers` leads to. Several figures are computed by several processes, which leave
+their results in the folder, where they are found like those of any earlier run; numbers do
+not depend on how many processes there are. Compiling programs uses one core only, so that
+several processes are faster.
+"""
 
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from cyclopts import Parameter
 
+from tutelage._namespace import INSTALL_PAPERS
+from tutelage._pool import WorkerLost, cores, results
 from tutelage.cli import report
 from tutelage.cli.process import (
     compile_quickly,
@@ -19,7 +32,38 @@ from tutelage.cli.process import (
 from tutelage.cli.request import Switch, Whole
 from tutelage.errors import InputError
 
+GROUP = "tutelage.papers"  # of the entry point
+MOST_WORKERS = 4  # a process holds a whole JAX
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
+
+
+Around = Callable[[str], AbstractContextManager[Any]]
+
+
+class Papers(Protocol):
+    """What the command uses of the package of figures (tutelage_papers.command).
+
+    A figure has id, title, figure and source, a key of `SOURCES`; a result has replica,
+    claims, seconds, files by ending, computed, failed and to_dict().
+    """
+
+    SOURCES: Mapping[str, str]
+    replicas: Callable[[], dict[str, Any]]
+    find: Callable[[Sequence[str]], list[Any]]
+    replicate: Callable[..., Any]  # (figure, folder, *, quick, formats, around): result
+    is_kept: Callable[[Any, Path, bool], bool]  # (figure, folder, quick)
+    found: Callable[[Any, Path, bool], tuple[str, float | None, Sequence[Any]]]
+    count: Callable[[Sequence[Any]], dict[str, int]]  # of claims, by verdict
+    expectation: Callable[[Any], str]  # of a claim, in words
+    duration: Callable[[float], str]
+    gallery: Callable[[Sequence[Any]], str]  # of results, as one page
+
+
+def load_papers() -> Papers:
+    """Return the package of figures; without it, say what to install."""
+    for point in entry_points(group=GROUP):
+        return point.load()
+    raise InputError(INSTALL_PAPERS)
 
 
 def replicate(
@@ -33,6 +77,7 @@ def replicate(
 ) -> int:
     """Recompute published figures and check every claim by its number.
 
+    The figures are in the package tutelage_papers (in a clone: pip install ./papers).
     Without ids, prints the list of figures and their results so far. Results are kept
     in the folder and reused as long as parameters and code are the same: a second run
     is instant, an interrupted run continues. Exit code 1: a claim fails.
@@ -56,8 +101,7 @@ def replicate(
     json: bool
         Print JSON on standard output, and nothing else.
     """
-    from tutelage.papers.registry import find, replicas
-
+    papers = load_papers()
     if all_ and ids:
         raise InputError(
             f"--all and {ids[0]!r} are given; name figures, or ask for all of them."
@@ -67,17 +111,15 @@ def replicate(
             f"--workers is {workers}; it must be a whole number, 1 or more."
         )
     if not all_ and not ids:
-        _print_list(out, json)
+        _print_list(papers, out, json)
         return 0
     if all_:
-        chosen = list(replicas().values())
+        chosen = list(papers.replicas().values())
     else:
-        chosen = find(ids)
+        chosen = papers.find(ids)
     keep_compiled_programs()
     if quick:
         compile_quickly()
-    from tutelage.papers.gallery import duration, gallery
-    from tutelage.papers.run import count, run_all
     from tutelage.plot.style import write_text
 
     report.check_folder(out)
@@ -86,8 +128,9 @@ def replicate(
         formats.append("svg")  # the gallery holds SVG
     if format_ is not None and format_ not in formats:
         formats.append(format_)
-    results = []
+    finished = []
     for result in run_all(
+        papers,
         chosen,
         out,
         quick=quick,
@@ -97,38 +140,86 @@ def replicate(
         waiting=working,
         inside=_with_notes,
     ):
-        results.append(result)
+        finished.append(result)
         origin = "computed" if result.computed else "found"
         print(
-            f"[{len(results)}/{len(chosen)}] {result.replica.id}: "
-            f"{_score(count(result.claims))} ({origin}, {duration(result.seconds)})",
+            f"[{len(finished)}/{len(chosen)}] {result.replica.id}: "
+            f"{_score(papers.count(result.claims))} "
+            f"({origin}, {papers.duration(result.seconds)})",
             file=sys.stderr,
             flush=True,
         )
         if not json:
-            _print_result(result)
+            _print_result(papers, result)
     page = None
     if all_:
         name = "gallery-quick.html" if quick else "gallery.html"
-        page = write_text(out / name, gallery(results))
+        page = write_text(out / name, papers.gallery(finished))
     if json:
-        print(report.dumps({"figures": [result.to_dict() for result in results]}))
+        print(report.dumps({"figures": [result.to_dict() for result in finished]}))
     elif page is not None:
-        claims = [claim for result in results for claim in result.claims]
-        score = _score(count(claims))
-        report.print_field("total", [f"{len(results)} figures: {score}"])
+        claims = [claim for result in finished for claim in result.claims]
+        score = _score(papers.count(claims))
+        report.print_field("total", [f"{len(finished)} figures: {score}"])
         report.print_field("gallery", [str(page)])
-    return 1 if any(result.failed for result in results) else 0
+    return 1 if any(result.failed for result in finished) else 0
 
 
-def _print_result(result: Any) -> None:
-    """Print the claims of a figure and the names of its files.
+def run_all(
+    papers: Papers,
+    figures: Sequence[Any],
+    folder: Path,
+    *,
+    quick: bool = False,
+    formats: tuple[str, ...] = ("png",),
+    workers: int | None = None,
+    around: Around = nullcontext,
+    waiting: Around = nullcontext,
+    inside: Around = nullcontext,
+) -> Iterator[Any]:
+    """Yield the results in the order of the figures; each is kept in the folder.
 
-    result: a `Result` of `papers.run`, which is imported inside functions only.
+    workers: processes (default: the cores, up to four; 1: this process). Contexts, called
+    with the id: around, in which this process computes; waiting, in which it waits for
+    another; inside, in which another computes (it must be picklable).
     """
-    from rich.table import Table
+    missing = deque(
+        figure for figure in figures if not papers.is_kept(figure, folder, quick)
+    )
+    most = min(cores(), MOST_WORKERS) if workers is None else workers
+    count = min(len(missing), most)
+    compute = partial(papers.replicate, folder=folder, quick=quick, formats=formats)
+    if count <= 1:
+        for figure in figures:
+            yield compute(figure, around=around)
+        return
+    missing_ids = {figure.id for figure in missing}
+    ended = {}
+    with closing(results(partial(compute, around=inside), missing, count)) as found:
+        for figure in figures:
+            if figure.id in missing_ids:
+                with waiting(figure.id):
+                    while figure.id not in ended:
+                        done, result = next(found)
+                        ended[done.id] = result
+                _require_computed(figure, ended[figure.id])
+            yield replace(compute(figure), computed=figure.id in missing_ids)
 
-    from tutelage.papers.gallery import expectation
+
+def _require_computed(figure: Any, result: object) -> None:
+    """Raise the exception of another process."""
+    if isinstance(result, WorkerLost):
+        raise InputError(
+            f"the process of the figure {figure.id} {result} (out of memory?); "
+            "compute it with one worker."
+        )
+    if isinstance(result, BaseException):
+        raise result
+
+
+def _print_result(papers: Papers, result: Any) -> None:
+    """Print the claims of a figure and the names of its files."""
+    from rich.table import Table
 
     table = Table("claim", box=None, padding=(0, 2), pad_edge=False)
     table.add_column("expected", justify="right", no_wrap=True)
@@ -137,7 +228,7 @@ def _print_result(result: Any) -> None:
     for claim in result.claims:
         table.add_row(
             claim.name,
-            expectation(claim),
+            papers.expectation(claim),
             f"{claim.measured:.5g}",
             VERDICT_WORDS[claim.verdict],
         )
@@ -150,23 +241,19 @@ def _print_result(result: Any) -> None:
     console.print()
 
 
-def _print_list(folder: Path, json: bool) -> None:
+def _print_list(papers: Papers, folder: Path, json: bool) -> None:
     """Print every figure, with the results of it that the folder holds."""
     from rich.table import Table
-
-    from tutelage.papers.gallery import duration
-    from tutelage.papers.registry import SOURCES, replicas
-    from tutelage.papers.run import count, found
 
     table = Table(box=None, padding=(0, 2), pad_edge=False, header_style="bold")
     for name in ("figure", "", "quick", "full"):
         table.add_column(name, no_wrap=name != "")
     figures = []
     source = None
-    for replica in replicas().values():
+    for replica in papers.replicas().values():
         if replica.source != source:
             source = replica.source
-            table.add_row("", f"[{SOURCES[source]}]", "", "")
+            table.add_row("", f"[{papers.SOURCES[source]}]", "", "")
         figure = {
             "id": replica.id,
             "source": source,
@@ -175,14 +262,14 @@ def _print_list(folder: Path, json: bool) -> None:
         }
         cells = []
         for mode in ("quick", "full"):
-            status, seconds, claims = found(replica, folder, mode == "quick")
-            counts = count(claims)
+            status, seconds, claims = papers.found(replica, folder, mode == "quick")
+            counts = papers.count(claims)
             figure[mode] = {"status": status or "not computed", "seconds": seconds}
             figure[mode] |= counts
             if seconds is None:
                 cells.append("-")
             else:
-                cells.append(f"{_score(counts) or status}, {duration(seconds)}")
+                cells.append(f"{_score(counts) or status}, {papers.duration(seconds)}")
         table.add_row(replica.id, replica.title, *cells)
         figures.append(figure)
     if json:

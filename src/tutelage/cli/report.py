@@ -20,20 +20,19 @@ if TYPE_CHECKING:
 
     from tutelage._types import Table
     from tutelage.comparison import Comparison
-    from tutelage.trajectory import Trajectory
-    from tutelage.validity import Validity
+    from tutelage.result.trajectory import Trajectory
+    from tutelage.stream.validity import Validity
 
 SHOWN = 6  # the largest matrix printed in full
 
 
 def print_curve(trajectory: "Trajectory") -> None:
-    """Print the problem, the error at three times, the overlaps at the end, and the
-    status."""
+    """Print the problem, the error at three times, the last overlaps and the status."""
     import numpy as np
     from rich.table import Table
 
     from tutelage.plot.labels import problem_in_words, settings_in_words
-    from tutelage.storage import error_name
+    from tutelage.result.storage import error_name
 
     problem = trajectory.problem
     assert problem is not None
@@ -142,7 +141,7 @@ def to_json(
 
     interrupted: the message about an interruption.
     """
-    from tutelage.storage import error_name
+    from tutelage.result.storage import error_name
 
     time_axis = trajectory.status_code.ndim  # the first, or that after the runs
     final = {}

@@ -88,8 +88,7 @@ def sweep_file(
     work: WorkFlags = WorkFlags(),  # noqa: B008
     output: SweepOutputFlags = SweepOutputFlags(),  # noqa: B008
 ) -> int:
-    """Compute measures over a grid of problems and keep them in a folder that can be
-    resumed.
+    """Compute measures over a grid of problems, in a folder that can be resumed.
 
     The file is a problem file (see solve) with measure = [...], a table [over] of names
     and values (or [[points]]), and optionally starts, runs, seed, [start], [times],
@@ -160,8 +159,7 @@ def _summary(result: "Sweep") -> "Table":
 
 @sweep.command
 def status(folder: Path, /, *, json: Switch = False) -> int:
-    """Print the progress of a sweep: points, chunks, failures, and the processes that
-    work on it.
+    """Print the progress of a sweep: points, chunks, failures and processes.
 
     Parameters
     ----------

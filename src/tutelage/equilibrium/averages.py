@@ -30,7 +30,7 @@ from tutelage.equilibrium.proximal import (
 )
 from tutelage.equilibrium.quadrature import even_nodes, panel_nodes
 from tutelage.equilibrium.setting import Setting
-from tutelage.labels import Sign
+from tutelage.problem.labels import Sign
 
 FEWEST_POINTS = 321  # of a grid of omega, for a smooth loss
 FEWEST_WITH_KINKS = 2401  # for a loss whose derivative may jump

@@ -26,9 +26,9 @@ from scipy.optimize import linprog, minimize
 from tutelage.equilibrium.proximal import Descents
 from tutelage.equilibrium.setting import Setting
 from tutelage.errors import InputError
-from tutelage.losses import Absolute, Hinge, Squared, loss_name
 from tutelage.problem import HiddenManifold
 from tutelage.problem.sample import label_of, normals_needed, with_unseen
+from tutelage.training.losses import Absolute, Hinge, Squared, loss_name
 
 GRADIENT = 1e-7  # largest entry of the gradient at the minimum
 GAP = 1e-5  # largest duality gap, in units of the loss

@@ -35,8 +35,8 @@ from tutelage.equilibrium.proximal import normal_density
 from tutelage.equilibrium.quadrature import REACH, even_nodes, panel_nodes
 from tutelage.equilibrium.setting import Setting
 from tutelage.errors import InputError
-from tutelage.labels import Function as FunctionLabels
-from tutelage.labels import Real
+from tutelage.problem.labels import Function as FunctionLabels
+from tutelage.problem.labels import Real
 
 TINY = 1e-300
 OUTPUT_NODES = 61  # of omega, where labels are smooth functions of rho

@@ -23,8 +23,8 @@ from tutelage.equilibrium.quadrature import (
     sobol_nodes,
 )
 from tutelage.equilibrium.setting import Setting
-from tutelage.labels import Function as FunctionLabels
-from tutelage.labels import Real, Sign
+from tutelage.problem.labels import Function as FunctionLabels
+from tutelage.problem.labels import Real, Sign
 
 SMOOTH_NODES = 97  # even nodes of a field, for labels that do not jump
 PLANE_WIDTH = 1.5  # of the panels of each of two fields

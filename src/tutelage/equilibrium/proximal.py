@@ -26,8 +26,16 @@ from jaxtyping import Float
 from scipy.special import expit, ndtr
 
 from tutelage.errors import InputError
-from tutelage.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared, loss_name
-from tutelage.losses import Function as FunctionLoss
+from tutelage.training.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Squared,
+    loss_name,
+)
+from tutelage.training.losses import Function as FunctionLoss
 
 NEWTON_STEPS = 100
 CONVERGED = 1e-13

@@ -17,8 +17,8 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage.errors import InputError, kind_of
-from tutelage.labels import Function as FunctionLabels
 from tutelage.problem import Problem, random_start
+from tutelage.problem.labels import Function as FunctionLabels
 from tutelage.problem.traits import require_traits
 
 SINGULAR = 1e-10  # smallest eigenvalue of T, in units of the largest

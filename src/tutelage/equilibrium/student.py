@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage import checks, rules
+from tutelage import checks
 from tutelage.equilibrium.label_nodes import label_nodes
 from tutelage.equilibrium.proximal import (
     clipped_line,
@@ -15,9 +15,10 @@ from tutelage.equilibrium.proximal import (
 from tutelage.equilibrium.separability import separable_below
 from tutelage.equilibrium.setting import Setting, require_one_law, setting_of
 from tutelage.errors import InputError
-from tutelage.labels import Real
-from tutelage.losses import Hinge, Logistic, Squared
 from tutelage.problem import Problem
+from tutelage.problem.labels import Real
+from tutelage.training import rules
+from tutelage.training.losses import Hinge, Logistic, Squared
 
 ELSEWHERE = "follow training on a data set with solve."
 

@@ -40,7 +40,7 @@ from tutelage.equilibrium.proximal import normal_density
 from tutelage.equilibrium.quadrature import even_nodes
 from tutelage.equilibrium.setting import Setting
 from tutelage.errors import InputError
-from tutelage.labels import Real
+from tutelage.problem.labels import Real
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 TRIED_FIELDS = 64

@@ -21,9 +21,9 @@ from tutelage import InputError
 from tutelage.analysis.noise import Fluctuations, fluctuations_along
 from tutelage.page.document import numbers, standalone, trajectory_content
 from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
-from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import CLASSIC, missing_traits
-from tutelage.trajectory import Trajectory
+from tutelage.result.trajectory import Trajectory
+from tutelage.training.schedules import rate_at
 
 # Shares of the time up to which a long solve sends its curve, one after the other
 STRETCHES = (0.03, 0.2, 1.0)
@@ -168,7 +168,7 @@ def _rates(toml: str) -> Part:
     again.
     """
     problem = tu.Problem.from_toml(toml)
-    if missing_traits(problem, CLASSIC):
+    if missing_traits(problem, (*CLASSIC, "plain SGD")):
         raise InputError(
             "No critical rate is marked; it is known for one teacher, real labels, "
             "squared loss and one Gaussian as input law."

@@ -50,7 +50,6 @@ from tutelage._version import __version__
 from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
-from tutelage.integrate import dormand_prince
 from tutelage.page.settings import (
     Settings,
     Value,
@@ -75,8 +74,9 @@ from tutelage.plot.style import (
     write_text,
 )
 from tutelage.problem import Problem, Start, Tasks
-from tutelage.storage import error_name
-from tutelage.trajectory import Trajectory
+from tutelage.result.storage import error_name
+from tutelage.result.trajectory import Trajectory
+from tutelage.solvers import dormand_prince
 
 HEAD = (
     '<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -373,7 +373,7 @@ def _curve_with_schedule(trajectory: Trajectory, run: int | None) -> ShownCurve:
     mixture of several tasks.
     """
     problem = trajectory.problem
-    if problem is None or not isinstance(problem.teacher, Tasks):
+    if problem is None or problem.several_tasks is None:
         raise InputError(
             "the trajectory has no problem; the page of several tasks needs it."
         )

@@ -1,19 +1,26 @@
-/* The controls of the explorer: built from a table, held in the address, answered by a source.
-   The source is the server, over a websocket, or the solver in the page (local.js). Both take `ask(number, settings)` and
-   give parts of the answer to `receive`. The newest settings win: while a curve is on its way, only the latest change is
-   remembered and asked for next. */
+/* The controls of the explorer.
+   They are built from a table and held in the address. A source gives the results: the
+   server, over a websocket, or the solver in the page (local.js). Both take
+   `ask(number, settings)` and give parts of the result to `receive`. The newest
+   settings win: while a curve is on its way, only the latest change is remembered and
+   asked for next. */
 const tutelageExplorer = (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
-  const pageSource = document.documentElement.outerHTML; // of the page itself, before anything is changed
+  // Of the page itself, before anything is changed
+  const pageSource = document.documentElement.outerHTML;
   const { controls, presets, initial, tables } = JSON.parse(byId("data").textContent);
   const TICKS = 1000; // positions of a slider
-  const MOMENT = 300; // milliseconds after which the reader is told that something takes time
-  const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
-  const FILES = { "file-nc": "curve.nc", "file-explorer": "explorer.html" }; // that the server makes
+  // Milliseconds after which the reader is told that something takes time
+  const MOMENT = 300;
+  // Milliseconds to wait for a curve before a newer request is sent all the same
+  const PATIENCE = 400;
+  // That the server makes
+  const FILES = { "file-nc": "curve.nc", "file-explorer": "explorer.html" };
   const MOST_PINNED = 6;
   const MOST_TEXT = 60000; // characters of a problem file
-  const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
+  // Controls next to a problem file
+  const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"];
   const PIN_COLORS = ["#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7b61c9", "#8c8c8c"];
   const byName = Object.fromEntries(controls.map((control) => [control.name, control]));
   let values = defaults();
@@ -29,30 +36,40 @@ const tutelageExplorer = (() => {
   let clock = null; // counts the seconds of what is under way
 
   function defaults() {
-    return Object.fromEntries(controls.map((control) => [control.name, control.default]));
+    return Object.fromEntries(
+      controls.map((control) => [control.name, control.default])
+    );
   }
 
   // Sliders: even in the number, or in its logarithm.
 
   function toSlider(control, value) {
-    const [a, b, x] = control.log ? [control.least, control.most, value].map(Math.log) : [control.least, control.most, value];
+    const [a, b, x] = control.log
+      ? [control.least, control.most, value].map(Math.log)
+      : [control.least, control.most, value];
     return Math.round((TICKS * (x - a)) / (b - a));
   }
 
   function fromSlider(control, tick) {
     const share = tick / TICKS;
     const { least, most } = control;
-    const x = control.log ? least * (most / least) ** share : least + (most - least) * share;
+    const x = control.log
+      ? least * (most / least) ** share
+      : least + (most - least) * share;
     const value = control.kind === "count" ? Math.round(x) : Number(x.toPrecision(3));
     return Math.min(most, Math.max(least, value));
   }
 
-  // An arrow key moves to the next value, however many positions of the slider share the present one.
+  // An arrow key moves to the next value, however many positions of the slider share
+  // the present one.
   const ARROWS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
 
   function nextTick(control, tick, way) {
     let next = tick + way;
-    while (next > 0 && next < TICKS && fromSlider(control, next) === values[control.name]) next += way;
+    while (
+      next > 0 && next < TICKS && fromSlider(control, next) === values[control.name]
+    )
+      next += way;
     return Math.min(TICKS, Math.max(0, next));
   }
 
@@ -66,14 +83,31 @@ const tutelageExplorer = (() => {
   }
 
   function build() {
-    const groups = [...new Set(controls.map((control) => control.group))].filter((group) => group !== "Main");
-    const ofGroup = (group) => controls.filter((control) => control.group === group).map(buildOne);
+    const groups = [
+      ...new Set(controls.map((control) => control.group))
+    ].filter((group) => group !== "Main");
+    const ofGroup = (group) => controls
+      .filter((control) => control.group === group)
+      .map(buildOne);
     byId("main-control").replaceChildren(...ofGroup("Main"));
-    byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }), ...ofGroup(group))));
+    byId("form").replaceChildren(
+      ...groups.map(
+        (group) => make(
+          "fieldset",
+          {},
+          make("legend", { textContent: group }),
+          ...ofGroup(group)
+        )
+      )
+    );
     const option = ({ name }) => make("option", { value: name, textContent: name });
-    const [guided, figures] = [presets.filter((preset) => preset.words), presets.filter((preset) => !preset.words)];
-    byId("preset").replaceChildren(make("option", { value: "", textContent: "(custom settings)" }),
-      make("optgroup", { label: "Guided" }, ...guided.map(option)), make("optgroup", { label: "Figures" }, ...figures.map(option)));
+    const guided = presets.filter((preset) => preset.words);
+    const figures = presets.filter((preset) => !preset.words);
+    byId("preset").replaceChildren(
+      make("option", { value: "", textContent: "(custom settings)" }),
+      make("optgroup", { label: "Guided" }, ...guided.map(option)),
+      make("optgroup", { label: "Figures" }, ...figures.map(option))
+    );
     byId("form").addEventListener("submit", (event) => event.preventDefault());
     byId("preset").addEventListener("change", (event) => {
       const chosen = presets.find(({ name }) => name === event.target.value);
@@ -83,21 +117,36 @@ const tutelageExplorer = (() => {
 
   function buildOne(control) {
     const id = `control-${control.name}`;
-    const part = make("div", { className: `control ${control.kind}`, id: `part-${control.name}` });
+    const part = make(
+      "div",
+      { className: `control ${control.kind}`, id: `part-${control.name}` }
+    );
     const set = (value) => change({ ...values, [control.name]: value });
     if (control.kind === "flag") {
       const box = make("input", { type: "checkbox", id });
       box.addEventListener("change", () => set(box.checked));
       part.append(make("label", {}, box, control.words));
     } else if (control.kind === "choice") {
-      const select = make("select", { id }, ...control.options.map((name) => make("option", { value: name, textContent: name })));
+      const select = make(
+        "select",
+        { id },
+        ...control.options.map(
+          (name) => make("option", { value: name, textContent: name })
+        )
+      );
       select.addEventListener("change", () => set(select.value));
       part.append(make("label", {}, control.words, select));
     } else {
       const { least: min, most: max } = control;
-      const field = make("input", { type: "number", id, min, max, step: control.kind === "count" ? 1 : "any" });
+      const field = make(
+        "input",
+        { type: "number", id, min, max, step: control.kind === "count" ? 1 : "any" }
+      );
       field.addEventListener("change", () => set(typed(control, field)));
-      const slider = make("input", { type: "range", id: `slider-${control.name}`, min: 0, max: TICKS, step: 1 });
+      const slider = make(
+        "input",
+        { type: "range", id: `slider-${control.name}`, min: 0, max: TICKS, step: 1 }
+      );
       slider.setAttribute("aria-label", control.words);
       const slide = () => set(fromSlider(control, Number(slider.value)));
       slider.addEventListener("input", slide);
@@ -108,55 +157,80 @@ const tutelageExplorer = (() => {
         slide();
       });
       part.append(make("label", {}, control.words, field), slider);
-      if (control.name === "lr") part.append(make("div", { className: "marks", id: "marks" }));
+      if (control.name === "lr")
+        part.append(make("div", { className: "marks", id: "marks" }));
     }
     return part;
   }
 
   function typed(control, field) {
     const value = field.value.trim() === "" ? control.default : Number(field.value);
-    const inside = Math.min(control.most, Math.max(control.least, Number.isFinite(value) ? value : control.default));
+    const inside = Math.min(
+      control.most,
+      Math.max(control.least, Number.isFinite(value) ? value : control.default)
+    );
     return control.kind === "count" ? Math.round(inside) : inside;
   }
 
   function showValues(but) {
     for (const control of controls) {
-      const [field, slider] = [byId(`control-${control.name}`), byId(`slider-${control.name}`)];
+      const field = byId(`control-${control.name}`);
+      const slider = byId(`slider-${control.name}`);
       const value = values[control.name];
       if (control.kind === "flag") field.checked = value;
       else field.value = value;
       if (slider && slider !== but) slider.value = toSlider(control, value);
       slider?.setAttribute("aria-valuetext", value);
-      byId(`part-${control.name}`).hidden = !applies(control, values) || (values.toml !== undefined && !WITH_FILE.includes(control.name));
+      byId(`part-${control.name}`).hidden = !applies(control, values)
+        || (values.toml !== undefined && !WITH_FILE.includes(control.name));
     }
-    for (const group of byId("form").children) group.hidden = [...group.querySelectorAll(".control")].every((part) => part.hidden);
+    for (const group of byId("form").children)
+      group.hidden = [
+        ...group.querySelectorAll(".control")
+      ].every((part) => part.hidden);
     byId("given").hidden = values.toml === undefined;
     byId("given-name").textContent = values.file ?? "";
-    for (const part of ["share", "notebook"]) byId(part).hidden = values.toml !== undefined; // a file is not in the address
+    // A file is not in the address
+    for (const part of ["share", "notebook"])
+      byId(part).hidden = values.toml !== undefined;
     byId("file-explorer").hidden = values.toml !== undefined || tables !== null;
-    byId("optimize-tasks").hidden = tables !== null || values.tasks !== "two" || values.toml !== undefined;
+    byId("optimize-tasks").hidden = tables !== null
+      || values.tasks !== "two"
+      || values.toml !== undefined;
     byId("equations").hidden = values.toml !== undefined;
-    const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
+    const same = ({ settings }) => controls.every(
+      (c) => (settings[c.name] ?? c.default) === values[c.name]
+    );
     const chosen = values.toml === undefined ? presets.find(same) : undefined;
     byId("preset").value = chosen?.name ?? "";
     byId("story").textContent = chosen?.words ?? "";
   }
 
-  const applies = (control, settings) => Object.entries(control.only).every(([name, wish]) => [wish].flat().includes(settings[name]));
+  const applies = (control, settings) => Object
+    .entries(control.only)
+    .every(([name, wish]) => [wish].flat().includes(settings[name]));
 
-  // The address holds what differs from the defaults: behind "?" for a server, behind "#" on a page without one.
+  // The address holds what differs from the defaults: behind "?" for a server, behind
+  // "#" on a page without one.
 
   function query() {
-    const changed = controls.filter((control) => values[control.name] !== control.default);
-    return new URLSearchParams(changed.map((control) => [control.name, String(values[control.name])])).toString();
+    const changed = controls.filter(
+      (control) => values[control.name] !== control.default
+    );
+    return new URLSearchParams(
+      changed.map((control) => [control.name, String(values[control.name])])
+    ).toString();
   }
 
   // Only known words, and numbers within their range, are taken from the address.
   function fromText(control, text) {
-    if (control.kind === "choice") return control.options.includes(text) ? text : undefined;
+    if (control.kind === "choice")
+      return control.options.includes(text) ? text : undefined;
     if (control.kind === "flag") return { true: true, false: false }[text];
     const number = text.trim() === "" ? NaN : Number(text);
-    const allowed = number >= control.least && number <= control.most && (control.kind !== "count" || Number.isInteger(number));
+    const allowed = number >= control.least
+      && number <= control.most
+      && (control.kind !== "count" || Number.isInteger(number));
     return allowed ? number : undefined;
   }
 
@@ -193,13 +267,16 @@ const tutelageExplorer = (() => {
     send();
   }
 
-  // Where the answer stands, for styles and tests; what searches begins when all else is there.
+  // Where the answer stands, for styles and tests; what searches begins when all else
+  // is there.
   function setState(state) {
     document.body.dataset.state = state;
-    for (const button of document.querySelectorAll(".optimize")) button.disabled = state !== "done";
+    for (const button of document.querySelectorAll(".optimize"))
+      button.disabled = state !== "done";
   }
 
-  // Pinned curves stay while a control moves; their names say in what the settings differ.
+  // Pinned curves stay while a control moves; their names say in what the settings
+  // differ.
 
   function pin() {
     if (shown === null) return;
@@ -208,20 +285,40 @@ const tutelageExplorer = (() => {
   }
 
   function keep(settings, times, errors) {
-    const used = [...pins, ...(tutelagePage.data().tasks ?? [])].map(({ color }) => color.toLowerCase());
+    const used = [
+      ...pins,
+      ...(tutelagePage.data().tasks ?? [])
+    ].map(({ color }) => color.toLowerCase());
     const free = PIN_COLORS.find((color) => !used.includes(color));
-    pins = [...pins, { settings, times, errors, color: free ?? PIN_COLORS[0] }].slice(-MOST_PINNED);
+    pins = [
+      ...pins,
+      { settings, times, errors, color: free ?? PIN_COLORS[0] }
+    ].slice(-MOST_PINNED);
     showPins();
   }
 
   function showPins(draw = true) {
     const all = [...pins.map(({ settings }) => settings), shown];
-    const differs = controls.filter((c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name]));
-    const said = (settings, { name, words, kind }) => (kind === "flag" ? `${settings[name] ? "" : "not: "}${words}` : `${words} ${settings[name]}`);
-    const nameOf = (settings) => settings.file || differs.filter((c) => applies(c, settings)).map((c) => said(settings, c)).join(", ") || "pinned";
+    const differs = controls.filter(
+      (c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name])
+    );
+    const said = (settings, { name, words, kind }) => (
+      kind === "flag"
+        ? `${settings[name] ? "" : "not: "}${words}`
+        : `${words} ${settings[name]}`
+    );
+    const nameOf = (settings) => settings.file
+      || differs
+        .filter((c) => applies(c, settings))
+        .map((c) => said(settings, c))
+        .join(", ")
+      || "pinned";
     const named = pins.map((pinned) => ({ ...pinned, name: nameOf(pinned.settings) }));
     byId("pins").replaceChildren(...named.map(({ name, color }, i) => {
-      const item = make("button", { type: "button", textContent: `${name} ✕`, title: `Remove: ${name}` });
+      const item = make(
+        "button",
+        { type: "button", textContent: `${name} ✕`, title: `Remove: ${name}` }
+      );
       item.style.setProperty("--color", color);
       item.addEventListener("click", () => {
         pins = pins.filter((_, j) => j !== i);
@@ -233,7 +330,8 @@ const tutelageExplorer = (() => {
     tutelagePage.pin(named, draw);
   }
 
-  // A curve of other settings is dimmed, and says so, unless the right one comes in a moment.
+  // A curve of other settings is dimmed, and says so, unless the right one comes in a
+  // moment.
 
   function watch(again = false) {
     if (again || shown === values) { clearTimeout(late); late = null; }
@@ -259,7 +357,8 @@ const tutelageExplorer = (() => {
     byId("state").className = bad ? "bad" : "";
   }
 
-  // What takes time: in words, with a bar (share null: it moves, but no end is known) and the seconds so far.
+  // What takes time: in words, with a bar (share null: it moves, but no end is known)
+  // and the seconds so far.
 
   function sayBusy(sentence, share = null) {
     say(sentence);
@@ -267,7 +366,13 @@ const tutelageExplorer = (() => {
     if (share === null) byId("progress").removeAttribute("value");
     else byId("progress").value = share;
     const began = performance.now();
-    clock = setInterval(() => { byId("clock").textContent = `${Math.round((performance.now() - began) / 1000)} s`; }, 1000);
+    clock = setInterval(
+      () => {
+        byId("clock").textContent =
+          `${Math.round((performance.now() - began) / 1000)} s`;
+      },
+      1000
+    );
   }
 
   function send(patient = true) {
@@ -283,7 +388,13 @@ const tutelageExplorer = (() => {
     byId("remarks").textContent = "";
     byId("protocol").hidden = true;
     setState("asked");
-    timer = setTimeout(() => { if (waiting()) sayBusy("Solving; a new shape is compiled first, which takes some seconds."); }, MOMENT);
+    timer = setTimeout(
+      () => {
+        if (waiting())
+          sayBusy("Solving; a new shape is compiled first, which takes some seconds.");
+      },
+      MOMENT
+    );
     source.ask(number, values);
   }
 
@@ -296,7 +407,16 @@ const tutelageExplorer = (() => {
       send();
       return;
     }
-    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, protocol: takeProtocol, done: takeEnd };
+    const take = {
+      curve: takeCurve,
+      doing: takeDoing,
+      rates: takeRates,
+      runs: takeRun,
+      band: takeBand,
+      escape: takeEscape,
+      protocol: takeProtocol,
+      done: takeEnd,
+    };
     take[answer.part]?.(answer, id);
     if (answer.note) remark(answer.part, answer.note);
   }
@@ -306,11 +426,16 @@ const tutelageExplorer = (() => {
     answered = id;
     shown = asked;
     if (!shown.toml) {
-      content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+      content.code.unshift(
+        { name: "Python", text: pythonText(shown), file: "problem.py" }
+      );
       showEquations();
     }
     showPins(false);
-    tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
+    tutelagePage.render(
+      content,
+      tutelagePage.data() !== null && (begun || sameTimes(content))
+    );
     if (first && share === 1) begin(content);
     watch(true);
     if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);
@@ -320,11 +445,14 @@ const tutelageExplorer = (() => {
     send();
   }
 
-  // The page opens in motion, up to where the plateau is left; not for readers who asked for less of it.
+  // The page opens in motion, up to where the plateau is left; not for readers who
+  // asked for less of it.
   function begin({ phases, times }) {
-    const left = phases.find(({ name }, i) => i > 0 && name === "convergence") ?? { start: Infinity };
+    const left = phases.find(({ name }, i) => i > 0 && name === "convergence")
+      ?? { start: Infinity };
     const last = times.findIndex((t) => t >= left.start);
-    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) tutelagePage.play(last < 0 ? undefined : last);
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches)
+      tutelagePage.play(last < 0 ? undefined : last);
   }
 
   const sameTimes = (content) => {
@@ -336,7 +464,14 @@ const tutelageExplorer = (() => {
     const control = byName.lr;
     const mark = (value, name) => {
       if (!(value >= control.least && value <= control.most)) return [];
-      const span = make("span", { textContent: name, title: `${name}: ${value.toPrecision(5)}`, className: name });
+      const span = make(
+        "span",
+        {
+          textContent: name,
+          title: `${name}: ${value.toPrecision(5)}`,
+          className: name,
+        }
+      );
       span.style.left = `${(100 * toSlider(control, value)) / TICKS}%`;
       return [span];
     };
@@ -344,19 +479,31 @@ const tutelageExplorer = (() => {
     if (critical !== undefined) tutelagePage.add({ rates: { lr: shown.lr, critical } });
   }
 
-  const takeDoing = ({ words, share }) => sayBusy(`Theory solved. Now: ${words}.`, share);
+  const takeDoing = ({ words, share }) => sayBusy(
+    `Theory solved. Now: ${words}.`,
+    share
+  );
   const takeRun = ({ errors }) => { if (errors) tutelagePage.add({ runs: errors }); };
   const takeBand = ({ band }) => { if (band) tutelagePage.add({ band }); };
-  const takeEscape = ({ escape }) => { if (escape !== undefined) tutelagePage.add({ escape }); };
+  const takeEscape = ({ escape }) => {
+    if (escape !== undefined) tutelagePage.add({ escape });
+  };
 
   function takeEnd() {
     say("");
     setState("done");
   }
 
-  const NAMES = { rates: "Rates", runs: "Runs", band: "Band", escape: "Escape", protocol: "Optimize" };
+  const NAMES = {
+    rates: "Rates",
+    runs: "Runs",
+    band: "Band",
+    escape: "Escape",
+    protocol: "Optimize",
+  };
 
-  // The best course in time of the learning rate or of the tasks: its error is pinned, the schedule is drawn in small.
+  // The best course in time of the learning rate or of the tasks: its error is pinned,
+  // the schedule is drawn in small.
 
   function optimize(what) {
     setState("optimizing");
@@ -369,19 +516,32 @@ const tutelageExplorer = (() => {
     const name = what === "lr" ? "best η over time" : "best tasks over time";
     keep({ ...shown, file: name }, times, errors);
     showSchedule(what, schedule, words);
-    tutelagePage.add({ code: [{ name: `TOML: ${name}`, text: toml, file: "best.toml" }] });
+    tutelagePage.add(
+      { code: [{ name: `TOML: ${name}`, text: toml, file: "best.toml" }] }
+    );
   }
 
   function showSchedule(what, { times, values: rates }, words) {
-    const [left, right, top, bottom, most] = [4, 236, 14, 56, Math.max(...rates, 1e-12)];
-    const place = (t, x) => `${left + ((right - left) * t) / times[times.length - 1]},${bottom - ((bottom - top) * x) / most}`;
+    const left = 4;
+    const right = 236;
+    const top = 14;
+    const bottom = 56;
+    const most = Math.max(...rates, 1e-12);
+    const place = (t, x) =>
+      `${left + ((right - left) * t) / times[times.length - 1]},${bottom - ((bottom - top) * x) / most}`;
     const part = (kind, attributes, text = "") => {
       const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
-      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      for (const [key, value] of Object.entries(attributes))
+        made.setAttribute(key, value);
       made.textContent = text;
       return made;
     };
-    const label = (x, y, text, anchor) => part("text", { x, y, "text-anchor": anchor }, text);
+    const label = (x, y, text, anchor) => part(
+      "text",
+      { x, y, "text-anchor": anchor },
+      text
+    );
+    const lastTime = Number(times[times.length - 1].toPrecision(4));
     const [picture, caption] = byId("protocol").children;
     const letter = what === "lr" ? "η" : "share of task 1";
     picture.setAttribute("aria-label", words);
@@ -389,7 +549,9 @@ const tutelageExplorer = (() => {
       part("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" }),
       part("polyline", { points: times.map((t, i) => place(t, rates[i])).join(" ") }),
       label(left, 10, `${letter}, up to ${Number(most.toPrecision(3))}`, "start"),
-      label(left, 68, "0", "start"), label(right, 68, `α = ${Number(times[times.length - 1].toPrecision(4))}`, "end"));
+      label(left, 68, "0", "start"),
+      label(right, 68, `α = ${lastTime}`, "end")
+    );
     caption.textContent = words;
     byId("protocol").hidden = false;
   }
@@ -397,98 +559,200 @@ const tutelageExplorer = (() => {
   function showEquations() {
     tutelageFormulas.show(byId("formulas"), shown);
     const { title, file } = tutelageFormulas.chapter(shown);
-    byId("chapter").textContent = `The course explains what is seen here in the chapter “${title}” (${file}).`;
+    byId("chapter").textContent =
+      `The course explains what is seen here in the chapter “${title}” (${file}).`;
   }
 
   function remark(part, sentence) {
     const text = `${NAMES[part]}: ${sentence}\n`; // the style sheet keeps the lines
-    if (!byId("remarks").textContent.includes(text)) byId("remarks").textContent += text;
+    if (!byId("remarks").textContent.includes(text))
+      byId("remarks").textContent += text;
     if (part === "rates") byId("marks").replaceChildren();
   }
 
   // A script that solves and simulates what the page shows.
   function pythonText(s) {
-    const [text, number] = [(x) => `"${x}"`, (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x))];
+    const text = (x) => `"${x}"`;
+    const number = (x) => (
+      Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x)
+    );
     const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
-    const set = (name, value, usual) => (value === undefined || value === usual ? [] : [`${name}=${typeof value === "string" ? value : number(value)}`]);
-    const signs = Array.from({ length: s.students }, (_, k) => (k % 2 ? -1 : 1) * (s.train_readout ? s.readout : 1)); // XOR needs both
-    const readout = s.spectrum === "XOR" ? [`readout=[${signs.map(number).join(", ")}]`] : s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`] : [];
+    const set = (name, value, usual) => (
+      value === undefined || value === usual
+        ? []
+        : [`${name}=${typeof value === "string" ? value : number(value)}`]
+    );
+    // XOR needs both
+    const signs = Array.from(
+      { length: s.students },
+      (_, k) => (k % 2 ? -1 : 1) * (s.train_readout ? s.readout : 1)
+    );
+    const readout = s.spectrum === "XOR"
+      ? [`readout=[${signs.map(number).join(", ")}]`]
+      : s.train_readout
+      ? [`readout=[${number(s.readout)}] * ${s.students}`]
+      : [];
     const trained = [...readout, ...(s.train_readout ? ["train_readout=True"] : [])];
     const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
-    const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
-    const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];
-    const optimizer = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
-    const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
-    const nested = (flat, ...sizes) => (sizes.length === 1 ? `[${flat.join(", ")}]`
-      : `[${Array.from({ length: sizes[0] }, (_, i) => nested(flat.slice((i * flat.length) / sizes[0], ((i + 1) * flat.length) / sizes[0]), ...sizes.slice(1))).join(", ")}]`);
-    const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
-    const measured = "measured = tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
+    const tasks =
+      `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
+    const rule = {
+      "feedback alignment": "tu.rules.FeedbackAlignment()",
+      dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})`,
+    }[s.rule];
+    const optimizer = [
+      number(s.lr),
+      ...(s.batch === 1 ? [] : [`batch=${s.batch}`]),
+      ...set("weight_decay", s.decay, 0)
+    ];
+    const starts = {
+      true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`,
+      false: `asymmetric_start(problem, dim=${s.dim})`,
+    };
+    const nested = (flat, ...sizes) => {
+      if (sizes.length === 1) return `[${flat.join(", ")}]`;
+      const [count, ...inner] = sizes;
+      const size = flat.length / count;
+      const rows = Array.from({ length: count }, (_, i) => (
+        nested(flat.slice(i * size, (i + 1) * size), ...inner)
+      ));
+      return `[${rows.join(", ")}]`;
+    };
+    const times = s.log_time
+      ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)`
+      : `linear_times(${number(s.end)}, 201)`;
+    const measured =
+      "measured = tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
     const inputs = {
-      isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`,
+      isotropic: "tu.Isotropic()",
+      "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`,
       digits: "tu.Spectrum(measured.eigenvalues, measured.fractions)",
-      "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})`, XOR: `tu.Mixture.xor(${number(s.distance ?? 0)})`,
+      "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})`,
+      XOR: `tu.Mixture.xor(${number(s.distance ?? 0)})`,
     };
     const taught = s.spectrum !== "two clusters" && s.spectrum !== "XOR";
     const given = () => {
-      const [{ r, q, t, v }, K, M, heads] = [tables.given, s.students, s.teachers * (s.tasks === "two" ? 2 : 1), s.tasks === "two" ? [2] : []];
+      const [{ r, q, t, v }, K, M, heads] = [
+        tables.given,
+        s.students,
+        s.teachers * (s.tasks === "two" ? 2 : 1),
+        s.tasks === "two" ? [2] : [],
+      ];
       const levels = r.length > K * M ? [r.length / (K * M)] : [];
       return `Start(R=${nested(r, ...levels, K, M)}, Q=${nested(q, ...levels, K, K)}, T=${nested(t, ...levels, M, M)}, readout=${nested(v, ...heads, K)}, dim=${s.dim})`;
     };
-    const fits = s.start === "as given" && tables.given.q.length % (s.students * s.students) === 0 && tables.given.r.length * s.students === tables.given.q.length * s.teachers * (s.tasks === "two" ? 2 : 1);
-    lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`);
+    const fits = s.start === "as given"
+      && tables.given.q.length % (s.students * s.students) === 0
+      && tables.given.r.length * s.students === tables.given.q.length * s.teachers * (
+        s.tasks === "two" ? 2 : 1
+      );
+    lines.push(
+      `    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`
+    );
     if (taught) lines.push(`    teacher=${s.tasks === "two" ? tasks : teacher},`);
-    for (const [name, usual] of [["loss", "squared"], ["labels", taught ? "real" : s.labels]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
+    for (
+      const [name, usual] of [
+        ["loss", "squared"],
+        ["labels", taught ? "real" : s.labels],
+      ]
+    )
+      if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
     if (rule) lines.push(`    rule=${rule},`);
     lines.push(`    inputs=${inputs[s.spectrum]},`);
-    lines.push(`    optimizer=tu.SGD(${optimizer.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
+    lines.push(
+      `    optimizer=tu.SGD(${optimizer.join(", ")}),`,
+      ...set(
+        "    noise",
+        taught && (s.labels ?? "real") === "real" ? s.noise : 0,
+        0
+      ).map((x) => `${x},`)
+    );
     const numpy = s.spectrum === "digits" ? ["import numpy as np"] : [];
     const before = s.spectrum === "digits" ? [measured] : [];
-    return [...numpy, "import tutelage as tu", "", ...before, "problem = tu.Problem(", ...lines, ")", `start = tu.${fits ? given() : starts[random]}`, `times = tu.${times}`,
-      "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
-      "print(tu.compare(theory, runs))", ""].join("\n");
+    return [
+      ...numpy,
+      "import tutelage as tu",
+      "",
+      ...before,
+      "problem = tu.Problem(",
+      ...lines,
+      ")",
+      `start = tu.${fits ? given() : starts[random]}`,
+      `times = tu.${times}`,
+      "theory = tu.solve(problem, start, times)",
+      `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
+      "print(tu.compare(theory, runs))",
+      ""
+    ].join("\n");
   }
 
-  // The same as a notebook: the problem, the theory with its figure, the comparison with simulated networks.
+  // The same as a notebook: the problem, the theory with its figure, the comparison
+  // with simulated networks.
   function notebookText(s) {
     const [setup, rest] = pythonText(s).trimEnd().split(/\n(?=theory = )/);
     const [theory, ...runs] = rest.split("\n");
     const cell = (kind, text) => ({
-      cell_type: kind, id: `cell-${(cells += 1)}`, metadata: {}, source: text, ...(kind === "code" ? { execution_count: null, outputs: [] } : {}),
+      cell_type: kind,
+      id: `cell-${(cells += 1)}`,
+      metadata: {},
+      source: text,
+      ...(kind === "code" ? { execution_count: null, outputs: [] } : {}),
     });
     let cells = 0;
     const { title, conditions } = tutelagePage.data();
     return JSON.stringify({
-      nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: "python3", display_name: "Python 3", language: "python" } },
-      cells: [cell("markdown", `# ${title}\n\n${conditions}`), cell("code", setup), cell("code", `${theory}\ntheory.plot()`),
-        cell("markdown", "Networks of finite size, compared with the theory:"), cell("code", runs.join("\n")), cell("code", "theory.widget()")],
+      nbformat: 4,
+      nbformat_minor: 5,
+      metadata: {
+        kernelspec: { name: "python3", display_name: "Python 3", language: "python" },
+      },
+      cells: [
+        cell("markdown", `# ${title}\n\n${conditions}`),
+        cell("code", setup),
+        cell("code", `${theory}\ntheory.plot()`),
+        cell("markdown", "Networks of finite size, compared with the theory:"),
+        cell("code", runs.join("\n")),
+        cell("code", "theory.widget()"),
+      ],
     }, null, 1);
   }
 
   // A copy of this page with other data: what differs is changed in the copy.
   function copied(data, change) {
     const copy = new DOMParser().parseFromString(pageSource, "text/html");
-    copy.getElementById("data").textContent = JSON.stringify(data).replaceAll("<", "\\u003c");
+    copy
+      .getElementById("data").textContent = JSON
+      .stringify(data)
+      .replaceAll("<", "\\u003c");
     change?.(copy);
     return `<!doctype html>\n${copy.documentElement.outerHTML}`;
   }
 
-  // The curve as it is shown, with the slider for time: without controls, and without the scripts behind them.
+  // The curve as it is shown, with the slider for time: without controls, and without
+  // the scripts behind them.
   const curvePage = () => copied(tutelagePage.data(), (copy) => {
-    const [, , ...ours] = copy.querySelectorAll("script:not([type])"); // Plotly and page.js stay
-    for (const part of [...copy.querySelectorAll("aside, #exports, #equations"), ...ours]) part.remove();
+    // Plotly and page.js stay
+    const [, , ...ours] = copy.querySelectorAll("script:not([type])");
+    for (
+      const part of [...copy.querySelectorAll("aside, #exports, #equations"), ...ours]
+    )
+      part.remove();
     copy.querySelector(".beside").className = "";
     copy.title = tutelagePage.data().title;
     const policy = copy.querySelector("meta[http-equiv]");
     policy.content = policy.content.replace("; connect-src 'self'", "");
     const begin = copy.createElement("script");
-    begin.textContent = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));';
+    begin.textContent =
+      'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));';
     copy.body.append(begin);
   });
 
   // This page with these settings at first.
   function itself() {
     const table = JSON.parse(byId("data").textContent);
-    const changed = controls.filter((control) => values[control.name] !== control.default);
+    const changed = controls.filter(
+      (control) => values[control.name] !== control.default
+    );
     table.initial = Object.fromEntries(changed.map(({ name }) => [name, values[name]]));
     return copied(table);
   }
@@ -499,25 +763,38 @@ const tutelageExplorer = (() => {
     setTimeout(() => URL.revokeObjectURL(address), 10000);
   }
 
-  const saveText = (name, kind, text) => saveBlob(name, new Blob([text], { type: kind }));
+  const saveText = (name, kind, text) => saveBlob(
+    name,
+    new Blob([text], { type: kind })
+  );
 
-  // A file that the server makes. It has a connection of its own: what the page waits for goes on.
+  // A file that the server makes. It has a connection of its own: what the page waits
+  // for goes on.
   function saveFromServer(name, { file, ...settings }) {
     const socket = new WebSocket(`ws://${location.host}/live`);
-    socket.addEventListener("open", () => socket.send(JSON.stringify({ id: 0, settings, want: name })));
+    socket.addEventListener(
+      "open",
+      () => socket.send(JSON.stringify({ id: 0, settings, want: name }))
+    );
     socket.addEventListener("message", ({ data }) => {
       if (data instanceof Blob) saveBlob(name, data);
-      else if (JSON.parse(data).answer.part === "error") say(JSON.parse(data).answer.sentence, true);
+      else if (JSON.parse(data).answer.part === "error")
+        say(JSON.parse(data).answer.sentence, true);
       else return;
       socket.close();
     });
   }
 
-  // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
+  // A problem file, dropped onto the page or chosen, replaces the controls of the
+  // problem until it is closed.
 
   async function open(file) {
     const text = await file.text();
-    if (text.length > MOST_TEXT) say(`${file.name} has ${text.length} characters; a problem file has at most ${MOST_TEXT}.`, true);
+    if (text.length > MOST_TEXT)
+      say(
+        `${file.name} has ${text.length} characters; a problem file has at most ${MOST_TEXT}.`,
+        true
+      );
     else change({ ...values, toml: text, file: file.name });
   }
 
@@ -527,7 +804,10 @@ const tutelageExplorer = (() => {
       event.preventDefault();
       if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
     });
-    byId("open").addEventListener("change", ({ target }) => { if (target.files.length) open(target.files[0]); });
+    byId("open").addEventListener(
+      "change",
+      ({ target }) => { if (target.files.length) open(target.files[0]); }
+    );
     byId("given-close").addEventListener("click", () => {
       byId("open").value = "";
       const { toml, file, ...rest } = values;
@@ -539,17 +819,25 @@ const tutelageExplorer = (() => {
 
   function serverSource() {
     const socket = new WebSocket(`ws://${location.host}/live`);
-    socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
+    socket.addEventListener(
+      "open",
+      () => { say(""); answered = number; wanted = true; send(); }
+    );
     socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
     socket.addEventListener("close", () => {
       clearTimeout(timer);
-      say("The server has stopped. Start it again (tutelage explore), then reload this page.", true);
+      say(
+        "The server has stopped. Start it again (tutelage explore), then reload this page.",
+        true
+      );
       setState("stopped");
     });
     return {
       ready: () => socket.readyState === WebSocket.OPEN,
       ask: (id, { file, ...settings }) => socket.send(JSON.stringify({ id, settings })),
-      optimize: (id, { file, ...settings }, what) => socket.send(JSON.stringify({ id, settings, want: `optimize ${what}` })),
+      optimize: (id, { file, ...settings }, what) => socket.send(
+        JSON.stringify({ id, settings, want: `optimize ${what}` })
+      ),
     };
   }
 
@@ -590,25 +878,44 @@ const tutelageExplorer = (() => {
       byId("share").textContent = "Copy the address of this page";
     }
   });
-  byId("notebook").addEventListener("click", () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown)));
-  byId("itself").addEventListener("click", () => saveText("explorer.html", "text/html", itself()));
-  byId("file-html").addEventListener("click", () => saveText("page.html", "text/html", curvePage()));
-  for (const [id, name] of Object.entries(FILES)) byId(id).addEventListener("click", () => saveFromServer(name, values));
-  for (const what of ["lr", "tasks"]) byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
-  if (matchMedia("(max-width: 60rem)").matches) { // a phone: the main slider and the curve are on the first screen
+  byId("notebook").addEventListener(
+    "click",
+    () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown))
+  );
+  byId("itself").addEventListener(
+    "click",
+    () => saveText("explorer.html", "text/html", itself())
+  );
+  byId("file-html").addEventListener(
+    "click",
+    () => saveText("page.html", "text/html", curvePage())
+  );
+  for (const [id, name] of Object.entries(FILES))
+    byId(id).addEventListener("click", () => saveFromServer(name, values));
+  for (const what of ["lr", "tasks"])
+    byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
+  // A phone: the main slider and the curve are on the first screen
+  if (matchMedia("(max-width: 60rem)").matches) {
     for (const id of ["panel", "equations"]) byId(id).open = false;
     byId("seen").after(byId("story"));
   }
-  for (const part of document.querySelectorAll(".server")) if (tables) part.hidden = true;
+  for (const part of document.querySelectorAll(".server"))
+    if (tables) part.hidden = true;
   for (const part of document.querySelectorAll(".local")) part.hidden = tables === null;
   if (!tables) acceptFiles();
   watch();
   source = tables ? localSource() : serverSource();
   wanted = true;
   send();
-  if (refused.length) byId("remarks").textContent = `The address has values that are not allowed here, which were left out: ${refused.join(", ")}.`;
+  if (refused.length)
+    byId("remarks").textContent =
+      `The address has values that are not allowed here, which were left out: ${refused.join(", ")}.`;
   // settled: the newest settings have been asked for and their curve is there.
   return {
-    values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting(), pythonText, notebookText,
+    values: () => values,
+    change: (more) => change({ ...values, ...more }),
+    settled: () => number > 0 && !wanted && !waiting(),
+    pythonText,
+    notebookText,
   };
 })();

@@ -104,7 +104,7 @@ TWO_TASKS = {"tasks": "two"}
 RANDOM = {"start": RANDOM_WEIGHTS} | ONE_TASK
 
 
-CONTROLS = (
+MAIN_CONTROLS = (
     Control(
         name="lr",
         words="learning rate η",
@@ -115,6 +115,9 @@ CONTROLS = (
         log=True,
         group="Main",
     ),
+)
+
+NETWORK_CONTROLS = (
     Control(
         name="activation",
         words="activation",
@@ -159,6 +162,9 @@ CONTROLS = (
         group="Networks",
         only={"train_readout": True},
     ),
+)
+
+TASK_CONTROLS = (
     Control(
         name="tasks",
         words="tasks",
@@ -189,6 +195,9 @@ CONTROLS = (
         group="Tasks",
         only=TWO_TASKS | TAUGHT,
     ),
+)
+
+LEARNING_CONTROLS = (
     Control(
         name="noise",
         words="label noise σ",
@@ -253,6 +262,9 @@ CONTROLS = (
         group="Learning",
         only={"rule": DROPOUT},
     ),
+)
+
+INPUT_AND_START_CONTROLS = (
     Control(
         name="spectrum",
         words="inputs",
@@ -322,6 +334,9 @@ CONTROLS = (
         group="Inputs and start",
         only=RANDOM,
     ),
+)
+
+SIMULATION_CONTROLS = (
     Control(
         name="dim",
         words="input dimension N",
@@ -348,6 +363,9 @@ CONTROLS = (
         default=True,
         group="Finite networks",
     ),
+)
+
+TIME_CONTROLS = (
     Control(
         name="end",
         words="last time α",
@@ -365,6 +383,16 @@ CONTROLS = (
         default=False,
         group="Time",
     ),
+)
+
+CONTROLS = (
+    *MAIN_CONTROLS,
+    *NETWORK_CONTROLS,
+    *TASK_CONTROLS,
+    *LEARNING_CONTROLS,
+    *INPUT_AND_START_CONTROLS,
+    *SIMULATION_CONTROLS,
+    *TIME_CONTROLS,
 )
 BY_NAME = {control.name: control for control in CONTROLS}
 
@@ -683,7 +711,7 @@ def _controls_of(data: Values) -> Values:
 
 @lru_cache(maxsize=1)
 def digit_spectrum() -> tu.Spectrum:
-    """The spectrum of the handwritten digits in few levels, for Gaussian inputs of any N."""
+    """Return the spectrum of the handwritten digits in few levels, for any N."""
     pixels = tu.digits().reshape(-1, 64)
     measured = tu.Spectrum.from_covariance(np.cov(pixels.T), 16)
     return tu.Spectrum(measured.eigenvalues, measured.fractions)
@@ -736,7 +764,8 @@ class Preset(NamedTuple):
 TWO = {"students": 2, "teachers": 2}
 APART = {"start": ASYMMETRIC}
 
-PRESETS = (
+# With words that guide the reader.
+GUIDED_PRESETS = (
     Preset(
         "The plateau",
         {},
@@ -830,7 +859,10 @@ PRESETS = (
         "1/2 at first. Then units with a positive readout turn to b₁, the others to "
         "b₂.",
     ),
-    # Close to figures that `tutelage replicate` checks.
+)
+
+# Close to figures that `tutelage replicate` checks, then other problems.
+PLAIN_PRESETS = (
     Preset(
         "primer-1: theory and experiment", APART | {"dim": 784, "end": 100.0, "runs": 5}
     ),
@@ -898,9 +930,11 @@ PRESETS = (
     ),
 )
 
+PRESETS = GUIDED_PRESETS + PLAIN_PRESETS
+
 
 def explorer_table(settings: Settings, local: bool = False) -> Values:
-    """Controls, presets and first values for explorer.js.
+    """Return controls, presets and first values for explorer.js.
 
     local: only those that the solver in the browser covers.
     """

@@ -615,7 +615,7 @@ def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
 
     Of tasks, the share of the first of two, or (time, task) of more.
     """
-    from tutelage.problem.schedules import rate_at
+    from tutelage.training.schedules import rate_at
 
     if not hasattr(value, "probabilities"):
         return np.array([np.ravel(rate_at(value, time))[0] for time in times])

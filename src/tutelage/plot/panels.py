@@ -173,7 +173,7 @@ def finish(
     line: int = 94,
     legend: str | None = None,
 ) -> Figure:
-    """Name the common x axis, put legends outside, align the y labels, and add the head.
+    """Name the common x axis, put legends outside, align y labels, and add the head.
 
     Returns the figure. The head is title, conditions in `small` print and outcome in
     bold, wrapped to the width of the first panel. title: of the user; None is

@@ -33,7 +33,7 @@ from tutelage.plot.style import (
 
 if TYPE_CHECKING:
     from tutelage.problem import Problem
-    from tutelage.trajectory import Trajectory
+    from tutelage.result.trajectory import Trajectory
 
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED_LINES = 9  # lines of a panel that are named one by one
@@ -78,7 +78,11 @@ class Line(NamedTuple):
 
 @figure_of("a Trajectory", "times", "variables", "error", "status")
 def plot_trajectory(
-    trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None
+    trajectory: Trajectory,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+    time: str = "alpha",
 ) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
@@ -94,27 +98,32 @@ def plot_trajectory(
         Matplotlib axes: draw only the learning curve into them.
     title
         Replaces the problem in words; "" leaves the head out.
+    time
+        "alpha", "steps" (alpha N) or "samples" (steps times batch). The last two need
+        the N of a simulation or of the initial condition.
 
     Returns
     -------
     A Matplotlib figure (see `save_figure`), or `ax` if it was given.
     """
-    times = np.atleast_2d(trajectory.times)[0]
+    unit = _unit_of_time(trajectory, time)
+    times = unit * np.atleast_2d(trajectory.times)[0]
     if times.size == 0:
         raise InputError(
             "this trajectory has no recorded times; there is nothing to draw."
         )
     lines_by_panel = {}
     if ax is None:
-        lines_by_panel = panels_of(trajectory)
+        lines_by_panel = _panel_of_losses(trajectory) | panels_of(trajectory)
     grid = column([2.3] + [1.75] * len(lines_by_panel), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times, trajectory)
+    _draw_curves_beside_error(grid[0], times, trajectory)
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
-        mark_switches(axes, trajectory)
+        mark_switches(axes, trajectory, unit)
         if not trajectory.finished:
-            _mark_ends(axes, trajectory)
+            _mark_ends(axes, trajectory, unit)
     panels.scale_time(grid[0], times)
 
     heading, conditions = text.title_and_conditions(trajectory)
@@ -123,7 +132,7 @@ def plot_trajectory(
     small = ", ".join([conditions, *text.settings_in_words(trajectory)])
     return finish(
         grid,
-        text.time_label(trajectory),
+        text.time_label(trajectory, time),
         title,
         heading,
         small,
@@ -141,9 +150,27 @@ def _how_it_ended(trajectory: Trajectory) -> str:
     return f"The solve {trajectory.status}"
 
 
-def _mark_ends(axes: Axes, trajectory: Trajectory) -> None:
+def _unit_of_time(trajectory: Trajectory, time: str) -> float:
+    """Return the length of a unit of alpha on the time axis."""
+    from tutelage import checks
+
+    checks.known("time", time, text.TIMES)
+    if time == "alpha":
+        return 1.0
+    if trajectory.dim is None or trajectory.problem is None:
+        raise InputError(
+            f"time is {time!r}, and this trajectory has no N or no problem; "
+            "give the initial condition a dim, such as asymmetric_start(problem, "
+            "dim=1000), or use time='alpha'."
+        )
+    if time == "steps":
+        return float(trajectory.dim)
+    return float(trajectory.dim * trajectory.problem.samples_per_step)
+
+
+def _mark_ends(axes: Axes, trajectory: Trajectory, unit: float) -> None:
     """Draw a vertical line at each time at which a solve or a run ended."""
-    for end in np.unique(trajectory.end_time):
+    for end in unit * np.unique(trajectory.end_time):
         axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=DOTTED)
 
 
@@ -166,6 +193,7 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
     if len(errors) > 1:
         single_runs = np.concatenate(errors_of_tasks[:, :SINGLE_RUNS])
         axes.plot(times, single_runs.T, color=FAINT, linewidth=0.6, alpha=0.6)
+    beside_error = [o for o in trajectory.observables if o.panel == "error"]
     marker = None
     if times.size == 1:  # a line through one point is invisible
         marker = "o"
@@ -173,25 +201,74 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         label = None
         if len(errors_of_tasks) > 1:
             label = f"task {task + 1}"
+        elif beside_error:
+            label = "error on fresh samples"
         color = color_at(task + first_color)
         axes.plot(times, mean, label=label, color=color, linewidth=2.0, marker=marker)
+    for observable in beside_error:
+        values = np.asarray(trajectory[observable.name]).reshape(-1, times.size)
+        look = {"color": color_at(first_color), "linestyle": "--", "marker": marker}
+        mean = values.mean(axis=0)
+        axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
+        errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
 
 
-def mark_switches(axes: Axes, trajectory: Any) -> None:
-    """Mark the times at which probabilities of tasks jump or a head stops to learn."""
-    from tutelage.problem import Tasks
+def _draw_curves_beside_error(axes: Axes, times: np.ndarray, trajectory: Any) -> None:
+    """Draw curves of the theory, such as a training error, next to the error.
 
-    teacher = getattr(trajectory.problem, "teacher", None)
-    if not isinstance(teacher, Tasks) or callable(teacher.schedule):
+    Of several runs it is their mean.
+    """
+    chosen = _observables_in("error", trajectory)
+    if not chosen:
+        return
+    axes.lines[-1].set_label("error")
+    for place, observable in enumerate(chosen, start=1):
+        mean = _by_run(trajectory, observable.name).mean(axis=0)
+        look = {"color": color_at(place), "linestyle": DASHES[1], "linewidth": 2.0}
+        axes.plot(times, mean, label=observable.words, **look)
+
+
+def _panel_of_losses(trajectory: Any) -> dict[str, list[Line]]:
+    """The panel of losses, if the theory records one besides that of fresh samples."""
+    chosen = _observables_in("loss", trajectory)
+    if not chosen:
+        return {}
+    names = {"loss": "loss"} | {o.name: o.words for o in chosen}
+    lines = []
+    for place, (name, words) in enumerate(names.items()):
+        values = _by_run(trajectory, name)
+        lines.append(Line(values=values, label=words, unit=place, partner=place))
+    return {"loss": lines}
+
+
+def _observables_in(panel: str, trajectory: Any) -> list[Any]:
+    """The curves of the theory that are drawn in a panel."""
+    observables = getattr(trajectory, "observables", ())
+    return [observable for observable in observables if observable.panel == panel]
+
+
+def _by_run(trajectory: Any, name: str) -> np.ndarray:
+    """A curve as (run, time); a solve counts as one run."""
+    values = np.asarray(getattr(trajectory, name), dtype=float)
+    return values.reshape(-1, values.shape[-1])
+
+
+def mark_switches(axes: Axes, trajectory: Any, unit: float = 1.0) -> None:
+    """Mark the times at which probabilities of tasks jump or a head stops to learn.
+
+    unit: the length of a unit of alpha on the time axis.
+    """
+    tasks = getattr(trajectory.problem, "several_tasks", None)
+    if tasks is None or callable(tasks.schedule):
         return
     end = np.max(trajectory.times)
-    switches = teacher.switches(end)
+    switches = tasks.switches(end)
     if switches is None:
         return
     for time in np.unique(np.asarray(switches)):
         if time < end:
-            panels.mark_time(axes, float(time))
+            panels.mark_time(axes, unit * float(time))
 
 
 def panels_of(curve: Any) -> dict[str, list[Line]]:

@@ -1,14 +1,20 @@
-"""The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
+"""The problem: networks, input law, learning rule and initial condition.
 
-activation -> network -> tasks;  inputs -> mixture;  schedules (SGD)    the parts
-problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
-start                                                                     the initial condition
-sample                                                                    one sample: its label, and the update it makes
+A problem is checked when it is built, and holds plain data.
+
+    activation -> network -> tasks    the networks
+    inputs -> mixture                 the laws of the inputs
+    problem                           everything together
+    traits                            properties that functions may rely on
+    serialize                         TOML and JSON
+    start                             the initial condition
+    sample                            one sample: its label and its update
 """
 
 # ruff: noqa: F401  other packages import these names from here
 
 from tutelage.problem.activation import Activation
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -18,16 +24,7 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import SGD, SlowMomentum
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import (
-    Constant,
-    Cosine,
-    Interpolated,
-    Linear,
-    Piecewise,
-    PowerDecay,
-)
 from tutelage.problem.start import (
     Start,
     asymmetric_start,
@@ -35,3 +32,12 @@ from tutelage.problem.start import (
     start_from_weights,
 )
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
+from tutelage.training.optimizers import SGD, GradientDescent, SlowMomentum
+from tutelage.training.schedules import (
+    Constant,
+    Cosine,
+    Interpolated,
+    Linear,
+    Piecewise,
+    PowerDecay,
+)

@@ -1,8 +1,8 @@
 """The activation of a hidden unit: a name, a function and its known properties.
 
 Compiled programs are found again by the function they hold. So a function must not
-change after it was used, and equal functions must compute the same. A recording, the JAX
-expression of a function at one moment, has both properties.
+change after it was used, and equal functions must compute the same. A recording, the
+JAX expression of a function at one moment, has both properties.
 """
 
 import math
@@ -29,20 +29,24 @@ FAR_PROBES = np.linspace(-31.3, 29.7, 38)
 EXTREME_PROBES = [-900.0, -70.0, 80.0, 1000.0]
 PROBES = np.concatenate([NEAR_PROBES, FAR_PROBES, EXTREME_PROBES])
 
-# erf x = x P(x^2) for |x| < SMALL, and 1 - exp(-x^2) F(1/x) beyond, up to LARGE. Both are
-# polynomials in a variable between -1 and 1.
+# erf x = x P(x^2) for |x| < SMALL, and 1 - exp(-x^2) F(1/x) beyond, up to LARGE. Both
+# are polynomials in a variable between -1 and 1.
 SMALL = 2.0
 LARGE = 6.0
 P = (
-    0.674933236039655, -0.2611118609312454, 0.11947913860985163, -0.04866277744915509, 0.017128344571823145,
-    -0.005234875836158027, 0.0014050914235853634, -0.0003351435335293146, 7.180100878143417e-05, -1.3946273727597251e-05,
-    2.475801058763217e-06, -4.045094947367635e-07, 6.11973590542225e-08, -8.617665144205791e-09, 1.1331611787961273e-09,
+    0.674933236039655, -0.2611118609312454, 0.11947913860985163,
+    -0.04866277744915509, 0.017128344571823145, -0.005234875836158027,
+    0.0014050914235853634, -0.0003351435335293146, 7.180100878143417e-05,
+    -1.3946273727597251e-05, 2.475801058763217e-06, -4.045094947367635e-07,
+    6.11973590542225e-08, -8.617665144205791e-09, 1.1331611787961273e-09,
     -1.401554063331593e-10, 1.7218858155484183e-11, -1.8874163743967482e-12,
 )  # fmt: skip
 F = (
-    0.17900115118138996, 0.0815583900108431, -0.005039359895619625, -0.00023215792238330993, 0.00012459325170353816,
-    -1.734068102754368e-05, -9.981933514454698e-08, 6.467796127327109e-07, -1.6583511409087178e-07,
-    1.7978732215605648e-08, 2.7686384520589113e-09, -1.9107889262474767e-09, 4.0386320715431037e-10,
+    0.17900115118138996, 0.0815583900108431, -0.005039359895619625,
+    -0.00023215792238330993, 0.00012459325170353816, -1.734068102754368e-05,
+    -9.981933514454698e-08, 6.467796127327109e-07, -1.6583511409087178e-07,
+    1.7978732215605648e-08, 2.7686384520589113e-09, -1.9107889262474767e-09,
+    4.0386320715431037e-10,
 )  # fmt: skip
 
 
@@ -51,8 +55,8 @@ F = (
 def erf(x: Array) -> Array:
     """Return the error function to 2e-16.
 
-    Two polynomials in place of XLA's own function: loops over them are vectorized, which
-    is 3 times faster.
+    Two polynomials in place of XLA's own function: loops over them are vectorized,
+    which is 3 times faster.
     """
     size = jnp.abs(x)
     is_small = size < SMALL

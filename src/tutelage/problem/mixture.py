@@ -3,9 +3,9 @@
     x = mu_c / sqrt(N) + noise of covariance Omega_c,    class c with probability P_c
     mu_c = sum_m S_cm b_m
 
-The vectors b_m are reference vectors, as those of a teacher are: the overlaps R with them
-are order parameters. The mean of x has a norm of order one and its noise a norm of order
-sqrt(N); their contributions to the field of a unit are then of the same order.
+The vectors b_m are reference vectors, as those of a teacher are: the overlaps R with
+them are order parameters. The mean of x has a norm of order one and its noise a norm of
+order sqrt(N); their contributions to the field of a unit are then of the same order.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
 Laws: TypeAlias = Inputs | Sequence[Inputs] | None
@@ -29,11 +29,13 @@ LARGEST_NORM = 30.0
 
 
 class Mixture(Inputs):
-    """A Gaussian mixture: x has mean sum_m S_cm b_m / sqrt(N) and the spectrum of class c.
+    """A Gaussian mixture, whose classes have their own means and spectra.
 
-    R has one column for each teacher unit, then one for each vector b_m. `error` and `loss`
-    are averages over all classes; `trajectory.class_errors` has the errors of single
-    classes. `Mixture.xor`, `Mixture.two_gaussians`, `Mixture.simplex` and
+    In class c the mean of x is sum_m S_cm b_m / sqrt(N).
+
+    R has one column for each teacher unit, then one for each vector b_m. `error` and
+    `loss` are averages over all classes; `trajectory.class_errors` has the errors of
+    single classes. `Mixture.xor`, `Mixture.two_gaussians`, `Mixture.simplex` and
     `Mixture.from_means` make common mixtures.
 
     Parameters
@@ -41,16 +43,16 @@ class Mixture(Inputs):
     coefficients : array (classes, m)
         S.
     gram : array (m, m)
-        Overlaps b_m . b_n / N, or per level (levels, m, m). The mean of x in class c has
-        the squared norm (S gram S^T)_cc.
+        Overlaps b_m . b_n / N, or per level (levels, m, m). The mean of x in class c
+        has the squared norm (S gram S^T)_cc.
     weights : array (classes,), optional
         Probabilities of the classes. Default: equal.
     inputs : Inputs or list
-        The law of the noise, one for all classes, or a list with one for each, with common
-        eigenspaces (fractions).
+        The law of the noise, one for all classes, or a list with one for each, with
+        common eigenspaces (fractions).
     labels : array, optional
-        The label of each class, (classes,) or (classes, outputs); for labels='argmax' the
-        number of the class, counted from 0. None: a teacher labels the samples.
+        The label of each class, (classes,) or (classes, outputs); for labels='argmax'
+        the number of the class, counted from 0. None: a teacher labels the samples.
 
     Examples
     --------
@@ -58,7 +60,8 @@ class Mixture(Inputs):
     >>> mixture = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
     >>> student = tu.Network(1, "linear")
     >>> problem = tu.Problem(student, inputs=mixture, loss="logistic")
-    >>> theory = tu.solve(problem, tu.Start(R=[[0.1]], Q=[[0.5]]), times=[0.0, 1.0, 10.0])
+    >>> start = tu.Start(R=[[0.1]], Q=[[0.5]])
+    >>> theory = tu.solve(problem, start, times=[0.0, 1.0, 10.0])
     >>> theory.error.round(3)
     array([0.444, 0.145, 0.029])
     """
@@ -109,8 +112,8 @@ class Mixture(Inputs):
         if norms.max() > LARGEST_NORM:
             raise InputError(
                 f"the mean of x in class {int(norms.argmax())} has norm "
-                f"{norms.max():.3g}; it must be of order 1, that of the noise is sqrt(N). "
-                "Divide the means by sqrt(N)."
+                f"{norms.max():.3g}; it must be of order 1, that of the noise is "
+                "sqrt(N). Divide the means by sqrt(N)."
             )
 
     @property
@@ -147,7 +150,7 @@ class Mixture(Inputs):
         return self.laws[0].known_dim
 
     @property
-    def classes(self) -> int:
+    def classes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The number of classes."""
         return np.shape(self.coefficients)[0]
 
@@ -162,8 +165,8 @@ class Mixture(Inputs):
     def references(self, teacher: Network | None, outputs: int) -> Network:
         """Return the vectors that the columns of R belong to, as one network.
 
-        These are the units of the teacher, then the b_m, which have no readout. Both are
-        orthogonal to each other unless the initial condition says more.
+        These are the units of the teacher, then the b_m, which have no readout. Both
+        are orthogonal to each other unless the initial condition says more.
         """
         m = np.shape(self.coefficients)[1]
         levels = self.levels
@@ -204,9 +207,9 @@ class Mixture(Inputs):
         is_known = not checks.is_traced(self.labels)
         if is_known and not np.all(np.isin(self.labels, numbers)):
             raise InputError(
-                f"the labels of the classes are {checks.shown(self.labels)} and there are "
-                f"{outputs} outputs; a label must be a number from 0 to {outputs - 1}, "
-                f"or a vector of {outputs} numbers."
+                f"the labels of the classes are {checks.shown(self.labels)} and there "
+                f"are {outputs} outputs; a label must be a number from 0 to "
+                f"{outputs - 1}, or a vector of {outputs} numbers."
             )
         is_class = jnp.asarray(self.labels)[:, None] == numbers
         return jnp.asarray(is_class, float)
@@ -227,8 +230,8 @@ class Mixture(Inputs):
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
         """Return four classes with the labels of an exclusive or.
 
-        Their means are +-b_1 (label 1) and +-b_2 (label -1), b_1 orthogonal to b_2. norm:
-        of each mean of x.
+        Their means are +-b_1 (label 1) and +-b_2 (label -1), b_1 orthogonal to b_2.
+        norm: of each mean of x.
         """
         return cls(
             coefficients=[[1, 0], [-1, 0], [0, 1], [0, -1]],
@@ -275,8 +278,9 @@ class Mixture(Inputs):
     ) -> "Mixture":
         """Return classes whose means of x are given vectors, (classes, N).
 
-        The vectors are in the coordinates of the inputs. With several levels the columns
-        are the eigenvectors, level by level, or the coordinates of data that were measured.
+        The vectors are in the coordinates of the inputs. With several levels the
+        columns are the eigenvectors, level by level, or the coordinates of data that
+        were measured.
 
         >>> import numpy as np
         >>> import tutelage as tu
@@ -329,7 +333,8 @@ def _as_laws(inputs: Laws, classes: int) -> tuple[Inputs, ...]:
     else:
         laws = (inputs,)
     for law in laws:
-        if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
+        is_law = isinstance(law, Inputs)
+        if not is_law or law.classes is not None or law.is_latent:
             raise InputError(
                 f"inputs is {checks.shown(law)}; "
                 "give a Gaussian law such as Isotropic(), or a list of laws."

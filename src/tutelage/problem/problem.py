@@ -12,27 +12,40 @@ from tutelage._html import ResultCard
 from tutelage._part import Part, argument_names, with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
-from tutelage.labels import Function as FunctionLabels
-from tutelage.labels import Labels, as_labels
-from tutelage.losses import Function as FunctionLoss
-from tutelage.losses import Loss, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.data_set import DataSet
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.labels import Function as FunctionLabels
+from tutelage.problem.labels import Labels, as_labels
 from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import DEFAULT_LR, SGD
-from tutelage.problem.schedules import is_schedule, rate_at, schedules_of
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
     CLOSED,
     CONSTANT_RATES,
+    NEEDED_UNLESS_LISTED,
+    TRAITS,
     VISIBLE,
     missing_traits,
     require_fit,
     require_traits,
 )
-from tutelage.rules import Rule, as_rule
+from tutelage.training.losses import Function as FunctionLoss
+from tutelage.training.losses import Loss, as_loss
+from tutelage.training.optimizers import (
+    DEFAULT_LR,
+    SGD,
+    GradientDescent,
+    Optimizer,
+)
+from tutelage.training.rules import Rule, as_rule
+from tutelage.training.schedules import (
+    is_schedule,
+    rate_at,
+    require_rate_on,
+    schedules_of,
+)
 
 # a standard deviation, or a quantile function
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]
@@ -58,8 +71,9 @@ class Problem(Part, ResultCard):
     inputs : Inputs
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`,
         `HiddenManifold`.
-    optimizer : SGD
-        Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
+    optimizer : Optimizer
+        How updates move the weights: `SGD(lr)`, or another one of `tu.optimizers`.
+        Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as
         `scipy.stats.t(3).ppf`.
@@ -74,6 +88,8 @@ class Problem(Part, ResultCard):
     rule : str or Rule
         The update by one sample; "gradient", "hebbian", "perceptron", "adatron", or a
         `Rule` such as `rules.Dropout(0.8)`.
+    data : DataSet, optional
+        A finite data set, used again and again. Default: every sample is fresh.
 
     Examples
     --------
@@ -89,28 +105,31 @@ class Problem(Part, ResultCard):
     # classes of a mixture have labels; a law of inputs; a `Noise`.
     teacher: Any
     inputs: Any
-    optimizer: SGD
+    optimizer: Optimizer
     noise: Any
     loss: Loss
     labels: Labels
     rule: Rule
+    data: DataSet | None
 
     def __init__(
         self,
         student: Network,
         teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
-        optimizer: SGD | None = None,
+        optimizer: Optimizer | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
+        data: DataSet | None = None,
     ):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
         self.student = checks.as_kind("student", student, Network, a_network)
-        if teacher is None and isinstance(law, Mixture):
+        has_classes = isinstance(law, Inputs) and law.classes is not None
+        if teacher is None and has_classes:
             self.teacher = None
         else:
             self.teacher = checks.as_kind(
@@ -119,13 +138,18 @@ class Problem(Part, ResultCard):
         a_law = "a law of inputs, such as Isotropic()"
         self.inputs = checks.as_kind("inputs", law, Inputs, a_law)
         optimizer = SGD(DEFAULT_LR) if optimizer is None else optimizer
-        self.optimizer = checks.as_kind("optimizer", optimizer, SGD, "an SGD(lr)")
+        self.optimizer = checks.as_kind(
+            "optimizer", optimizer, Optimizer, "an optimizer, such as SGD(lr)"
+        )
         self.noise = checks.as_number(
             "noise", noise, checks.require_nonnegative, schedule=True
         )
         self.loss = as_loss(loss)
         self.rule = as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
+        if data is not None:
+            data = checks.as_kind("data", data, DataSet, "a DataSet(ratio) or None")
+        self.data = data
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
@@ -136,7 +160,7 @@ class Problem(Part, ResultCard):
 
     def _check(self) -> None:
         """Refuse networks, inputs and SGD that do not fit each other."""
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             self._check_mixture(self.inputs)
         units = self.student.hidden + self.references.hidden
         levels = self.inputs.levels
@@ -151,6 +175,12 @@ class Problem(Part, ResultCard):
             self._check_gram_per_level()
         if isinstance(teacher, Network):
             teacher.require_fixed()
+        self.optimizer.check_student(self.student.hidden)
+        if isinstance(self.optimizer, GradientDescent) and self.data is None:
+            raise InputError(
+                "the optimizer is GradientDescent and the problem has no data; "
+                "give data=DataSet(ratio), or optimizer=SGD(lr) for fresh samples."
+            )
         self.trainable_mask()
 
     def _check_student(self) -> None:
@@ -170,7 +200,7 @@ class Problem(Part, ResultCard):
 
     def _check_gram_per_level(self) -> None:
         """Refuse a teacher's gram whose levels are not those of the inputs."""
-        if isinstance(self.inputs, HiddenManifold):
+        if self.inputs.is_latent:
             raise InputError(
                 "the teacher's gram has several levels; "
                 "for a HiddenManifold give latent overlaps (M, M)."
@@ -187,7 +217,7 @@ class Problem(Part, ResultCard):
         """Refuse a mixture that is not labeled by either its classes or one teacher."""
         teacher = self.teacher
         has_labels = mixture.labels is not None
-        if isinstance(teacher, Tasks):
+        if self.several_tasks is not None:
             raise InputError(
                 "a mixture does not support several tasks (Tasks); "
                 "give one teacher, or Mixture(labels=...)."
@@ -223,8 +253,8 @@ class Problem(Part, ResultCard):
 
     def _usual_labels(self) -> str:
         """Return the default of `labels`: real, or what the loss needs of classes."""
-        is_mixture = isinstance(self.inputs, Mixture)
-        by_class = is_mixture and self.inputs.labels is not None
+        has_classes = self.inputs.classes is not None
+        by_class = has_classes and self.inputs.labels is not None
         if not by_class or not self.rule.uses_loss:
             return "real"
         words = {"sign": "sign", "class": "argmax"}
@@ -269,6 +299,18 @@ class Problem(Part, ResultCard):
             schedules["noise"] = self.noise
         return schedules
 
+    def require_rates_on(
+        self, times: Float[np.ndarray, " S"], *, solved: bool = True
+    ) -> None:
+        """Refuse a schedule that leaves its range, or is not one number, at any time.
+
+        solved: also warn of features that the solver may miss.
+        """
+        if self.several_tasks is not None:
+            self.several_tasks.require_probabilities_on(times)
+        for name, rate in self.schedules().items():
+            require_rate_on(name, rate, times, solved=solved)
+
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """Return the problem with noise and flips of its labels as numbers at time t."""
         changes: Table = {}
@@ -291,7 +333,7 @@ class Problem(Part, ResultCard):
 
         It is the teacher, the teachers of all `Tasks`, or `Mixture.references`.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self.teacher
         outputs = (self.student if self.teacher is None else self.teacher).outputs
         class_labels = self.inputs.labels
@@ -305,7 +347,7 @@ class Problem(Part, ResultCard):
 
         It is None where a teacher labels.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return None
         return self.inputs.targets(self.references.outputs)
 
@@ -315,7 +357,7 @@ class Problem(Part, ResultCard):
         label: of the class; default: that of the first. Without a mixture it is the problem
         itself.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self
         teacher = self.teacher
         if teacher is not None:
@@ -342,19 +384,25 @@ class Problem(Part, ResultCard):
     @property
     def tasks(self) -> "tuple[Problem, ...]":
         """The problems of single tasks; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        if self.several_tasks is None:
             return (self,)
-        return tuple(self.task(number) for number in range(self.teacher.count))
+        count = self.several_tasks.count
+        return tuple(self.task(number) for number in range(count))
+
+    @property
+    def several_tasks(self) -> Tasks | None:
+        """The `Tasks` in place of a teacher; None if there is one teacher or none."""
+        return self.teacher if isinstance(self.teacher, Tasks) else None
 
     def task(self, task: int) -> "Problem":
         """Return the problem of one task; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        tasks = self.several_tasks
+        if tasks is None:
             return self
-        teacher = self.teacher.teachers[task]
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if is_latent and self.teacher.given_gram is not None:
-            units = self.teacher.units(task)
-            teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
+        teacher = tasks.teachers[task]
+        if self.inputs.is_latent and tasks.given_gram is not None:
+            units = tasks.units(task)
+            teacher = teacher.changed(gram=tasks.given_gram[units, units])
         return with_fields(self, teacher=teacher)
 
     @property
@@ -363,10 +411,9 @@ class Problem(Part, ResultCard):
 
         It is None if the inputs carry all.
         """
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             return None
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if self.teacher.unseen is not None or not is_latent:
+        if self.teacher.unseen is not None or not self.inputs.is_latent:
             return self.teacher.unseen
         gram = self.teacher.gram
         latent = np.eye(self.teacher.hidden) if gram is None else gram
@@ -379,14 +426,14 @@ class Problem(Part, ResultCard):
         """
         if self.unseen is None:
             return self
-        is_latent = isinstance(self.inputs, HiddenManifold)
+        is_latent = self.inputs.is_latent
         teachers = []
         for task in self.tasks:
             gram = None if is_latent else task.teacher.gram
             teachers.append(with_fields(task.teacher, unseen=None, gram=gram))
         teacher = teachers[0]
-        if isinstance(self.teacher, Tasks):
-            teacher = with_fields(self.teacher, teachers=tuple(teachers))
+        if self.several_tasks is not None:
+            teacher = with_fields(self.several_tasks, teachers=tuple(teachers))
         inputs = self.inputs
         if is_latent:
             inputs = Spectrum(inputs.eigenvalues, inputs.fractions, normalize=False)
@@ -399,8 +446,9 @@ class Problem(Part, ResultCard):
         Separate heads have a leading axis of tasks.
         """
         shape = np.shape(self.student.readout)
-        if isinstance(self.teacher, Tasks) and self.teacher.heads == "separate":
-            return (self.teacher.count, *shape)
+        tasks = self.several_tasks
+        if tasks is not None and tasks.heads == "separate":
+            return (tasks.count, *shape)
         return shape
 
     @property
@@ -415,6 +463,38 @@ class Problem(Part, ResultCard):
     def biased(self) -> bool:
         """True if any hidden unit has a bias."""
         return self.student.bias is not None or self.references.bias is not None
+
+    def require_traits(self, function: str, traits: Iterable[str]) -> None:
+        """Raise `InputError` if the problem lacks a trait that a function needs.
+
+        For authors of analyses and closed forms. One task, one Gaussian, plain SGD and
+        fresh samples are needed, too, unless `traits` has "tasks", "mixtures",
+        "optimizers" or "any theory".
+
+        Parameters
+        ----------
+        function : str
+            The name of the function, for the message.
+        traits : iterable of str
+            The traits, such as "squared", "fixed readout" or "constant rates"; an unknown
+            one raises the list of all.
+
+        Examples
+        --------
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, train_readout=True), tu.Network(2))
+        >>> problem.require_traits("my_formula", ["squared"])
+        >>> try:
+        ...     problem.require_traits("my_formula", ["fixed readout"])
+        ... except tu.InputError as error:
+        ...     print(str(error).partition(". ")[0])
+        my_formula does not support this problem: the readout learns too
+        """
+        listed = [
+            checks.known("a trait", trait, (*TRAITS, *NEEDED_UNLESS_LISTED))
+            for trait in traits
+        ]
+        require_traits(self, function, listed)
 
     def replace(self, **changes: object) -> "Problem":
         """Return the problem with some fields changed at once.
@@ -485,6 +565,8 @@ class Problem(Part, ResultCard):
         words = []
         for name, value in vars(self).items():
             choice = LEARNING.get(name)
+            if name == "data" and value is None:
+                continue
             if choice is None or choice.word(value) != choice.default:
                 words.append(f"{name}={checks.shown(value)}")
         return f"Problem({', '.join(words)})"

@@ -1,9 +1,9 @@
 """One sample of a problem: its label, and the update it makes.
 
-Simulations, error bars and step checks all call this. Randomness comes as standard normal
-numbers (`normals_needed` of them per sample), so that every caller may draw them in its own
-way: first those of the label, then those of the rule, those of unseen teacher fields, then
-one for the task or the class.
+Simulations, error bars and step checks all call this. Randomness comes as standard
+normal numbers (`normals_needed` of them per sample), so that every caller may draw them
+in its own way: first those of the label, then those of the rule, those of unseen
+teacher fields, then one for the task or the class.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -16,11 +16,10 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.labels import Sign
+from tutelage.problem.labels import Sign
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
-from tutelage.problem.tasks import Tasks
-from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
+from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
 Overlaps: TypeAlias = (
     tuple[Array, Array, Array] | None
@@ -38,7 +37,8 @@ def _normal_counts(problem: Problem) -> NormalCounts:
     """Count the numbers that the label and the rule of one sample are made from."""
     noise = problem.labeled_at(0.0).noise
     label_law = problem.labels.law(noise)
-    # Signs use a number even if none is flipped: a traced probability may be zero or not.
+    # Signs use a number even if none is flipped: a traced probability may be zero or
+    # not.
     if label_law is None and not isinstance(problem.labels, Sign):
         label = 0
     else:
@@ -58,10 +58,10 @@ def normals_needed(problem: Problem) -> int:
 
     They make its label, the randomness of the rule and its task or class.
     """
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return max(normals_needed(task) for task in problem.tasks) + 1
     unseen = 0 if problem.unseen is None else problem.teacher.hidden
-    choice_of_class = isinstance(problem.inputs, Mixture)
+    choice_of_class = problem.inputs.classes is not None
     return sum(_normal_counts(problem)) + unseen + choice_of_class
 
 
@@ -97,13 +97,13 @@ def learn(
 ) -> Update:
     """Draw the tasks of samples, make their labels, and return their updates (S, ...).
 
-    student: fields of the student, biases included. reference: the part of the teacher's
-    fields that the inputs carry. norm2: |x|^2 / N; default: its limit. All samples of an
-    episode belong to one task. Of a mixture the fields are those of the class that
-    `class_of` reads from the same numbers.
+    student: fields of the student, biases included. reference: the part of the
+    teacher's fields that the inputs carry. norm2: |x|^2 / N; default: its limit. All
+    samples of an episode belong to one task. Of a mixture the fields are those of the
+    class that `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return _learn_tasks(
             problem, student, reference, normals, parameters, context, norm2
         )
@@ -202,6 +202,19 @@ def label_of(
         xi = jnp.asarray(law.from_normal(numbers))
     output = problem.teacher.output(reference)
     return problem.labels.label(output, reference, xi, problem.noise)
+
+
+def labels_of(
+    problem: Problem,
+    reference: Float[NumpyOrJax, "S M"],
+    normals: Float[NumpyOrJax, "S draws"],
+) -> Float[Array, "S ..."]:
+    """Return the labels of samples with teacher fields without biases."""
+    fields = jnp.asarray(reference)
+    if problem.teacher.bias is not None:
+        fields = fields + jnp.asarray(problem.teacher.bias)
+    each = jax.vmap(lambda x, z: label_of(problem, x, z))
+    return each(fields, jnp.asarray(normals))
 
 
 def updates_of(

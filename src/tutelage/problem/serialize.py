@@ -18,12 +18,13 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 import jax
 import numpy as np
 
-from tutelage import checks, labels, losses, rules
+from tutelage import checks
 from tutelage._part import Choice, Part, by_name, parameters, special_arguments
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
-from tutelage.problem import schedules
+from tutelage.problem import labels
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -33,9 +34,10 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.optimizers import DEFAULT_LR, OPTIMIZERS, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
+from tutelage.training import losses, rules, schedules
+from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, Optimizer, SlowMomentum
 
 Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
@@ -44,11 +46,18 @@ LEARNING: dict[str, Choice[Any]] = {
     choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)
 }
 INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
-PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
+PARTS = (
+    "loss",
+    "labels",
+    "rule",
+    "student",
+    "teacher",
+    "inputs",
+    "optimizer",
+    "data",
+)
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
-# Every class that a table of a file names by its `kind`, except losses, labels and rules.
-KINDS: dict[str, type[Part]] = schedules.NAMED | TASK_SCHEDULES | INPUTS | OPTIMIZERS
 # The kind of a table that names none.
 DEFAULT_KINDS = {
     "inputs": "isotropic",
@@ -67,6 +76,7 @@ CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "inputs.inputs": INPUTS,
     "optimizer": OPTIMIZERS,
     "optimizer.momentum": SlowMomentum,
+    "data": DataSet,
 }
 
 
@@ -102,7 +112,7 @@ def _part_to_plain(name: str, part: Part) -> str | Table:
     options = special_arguments(part)
     choice = _choice_of(part)
     if choice is None:
-        kind = _kind_among(KINDS, part)
+        kind = _kind_of(part)
     else:
         kind = choice.word(part)
         if kind is None:
@@ -136,6 +146,25 @@ def _choice_of(part: Part) -> Choice[Any] | None:
         if isinstance(part, choice.base):
             return choice
     return None
+
+
+def _kind_of(part: Part) -> str | None:
+    """Return the name of a part's class in files; None if the place of a table says it."""
+    kind = _kind_among(_classes_by_kind(), part)
+    if kind is None and isinstance(part, Optimizer):
+        raise InputError(
+            f"the optimizer {type(part).__name__} has no name in files; give its class "
+            "one, as kind = 'my_optimizer'."
+        )
+    return kind
+
+
+def _classes_by_kind() -> dict[str, type[Part]]:
+    """Return every class that a table of a file names by its `kind`.
+
+    Losses, labels and rules are named by a word in place of a table.
+    """
+    return {**schedules.NAMED, **TASK_SCHEDULES, **INPUTS, **OPTIMIZERS}
 
 
 def _kind_among(named: Mapping[str, type[Part]], part: Part) -> str | None:

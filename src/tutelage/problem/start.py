@@ -1,4 +1,4 @@
-"""Initial conditions: the overlaps at time zero, given, of random or of given weights."""
+"""Initial conditions: overlaps at time zero, given, of random or of given weights."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +14,6 @@ from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.inputs import HiddenManifold, Inputs
-from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.sample import unseen_root
 from tutelage.problem.serialize import build
@@ -39,16 +38,16 @@ class Start(eqx.Module):
     Parameters
     ----------
     R : array (K, M)
-        Covariance of student and teacher fields; or r per level, (L, K, M). For `Tasks` M
-        counts the units of all teachers.
+        Covariance of student and teacher fields; or r per level, (L, K, M). For `Tasks`
+        M counts the units of all teachers.
     Q : array (K, K)
         Covariance of student fields; or q per level, (L, K, K).
     T : array (M, M), optional
         Covariance of teacher fields; or t per level. Default: the gram of the teacher,
         else the identity.
     readout, bias : array, optional
-        Initial v, (K,) or (outputs, K), (tasks, K) for separate heads of `Tasks`, and b.
-        Default: those of the problem.
+        Initial v, (K,) or (outputs, K), (tasks, K) for separate heads of `Tasks`, and
+        b. Default: those of the problem.
     dim : int, optional
         N, if the overlaps belong to one.
 
@@ -151,7 +150,7 @@ class Start(eqx.Module):
         return bias
 
     def blocks(self, problem: Problem) -> Blocks:
-        """Return the overlaps r, q, t on the levels of a problem, checked against it."""
+        """Return the overlaps r, q, t on the levels of a problem, after checks."""
         levels = problem.inputs.levels
         K = problem.student.hidden
         M = problem.references.hidden
@@ -201,14 +200,14 @@ def _teacher_overlaps(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M
     gram = problem.references.gram
     inputs = problem.inputs
     T = start.T
-    if isinstance(inputs, HiddenManifold):
+    if inputs.is_latent:
         latent = np.eye(problem.teacher.hidden) if gram is None else gram
         return _visible_overlaps(inputs, latent, T)
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
     if T is None:
         return gram
-    is_mixture = isinstance(inputs, Mixture)
+    is_mixture = inputs.classes is not None
     if not checks.is_traced(gram, T, inputs):
         # The overlaps of a mixture's teacher, with the class means too, come from the
         # start alone: only those of the means are compared.
@@ -259,8 +258,8 @@ def _require_joint_gram(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
 def _on_each_level(inputs: Inputs, overlaps: NumpyOrJax) -> Any:
     """Return overlaps with a level axis.
 
-    Field covariances belong to equal overlaps on all levels. The mean eigenvalue is one,
-    unless the user kept the spectrum unnormalized.
+    Field covariances belong to equal overlaps on all levels. The mean eigenvalue is
+    one, unless the user kept the spectrum unnormalized.
     """
     if overlaps.ndim == 3:
         return overlaps
@@ -273,17 +272,17 @@ def random_start(
     """Return the overlaps of random weights.
 
     Student entries are N(0, scale^2), teacher entries N(0, 1) (or the teacher has its
-    given gram). The cost does not depend on N: the law of the Gram matrix is sampled, not
-    the vectors.
+    given gram). The cost does not depend on N: the law of the Gram matrix is sampled,
+    not the vectors.
 
     Parameters
     ----------
     problem : Problem
         Its shapes, spectrum and gram are used.
     dim : int, optional
-        N of the weights. The fluctuations of order N^(-1/2) in R break the symmetry later.
-        None: the limit N -> infinity, R = 0 and Q = scale^2 I, from which units never
-        specialize (`solve` warns).
+        N of the weights. The fluctuations of order N^(-1/2) in R break the symmetry
+        later. None: the limit N -> infinity, R = 0 and Q = scale^2 I, from which units
+        never specialize (`solve` warns).
     scale : float
         Standard deviation of the student weights.
     seed : int
@@ -296,7 +295,8 @@ def random_start(
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     >>> start.R.round(4)
     array([[-0.0022, -0.0073],
@@ -310,7 +310,7 @@ def random_start(
     gram = problem.references.gram
     checks.require_untraced("the teacher's gram", "random_start", gram)
     K = problem.student.hidden
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         t = _random_latent_overlaps(problem, rng, dims)
         r, q = _random_students(rng, K, dims, t)
     elif gram is None:
@@ -333,7 +333,7 @@ def _infinite_random_start(problem: Problem, width: NumpyOrJax) -> Start:
     M = problem.references.hidden
     mean = problem.inputs.weights.sum()
     is_random = problem.references.gram is None
-    is_latent = isinstance(problem.inputs, HiddenManifold)
+    is_latent = problem.inputs.is_latent
     return Start(
         R=np.zeros((K, M)),
         Q=width**2 * mean * np.eye(K),
@@ -370,11 +370,14 @@ def start_from_table(problem: Problem, table: Table) -> Start:
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     """Return overlaps in which student unit k is closest to teacher unit k.
 
-    Each student vector is a mixture of all teacher vectors, with a little more of one:
-    w_k = sum_m a_km w*_m plus an orthogonal part, with
-    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], k counted from 0. So R = a T and
-    Q = a T a^T + 0.1. The asymmetry does not shrink with N, so the initial condition, not
-    SGD noise, determines when and in which permutation the units specialize. The factor
+    Each student vector is a mixture of all teacher vectors, with a little more of one,
+    plus an orthogonal part (k counted from 0):
+
+        w_k = sum_m a_km w*_m + orthogonal,    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M]
+        R = a T,    Q = a T a^T + 0.1
+
+    The asymmetry does not shrink with N, so the initial condition, not SGD noise,
+    determines when and in which permutation the units specialize. The factor
     (1 - k/2K) makes any two units different.
 
     Parameters
@@ -391,7 +394,8 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     Examples
     --------
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> tu.asymmetric_start(problem).R
     array([[0.3  , 0.2  ],
            [0.2  , 0.275]])
@@ -403,7 +407,7 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     a[units, units % M] += OWN_SHARE * (1 - units / (2 * K))
     gram = problem.references.gram
     T = np.eye(M) if gram is None else np.asarray(gram, dtype=float)
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         T = problem.inputs.visible[:, None, None] * T
     R = a @ T
     Q = R @ a.T + ORTHOGONAL_NORM * np.eye(K)
@@ -509,8 +513,8 @@ def start_from_weights(
         Its spectrum determines the eigenspaces.
     weights : array (K, N)
         W. The columns are input coordinates: those of the data if the spectrum was
-        measured (`from_data`), else the eigenvectors, level by level in the order of the
-        spectrum.
+        measured (`from_data`), else the eigenvectors, level by level in the order of
+        the spectrum.
     teacher_weights : array (M, N)
         W*; for a `HiddenManifold` (M, D), on the latent vector.
     readout : array, optional
@@ -524,13 +528,14 @@ def start_from_weights(
     --------
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
     >>> W = np.random.default_rng(0).standard_normal((2, 50))
     >>> start = tu.start_from_weights(problem, W, W)
     >>> np.allclose(start.R, W @ W.T / 50)
     True
     """
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         _require_unseen_part(problem, teacher_weights)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     return _measured(
@@ -552,7 +557,8 @@ def _require_unseen_part(problem: Problem, beta: Numbers) -> None:
     gap = float(np.max(np.abs(measured - declared)))
     if gap > 1e-6:
         raise InputError(
-            f"the unseen parts of teacher_weights and of the problem differ by {gap:.3g}; "
+            "the unseen parts of teacher_weights and of the problem "
+            f"differ by {gap:.3g}; "
             "they must agree. Use Network(M, gram=beta @ beta.T / D, "
             "unseen=inputs.unseen_part(beta))."
         )
@@ -589,7 +595,7 @@ def weights_by_level(
     W_teacher = _checked_weights(
         "teacher_weights", teacher_weights, problem.references.hidden
     )
-    if isinstance(inputs, HiddenManifold):
+    if inputs.is_latent:
         W_teacher = inputs.visible_teacher(W_teacher)
     dim = W.shape[1]
     if W_teacher.shape[1] != dim:

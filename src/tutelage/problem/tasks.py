@@ -20,7 +20,7 @@ from tutelage._part import Part, by_name
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.network import Network, as_gram
-from tutelage.problem.schedules import list_field, rate_at, schedules_of, switch_times
+from tutelage.training.schedules import list_field, rate_at, schedules_of, switch_times
 
 CHECKED_TIMES = 1025  # at which a custom schedule of tasks is checked
 SHARES = "shares (the probabilities of the tasks)"
@@ -45,7 +45,7 @@ class TaskSchedule(Part):
 
     @property
     def needs(self) -> int:
-        """The least number of tasks that it is for; the exact number of `Interleave`."""
+        """The least number of tasks; for `Interleave` the exact number."""
         return np.size(self.begins) + 1
 
     def schedules(self) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Switch(TaskSchedule):
     --------
     >>> import tutelage as tu
     >>> schedule = tu.Switch(60.0)
-    >>> schedule.probabilities(59.0, 2).tolist(), schedule.probabilities(60.0, 2).tolist()
-    ([1.0, 0.0], [0.0, 1.0])
+    >>> [schedule.probabilities(time, 2).tolist() for time in (59.0, 60.0)]
+    [[1.0, 0.0], [0.0, 1.0]]
     """
 
     times: ArrayLike = list_field("times (the switches)", checks.require_increasing)
@@ -181,8 +181,8 @@ class Replay(TaskSchedule):
     Parameters
     ----------
     fraction : float or schedule
-        The probability of an earlier task from the first switch on, equal for all earlier
-        ones. fraction=0 is `Switch(after)`.
+        The probability of an earlier task from the first switch on, equal for all
+        earlier ones. fraction=0 is `Switch(after)`.
     after : float or list
         The switch time, or several; at each of them the next task begins.
 
@@ -225,16 +225,16 @@ NAMED = by_name(Switch, Interleave, Replay)
 
 
 class Tasks(Part):
-    """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
+    """Several tasks in place of a teacher: one teacher labels each sample.
 
         Delta = y_s - sum_k v^s_k g(lambda_k)
 
-    The task s is drawn with the probabilities of the schedule at every sample. All tasks
-    train the first layer of the student; to freeze it at a switch use
+    The task s is drawn with the probabilities of the schedule at every sample. All
+    tasks train the first layer of the student; to freeze it at a switch use
     SGD(lr=Piecewise([60.0], [0.5, 0.0]), readout_lr=0.5). `error` and `loss` of a
-    trajectory have shape (time, task). R has one column for each teacher unit, all tasks in
-    order. With separate heads `readout` has shape (time, task, K). `Start` takes the same
-    shapes.
+    trajectory have shape (time, task). R has one column for each teacher unit, all
+    tasks in order. With separate heads `readout` has shape (time, task, K). `Start`
+    takes the same shapes.
 
     Parameters
     ----------
@@ -245,8 +245,8 @@ class Tasks(Part):
         function of time that returns one probability for each task. Default: equal
         probabilities.
     similarity : float or array
-        Overlap of unit m of one teacher with unit m of another: one number for all pairs,
-        or a matrix (tasks, tasks).
+        Overlap of unit m of one teacher with unit m of another: one number for all
+        pairs, or a matrix (tasks, tasks).
     gram : array, optional
         Instead of similarity the overlaps of all teacher units, (M, M) or per level
         (L, M, M).
@@ -305,7 +305,8 @@ class Tasks(Part):
         self.freeze_heads = _as_freeze_times(freeze_heads, self.heads, self.count)
         if similarity is not None and gram is not None:
             raise InputError(
-                "similarity and gram are both given; they say the same. Give one of them."
+                "similarity and gram are both given; they say the same. "
+                "Give one of them."
             )
         self.similarity = checks.as_array(
             "similarity",
@@ -358,8 +359,8 @@ class Tasks(Part):
     def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
         """Covariance of the part of all teachers' fields that the inputs do not carry.
 
-        It is None if they carry everything. A sample has one task only, so that parts of
-        different teachers are independent.
+        It is None if they carry everything. A sample has one task only, so that parts
+        of different teachers are independent.
         """
         if all(teacher.unseen is None for teacher in self.teachers):
             return None

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import checks, labels, losses, randomness, rules
+from tutelage import checks, randomness
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
-from tutelage.problem.mixture import Mixture
-from tutelage.problem.optimizers import SlowMomentum
-from tutelage.problem.tasks import Tasks
+from tutelage.problem import labels
+from tutelage.training import losses, rules
+from tutelage.training.optimizers import SGD
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -60,7 +60,7 @@ def _has_one_activation(problem: "Problem") -> bool:
 
 
 def _has_smooth_update(problem: "Problem") -> bool:
-    rule = problem.rule
+    rule = problem.optimizer.averaged_rule(problem.rule)
     if rule.jumps:
         return False
     if not rule.uses_loss:
@@ -77,9 +77,11 @@ def _has_infinite_scatter(problem: "Problem") -> bool:
     return not problem.rule.uses_loss or not losses.has_bounded_slope(problem.loss)
 
 
-def _has_momentum(problem: "Problem") -> bool:
-    momentum = problem.optimizer.momentum
-    return isinstance(momentum, SlowMomentum) or float(momentum) != 0
+def _has_plain_steps(problem: "Problem") -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is None and optimizer.clip_coordinates is None
 
 
 def _has_weight_decay(problem: "Problem") -> bool:
@@ -88,13 +90,18 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 
 TRAITS: dict[str, Trait] = {
+    "fresh samples": Trait(
+        holds=lambda p: p.data is None and p.optimizer.on_stream,
+        instead="{reuse}",
+        remedy="optimizer=SGD(lr) on fresh samples, without data",
+    ),
     "one task": Trait(
-        holds=lambda p: not isinstance(p.teacher, Tasks),
+        holds=lambda p: p.several_tasks is None,
         instead="it has {tasks} (Tasks) in place of a teacher",
         remedy="one teacher (a Network)",
     ),
     "one Gaussian": Trait(
-        holds=lambda p: not isinstance(p.inputs, Mixture),
+        holds=lambda p: p.inputs.classes is None,
         instead="its inputs are a mixture of {classes} classes",
         remedy="inputs of one Gaussian",
     ),
@@ -109,7 +116,7 @@ TRAITS: dict[str, Trait] = {
         remedy="rule='gradient'",
     ),
     "closed rule": Trait(
-        holds=lambda p: has_closed_form(p.rule),
+        holds=lambda p: has_closed_form(p.optimizer.averaged_rule(p.rule)),
         instead="the averages of the rule {rule} have no closed form",
         remedy="rule='gradient', FeedbackAlignment or Dropout",
     ),
@@ -148,18 +155,23 @@ TRAITS: dict[str, Trait] = {
         instead="the slope of the loss {loss!r} jumps and the readout learns",
         remedy="train_readout=False or a smooth loss",
     ),
+    "plain SGD": Trait(
+        holds=_has_plain_steps,
+        instead="the optimizer is {optimizer}",
+        remedy="optimizer=SGD(lr) without clipping",
+    ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules(),
         instead="{changing} is a schedule",
         remedy="constant learning rates (lr=0.5)",
     ),
     "fixed momentum": Trait(
-        holds=lambda p: not isinstance(p.optimizer.momentum, SlowMomentum),
+        holds=lambda p: p.optimizer.slow_momentum is None,
         instead="momentum is a SlowMomentum",
         remedy="a fixed momentum (momentum=0.9)",
     ),
     "no momentum": Trait(
-        holds=lambda p: not _has_momentum(p),
+        holds=lambda p: not p.optimizer.has_momentum,
         instead="the problem has momentum",
         remedy="momentum=0",
     ),
@@ -195,11 +207,19 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 
-# Words that are not traits: a function that lists one supports several tasks, or
-# mixtures. All other functions need the trait behind the word.
+# Words that are not traits: a function that lists one supports several tasks, mixtures,
+# every optimizer of the stream, or every theory. All other functions need the trait
+# behind the word.
 TASKS = "tasks"
 MIXTURES = "mixtures"
-NEEDED_UNLESS_LISTED = {TASKS: "one task", MIXTURES: "one Gaussian"}
+OPTIMIZERS = "optimizers"
+ANY_THEORY = "any theory"
+NEEDED_UNLESS_LISTED = {
+    TASKS: "one task",
+    MIXTURES: "one Gaussian",
+    OPTIMIZERS: "plain SGD",
+    ANY_THEORY: "fresh samples",
+}
 
 # Groups of traits that functions list together. CLOSED: drift and noise have closed forms.
 # VISIBLE: for what assumes that zero error exists.
@@ -243,13 +263,17 @@ def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> 
         )
 
 
-def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
+def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     """Say in words what a problem has in place of the missing traits."""
+    traits = [TRAITS[trait] if isinstance(trait, str) else trait for trait in missing]
     tasks = getattr(problem.teacher, "count", 1)
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
-    template = ", and ".join(TRAITS[name].instead for name in missing)
+    reuse = f"the optimizer is {problem.optimizer}"
+    if problem.data is not None:
+        reuse = "it uses a data set again and again (data)"
+    template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
         classes=getattr(problem.inputs, "classes", 1),
@@ -258,6 +282,8 @@ def said_instead(problem: "Problem", missing: Iterable[str]) -> str:
         labels=label_law,
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
+        optimizer=problem.optimizer,
+        reuse=reuse,
     )
 
 
@@ -367,11 +393,7 @@ def _require_rule_fits(problem: "Problem") -> None:
             f"the rule {name} learns from one sample at a time and batch is "
             f"{optimizer.batch}; use batch=1."
         )
-    momentum = optimizer.momentum
-    is_slow = isinstance(momentum, SlowMomentum)
-    if rule.uses_norm and (
-        is_slow or (not checks.is_traced(momentum) and momentum > 0)
-    ):
+    if rule.uses_norm and optimizer.has_momentum:
         raise InputError(
             f"the rule {name} holds for plain SGD and the problem has momentum; "
             "use momentum=0."

@@ -1,9 +1,10 @@
 """Random numbers of the overlaps method in JAX, in blocks of steps, from counters.
 
-Each number is a pure function of (seed, run, step, index). JAX's generator (Threefry, Salmon
-et al. 2011) turns the pair (step, index) into 64 bits, with a key of the run. So run i does
-not depend on the number of runs, nor on the size of the blocks. All is elementwise: one
-kernel of a GPU goes from the counters to the numbers, laid out (steps, ..., runs).
+Each number is a pure function of (seed, run, step, index). JAX's generator (Threefry,
+Salmon et al. 2011) turns the pair (step, index) into 64 bits, with a key of the run. So
+run i does not depend on the number of runs, nor on the size of the blocks. All is
+elementwise: one kernel of a GPU goes from the counters to the numbers, laid out
+(steps, ..., runs).
 """
 
 from typing import Any
@@ -95,8 +96,8 @@ def _bartlett(
 ) -> Float[Array, "steps L size size runs"]:
     """Return Bartlett's factors of Gaussian vectors in `dof` dimensions of each level.
 
-    below: normal numbers below the diagonal. The lengths on it are made from the numbers
-    with index `first` and beyond.
+    below: normal numbers below the diagonal. The lengths on it are made from the
+    numbers with index `first` and beyond.
     """
     levels = np.shape(dof)[0]
     runs = keys.shape[1]
@@ -155,7 +156,8 @@ def as_normal(u: Array) -> Array:
 def chi(keys: Keys, steps: Int[Array, " steps"], first: int, dof: Array) -> Array:
     """Return (steps, *dof.shape, runs): lengths of normal vectors in `dof` dimensions.
 
-    They are made from the numbers with index `first` and beyond (Marsaglia, Tsang 2000).
+    They are made from the numbers with index `first` and beyond (Marsaglia, Tsang
+    2000).
     """
     many = dof[..., None]
     d = 0.5 * many - 1.0 / 3.0

@@ -1,11 +1,11 @@
 """The steps in JAX, for GPUs and for all that numba_kernels.py does not have.
 
 These are any rule, loss, label and activation. Both methods follow the equations of
-numba_kernels.py. JAX traces the whole step, once for each shape: numbers are data to the
-compiled programs. Random numbers are drawn outside, in blocks of fixed size; a loop with
-moving ends walks through a block, so that stopping to record compiles nothing anew. `Step`
-moves many runs side by side: runs are the last axis of all its arrays and are independent of
-each other, so that a GPU computes whole axes of runs elementwise.
+numba_kernels.py. JAX traces the whole step, once for each shape: numbers are data to
+the compiled programs. Random numbers are drawn outside, in blocks of fixed size; a loop
+with moving ends walks through a block, so that stopping to record compiles nothing
+anew. `Step` moves many runs side by side: runs are the last axis of all its arrays and
+are independent of each other, so that a GPU computes whole axes of runs elementwise.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
-from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import (
     BIAS_RATE,
     DECAY,
@@ -35,6 +33,8 @@ from tutelage.simulation.numba_kernels import (
     StepConstants,
 )
 from tutelage.simulation.prepare import OverlapsState, RateTable
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.training.rules import Context, Parameters, Update
 
 # Constants of a step that no compiled program depends on.
 NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")
@@ -59,8 +59,8 @@ def respond(
 ) -> Update:
     """Return the updates of the problem's rule by a batch.
 
-    Its fields are (B, K) and (B, M), its numbers xi (B, D). norm2: |x|^2 / N (B, K), for
-    rules that use it.
+    Its fields are (B, K) and (B, M), its numbers xi (B, D). norm2: |x|^2 / N (B, K),
+    for rules that use it.
     """
     teacher_bias = problem.references.bias
     if teacher_bias is None:
@@ -102,7 +102,8 @@ class Draws(NamedTuple):
 
     normals: Float[Array, "steps B L W runs"]  # inputs, in the weights method
     noise: Float[Array, "steps B D runs"]
-    # the part of the teachers' fields that the inputs do not carry; None if they carry all
+    # the part of the teachers' fields that the inputs do not carry; None if they carry
+    # all
     unseen: Float[Array, "steps B M runs"] | None
     # Bartlett's factors, J = min(B, K), if a level has an outside
     outside: Float[Array, "steps L J J runs"] | None
@@ -115,8 +116,8 @@ class Draws(NamedTuple):
 class Step(eqx.Module):
     """One step of all runs.
 
-    response: the function that returns the updates of samples with given fields. given: the
-    normals are inputs, with the mean of their class if any.
+    response: the function that returns the updates of samples with given fields. given:
+    the normals are inputs, with the mean of their class if any.
     """
 
     problem: Problem
@@ -155,7 +156,7 @@ class Step(eqx.Module):
         M = teachers.shape[1]
         normals = draws.normals
         spread = None
-        if isinstance(self.problem.inputs, Mixture) and not self.given:
+        if self.problem.inputs.classes is not None and not self.given:
             normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
         update = self._updates(state, normals, spread, draws, rates)
         mask = layout.mask[..., None]
@@ -251,7 +252,7 @@ class Step(eqx.Module):
     def norm2(
         self, normals: Array, outside: Array | None, spread: Array | None
     ) -> Float[Array, "1 K runs"]:
-        """Return |x|^2 / N of a single sample, over the levels that each unit learns on.
+        """Return |x|^2 / N of a sample, over the levels that each unit learns on.
 
         It is sum_l (lam_l / N) (|e_l|^2 + chi^2_l).
         """
@@ -321,7 +322,9 @@ class Step(eqx.Module):
         moves: Array,
         far_moves: Array | None,
     ) -> tuple[Array, Array]:
-        """Return students and teachers after w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta.
+        """Return students and teachers after a drift of the teachers.
+
+        w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta.
 
         The new basis is one in which the teachers are lower triangular again.
         """
@@ -401,8 +404,8 @@ def advance(
     """Return the state after steps first .. last - 1 of a block of draws.
 
     whole: the steps of the block, if they are all of it. The kernels of a loop of known
-    length are launched without asking the device after each step whether to continue; two
-    steps in a turn are a tenth faster.
+    length are launched without asking the device after each step whether to continue;
+    two steps in a turn are a tenth faster.
     """
 
     def take(place: Array, state: OverlapsState) -> OverlapsState:
@@ -424,7 +427,8 @@ def stops(
 ) -> Iterator[tuple[int, OverlapsState]]:
     """Yield the steps taken and the state after them.
 
-    The loop stops at the start, at each recorded step and at the end of each block of draws.
+    The loop stops at the start, at each recorded step and at the end of each block of
+    draws.
     """
     taken = 0
     last = int(steps[-1])

@@ -1,7 +1,7 @@
 """The common part of both methods: one run in numba, or runs side by side in JAX.
 
-Both methods step coordinates of the vectors (prepare.py). They differ in the coordinates, in
-the source of the samples, and in how overlaps follow from coordinates.
+Both methods step coordinates of the vectors (prepare.py). They differ in the
+coordinates, in the source of the samples, and in how overlaps follow from coordinates.
 """
 
 from collections.abc import Iterator
@@ -114,7 +114,8 @@ class Method:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute runs side by side, and return status and steps taken of each.
 
-        states: the initial state of each run, or one for all. draws: of blocks of steps.
+        states: the initial state of each run, or one for all. draws: of blocks of
+        steps.
         """
         state = self._side_by_side(states, runs)
         diverged_at = np.full(runs, NOT_DIVERGED)

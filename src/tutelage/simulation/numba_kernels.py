@@ -1,7 +1,7 @@
 """The numba kernels of SGD at finite N, and the data that they work on.
 
-All of it is in this one file (_numba.py says why). Arrays are stepped in place. All loops
-release the GIL and draw only from the generator that they are given.
+All of it is in this one file (_numba.py says why). Arrays are stepped in place. All
+loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods:
 
@@ -10,10 +10,10 @@ One step, for both methods:
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ]
     b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 
-with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent and
-psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond` computes
-delta and h of one sample, as problem/sample.py does. Labels, losses, rules and activations
-are codes, each with its number or coefficients.
+with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, where
+psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond`
+computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and
+activations are codes, each with its number or coefficients.
 """
 
 import math
@@ -33,7 +33,8 @@ GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
 UNKNOWN = -1  # the kernels do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
-# FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that learns.
+# FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that
+# learns.
 FORCE, PUSH, READOUT_RATE, BIAS_RATE, LR, TIME, FIRST_TASK = range(7)
 DECAY = -2  # kappa / N
 LABEL_NUMBER = -1  # deviation of the noise, quantile of a flip, or slope of a link
@@ -54,21 +55,18 @@ inlined = compiler(__file__, forceinline=True)
 class StepConstants(NamedTuple):
     """The constants of a step.
 
-    A problem with one teacher is one task. Labels, losses and rules are codes, each with
-    the number that it needs.
+    A problem with one teacher is one task. Labels, losses and rules are codes, each
+    with the number that it needs.
     """
 
     student: int  # code of the activation
     student_coefficients: Float[np.ndarray, " degrees"]
-    teacher: Int[
-        np.ndarray, " tasks"
-    ]  # codes of the activations of each task's teacher
+    teacher: Int[np.ndarray, " tasks"]  # codes of the activations of the teachers
     teacher_coefficients: Float[np.ndarray, "tasks degrees"]
     teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
-    edges: Int[
-        np.ndarray, " tasks_and_one"
-    ]  # task s has units edges[s] .. edges[s + 1] - 1
+    # task s has the units edges[s] .. edges[s + 1] - 1
+    edges: Int[np.ndarray, " tasks_and_one"]
     separate: bool  # each task has its own readout of the student
     drift: float  # omega / N of the teachers
     # a factor of the covariance of the teachers' unseen fields; empty if all are seen
@@ -90,7 +88,7 @@ class StepConstants(NamedTuple):
 
 
 class ParameterState(NamedTuple):
-    """Readout and biases, their momenta, and the sums over the batch that will move them.
+    """Readout and biases, their momenta, and the batch sums that will move them.
 
     readout has shape (heads, K) here. In JAX it is (K,) or (outputs, K), with a leading
     axis of tasks for separate heads.
@@ -239,9 +237,10 @@ def respond(
 ):
     """Fill delta_k of one sample of a task, and return label - output.
 
-    The sums that move the params grow. learns: 1, or 0 if the head of the task is frozen.
-    number: of the label law. The student's fields are overwritten. The result is huge, or
-    NaN, in a run that diverges. Classical rules look at fields: their sum is the output.
+    The sums that move the params grow. learns: 1, or 0 if the head of the task is
+    frozen. number: of the label law. The student's fields are overwritten. The result
+    is huge, or NaN, in a run that diverges. Classical rules look at fields: their sum
+    is the output.
     """
     output = 0.0
     head = task if constants.separate else 0
@@ -317,8 +316,8 @@ def chi(rng, dof):
 def fold(rows, extra, first, count, columns):
     """Rotate [Z | extra] so that everything fits into Z again (Householder LQ).
 
-    Z Z^T grows by extra extra^T. Z is rows[:count, first:first + count] and becomes lower
-    triangular; extra is (count, columns) and overwritten.
+    Z Z^T grows by extra extra^T. Z is rows[:count, first:first + count] and becomes
+    lower triangular; extra is (count, columns) and overwritten.
     """
     for j in range(count):
         tail = 0.0
@@ -380,7 +379,7 @@ def draw_normals(rng, layout, normals):
 
 @inlined
 def compute_fields(layout, vectors, normals, fields):
-    """Set fields to sum_l sqrt(p_l lam_l) (coordinates . normals) of the first vectors."""
+    """Set the first fields to sum_l sqrt(p_l lam_l) (coordinates . normals)."""
     fields[:] = 0.0
     for level in range(layout.width.size):
         width = layout.width[level]
@@ -454,8 +453,8 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, n
 def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
     """Move teachers in one level: w* <- (1 - drift) w* + sqrt(2 drift) zeta.
 
-    zeta is Gaussian with the overlaps root root^T of the teachers; drift is omega / N. All
-    vectors move into a new basis in which the teachers are lower triangular again.
+    zeta is Gaussian with the overlaps root root^T of the teachers; drift is omega / N.
+    All vectors move into a new basis in which the teachers are lower triangular again.
     """
     M, columns = teachers.shape
     scale = math.sqrt(2.0 * drift / (width + dof))
@@ -554,6 +553,7 @@ def add_unseen(rng, constants, given, place, s, fields):
                 fields[m] += constants.unseen[m, i] * z
 
 
+# One function: calls with this many arrays would take almost as long as a step.
 @compiled
 def advance(
     rng,
@@ -573,7 +573,8 @@ def advance(
 ):
     """Take steps first .. last - 1, and fill the snapshots whose steps are passed.
 
-    Return `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps.
+    Return `last`, or minus (the step that diverged + 1). roots: of the teachers'
+    overlaps.
     """
     K = params.bias.size
     M = teachers.shape[1]
@@ -689,3 +690,63 @@ def normal_numbers(rng, shape):
         for j in range(shape[1]):
             rows[i, j] = rng.standard_normal()
     return rows
+
+
+@compiled
+def respond_to_samples(constants, fields, labels, readout, bias, delta, moves):
+    """Fill delta (samples, K) of stored samples, and add the moves of readout and biases.
+
+    fields: without biases. moves: sums of h_k, then of delta_k.
+    """
+    coefficients = constants.student_coefficients
+    K = readout.size
+    g = np.empty(K)
+    for s in range(labels.size):
+        output = 0.0
+        for k in range(K):
+            field = fields[s, k] + bias[k]
+            g[k], delta[s, k] = activate(constants.student, coefficients, field)
+            output += readout[k] * g[k]
+        psi = descent(constants.loss, constants.loss_number, output, labels[s])
+        for k in range(K):
+            delta[s, k] *= psi * readout[k]
+            moves[0, k] += psi * g[k]
+            moves[1, k] += delta[s, k]
+
+
+@compiled
+def train_on_samples(constants, samples, labels, visits, rates, weights, readout, bias):
+    """Take SGD steps on stored samples; weights, readout and bias move in place.
+
+    visits: (steps, batch), the samples of each step. rates: of each step eta, the share
+    that weights lose by decay, and the rates of readout and biases divided by N.
+    """
+    N = samples.shape[1]
+    K = weights.shape[0]
+    batch = visits.shape[1]
+    fields = np.empty((batch, K))
+    delta = np.empty((batch, K))
+    chosen = np.empty(batch)
+    moves = np.zeros((2, K))
+    scale = 1.0 / math.sqrt(N)
+    for step in range(visits.shape[0]):
+        for s in range(batch):
+            x = samples[visits[step, s]]
+            chosen[s] = labels[visits[step, s]]
+            for k in range(K):
+                fields[s, k] = scale * inner(x, weights[k])
+        moves[:] = 0.0
+        respond_to_samples(constants, fields, chosen, readout, bias, delta, moves)
+        keep = 1.0 - rates[step, 1]
+        push = rates[step, 0] * scale / batch
+        for k in range(K):
+            w = weights[k]
+            for s in range(batch):
+                x = samples[visits[step, s]]
+                kick = push * delta[s, k]
+                for i in range(N):
+                    w[i] = keep * w[i] + kick * x[i]
+                keep = 1.0
+            keep = 1.0 - rates[step, 1]
+            readout[k] += rates[step, 2] / batch * moves[0, k]
+            bias[k] += rates[step, 3] / batch * moves[1, k]

@@ -1,21 +1,21 @@
 """The exact law of finite-N SGD at a cost that does not depend on N.
 
-SGD on Gaussian inputs is a Markov chain on the overlaps alone. Held in coordinates of the
-vectors' own span (prepare.py), one step needs, per level, a standard normal e for each
-coordinate in use, and of the n_l - w_l other dimensions only their length: a chi variable c
-with as many degrees of freedom. With delta_k = Delta v_k g'(lambda_k),
+SGD on Gaussian inputs is a Markov chain on the overlaps alone. Held in coordinates of
+the vectors' own span (prepare.py), one step needs, per level, a standard normal e for
+each coordinate in use, and of the n_l - w_l other dimensions only their length: a chi
+variable c with as many degrees of freedom. With delta_k = Delta v_k g'(lambda_k),
 
     lambda = sum_l sqrt(p_l lam_l) (coordinates . e_l)
     coordinates += (eta/N) sqrt(lam_l/p_l) delta e_l
     one new column (eta/N) sqrt(lam_l/p_l) delta c_l
 
-and a rotation folds the new column back into Z. For a batch, B new columns with Bartlett's
-factor; since they enter only through the K x K matrix delta delta^T, K columns are enough.
-This is the law of the overlaps of real weights, not an approximation to it: N = 10^6 costs
-as much as N = 100.
+and a rotation folds the new column back into Z. For a batch, B new columns with
+Bartlett's factor; since they enter only through the K x K matrix delta delta^T, K
+columns are enough. This is the law of the overlaps of real weights, not an
+approximation to it: N = 10^6 costs as much as N = 100.
 
-Runs step one by one in numba, or all together in one JAX program: custom functions, GPUs and
-thousands of runs.
+Runs step one by one in numba, or all together in one JAX program: custom functions,
+GPUs and thousands of runs.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.progress import progress_bar
 from tutelage.simulation import draws, prepare
 from tutelage.simulation.method import Method
@@ -37,9 +36,10 @@ from tutelage.simulation.runs import (
     ShouldContinue,
     stream,
 )
+from tutelage.stream.order_parameters import as_arrays
 
-# Coordinate updates (steps x levels x batch) between two reports of progress, and the least
-# number of steps.
+# Coordinate updates (steps x levels x batch) between two reports of progress, and the
+# least number of steps.
 STRETCH = 2**16
 SHORTEST_STRETCH = 64
 # Random numbers that are drawn at a time in JAX, and for how many steps at most.

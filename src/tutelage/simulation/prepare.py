@@ -27,12 +27,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtri
 
-from tutelage import labels, losses, rules
 from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics.order_parameters import initial_overlaps
 from tutelage.errors import InputError
-from tutelage.integrate.program import BOUND
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
@@ -41,6 +38,9 @@ from tutelage.simulation.numba_kernels import (
     ParameterState,
     StepConstants,
 )
+from tutelage.solvers.program import BOUND
+from tutelage.stream.order_parameters import initial_overlaps
+from tutelage.training import losses, rules
 
 STRETCH = 4096  # steps whose rates are computed at once
 # Eigenvalues of a Gram matrix below this share of the largest are rounding.
@@ -196,10 +196,10 @@ def _mask(problem: Problem) -> Float[np.ndarray, "L K"]:
 
 def drift_rate(problem: Problem) -> float:
     """Return omega of teachers that drift; 0 if they stay."""
-    teacher = problem.teacher
-    if not isinstance(teacher, Tasks) or teacher.drift is None:
+    tasks = problem.several_tasks
+    if tasks is None or tasks.drift is None:
         return 0.0
-    return float(np.asarray(teacher.drift.rate))
+    return float(np.asarray(tasks.drift.rate))
 
 
 def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"]:
@@ -338,7 +338,7 @@ class RateTable:
         force = 1.0
         force_factor = 1.0
         push = optimizer.lr
-        if isinstance(optimizer.momentum, SlowMomentum):
+        if optimizer.slow_momentum is not None:
             push = 1.0 / dim
             if optimizer.momentum.k is None:
                 force = optimizer.lr
@@ -360,7 +360,7 @@ class RateTable:
             kernels.LABEL_NUMBER: label_number,
         }
         columns_of_tasks = 0
-        if isinstance(problem.teacher, Tasks):
+        if problem.several_tasks is not None:
             columns_of_tasks = 2 * len(problem.tasks)
         self._factors = np.ones(kernels.COLUMNS + columns_of_tasks)
         self._factors[kernels.FORCE] = force_factor
@@ -385,8 +385,8 @@ class RateTable:
                 table[:, column] = _scheduled(rate, times)
             else:
                 table[:, column] = float(np.asarray(rate))
-        if isinstance(self.problem.teacher, Tasks):
-            of_time = eqx.Partial(_task_columns, self.problem.teacher)
+        if self.problem.several_tasks is not None:
+            of_time = eqx.Partial(_task_columns, self.problem.several_tasks)
             columns = slice(kernels.FIRST_TASK, kernels.DECAY)
             table[:, columns] = _scheduled(of_time, times)
         table = table[: last - first]
@@ -429,8 +429,17 @@ def has_kernels(problem: Problem) -> bool:
     """
     codes = np.hstack(list(_codes_of(problem).values()))
     outputs = (problem.student.outputs, problem.references.outputs)
-    is_mixture = isinstance(problem.inputs, Mixture)
+    is_mixture = problem.inputs.classes is not None
     return outputs == (1, 1) and kernels.UNKNOWN not in codes and not is_mixture
+
+
+def has_student_kernels(problem: Problem) -> bool:
+    """Return True if the numba loops have the student's activation and the loss.
+
+    Training on stored samples needs no more, because their labels are made before.
+    """
+    codes = _codes_of(problem)
+    return kernels.UNKNOWN not in (codes["student"], codes["loss"])
 
 
 def _codes_of(problem: Problem) -> dict[str, Any]:
@@ -480,7 +489,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     """Return the constants of a step."""
     optimizer = problem.optimizer
     teacher = problem.references
-    if isinstance(optimizer.momentum, SlowMomentum):
+    if optimizer.slow_momentum is not None:
         beta = 0.0
         keep = 1.0 - float(np.asarray(optimizer.momentum.gamma)) / dim
     else:
@@ -502,7 +511,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     if isinstance(problem.rule, rules.Perceptron):
         update_number = float(np.asarray(problem.rule.margin))
     _, draws = _label_number(problem)
-    is_split = isinstance(problem.teacher, Tasks)
+    is_split = problem.several_tasks is not None
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
@@ -518,7 +527,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         update_number=update_number,
         dim=dim,
         batch=problem.samples_per_step,
-        momentum=_has_momentum(problem),
+        momentum=problem.optimizer.has_momentum,
         keep=keep,
         beta=beta,
         train_readout=problem.student.train_readout,

@@ -11,28 +11,27 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._solve import keeps_blocks, require_records
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
-from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
-from tutelage.problem.inputs import HiddenManifold, as_rows
+from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
-from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.runs import Records, Request, Runs, run_in_threads
 from tutelage.simulation.weights import LAWS, ORDERS, WeightsMethod
+from tutelage.stream.solve import keeps_blocks, require_records
 from tutelage.times import steps_at
-from tutelage.trajectory import Trajectory
 
 USUAL_RUNS = 20
 MANY = 1000  # runs from which a GPU pays
 LONG_SECONDS = 3600.0  # `simulate` warns above
 
 
-def simulate(
+def simulate_stream(
     problem: Problem,
     start: Start | Sequence[Start] | None = None,
     *,
@@ -49,75 +48,14 @@ def simulate(
     together: bool | None = None,
     progress: bool = False,
 ) -> Trajectory:
-    """Run one-pass SGD on networks of input dimension N.
-
-    All `runs` networks begin at the same initial condition.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to learn, and how.
-    start : Start or list of Start, optional
-        The initial condition, or one for each run. Default: `random_start(problem,
-        dim)`.
-    dim : int, optional
-        N, if neither start nor inputs give it.
-    times : array or float
-        As in `solve`. The state after ceil(alpha N) steps is recorded; `step` has these
-        numbers.
-    runs : int, optional
-        The number of networks. Default: 20.
-    seed : int
-        Run i depends only on the seed, on i and on `together`.
-    method : str, optional
-        "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
-        default). "weights": SGD on the weights (the default if weights or inputs are
-        given).
-    weights : pair of arrays, optional
-        (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
-        weights in a random frame with exactly the overlaps of `start`.
-    inputs : str or array, optional
-        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (unit variance,
-        in eigencoordinates), or samples: rows (samples, N), images, or the name of a
-        .npy file.
-    order : str
-        The order of given samples: "given", "shuffled" (each once) or "sampled" (with
-        replacement).
-    keep : str, optional
-        "blocks" or "fields", as in `solve`.
-    workers : int, optional
-        Threads; they do not change the results. Default: the cores.
-    together : bool, optional
-        Run all networks in one JAX program (overlaps only), from other random numbers
-        of the same law. Default: on a GPU for 1000 runs or more.
-    progress : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    Trajectory
-        With a leading axis of runs. The error is the exact population error at the
-        recorded overlaps. A run that diverges, or that Ctrl-C interrupts, is NaN from
-        there on; `status_code` marks it.
-
-    Examples
-    --------
-    >>> import tutelage as tu
-    >>> erf = tu.Network(2, "erf")
-    >>> problem = tu.Problem(erf, erf, optimizer=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem)
-    >>> times = tu.linear_times(10, 11)
-    >>> runs = tu.simulate(problem, start, dim=1000, times=times, runs=4, seed=1)
-    >>> runs.error.shape
-    (4, 11)
-    """
+    """Run SGD on fresh samples, as `tu.simulate` says."""
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
-    starts = _starts(problem, start, weights)
+    starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
-    dim = _dim(problem, dim, starts, origin, law)
+    dim = agreed_dim(problem, dim, starts, origin, law)
     times = checks.as_times(times)
     steps = steps_at(times, dim)
     last = int(steps[-1])
@@ -129,11 +67,11 @@ def simulate(
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
-    runs = _runs(runs, start, uses_rows_once)
+    runs = number_of_runs(runs, start, uses_rows_once)
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
-    require_rates_on(problem, times, solved=False)
+    problem.require_rates_on(times, solved=False)
     weights_in_eigenbasis = None
     if weights is not None and method == "weights":
         weights_in_eigenbasis = tuple(
@@ -168,7 +106,7 @@ def simulate(
     seconds = estimated_seconds(problem, dim, last, runs, method, workers)
     if not together and seconds > LONG_SECONDS:
         sentence = f"{duration_warning(seconds, last, runs)}."
-        warnings.warn(sentence, TutelageWarning, stacklevel=2)
+        warnings.warn(sentence, TutelageWarning, stacklevel=3)
     if method == "weights":
         run = WeightsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
@@ -177,12 +115,17 @@ def simulate(
     else:
         run = OverlapsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
-    trajectory = _as_trajectory(request, finished, together)
-    _warn_if_unfinished(trajectory, request)
+    trajectory = as_trajectory(request, finished, together)
+    warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
+def steps_per_time(problem: Problem, dim: int) -> int:
+    """Return the steps in one unit of time: N, or 1 if times count steps."""
+    return 1 if problem.optimizer.counts_steps else dim
+
+
+def number_of_runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
     """Return the number of runs: as asked for, else one for each start.
 
     Default: one for rows in their given order, because every run would see the same
@@ -211,7 +154,7 @@ def _require_batch(problem: Problem, method: str, dim: int) -> None:
     )
 
 
-def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
+def as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
     """Return the trajectory of recorded runs, with errors at all records."""
     problem = request.problem
     records, status, taken = finished
@@ -236,7 +179,9 @@ def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajecto
         loss=loss,
         status_code=status,
         end_time=np.where(
-            status == Status.FINISHED, float(request.times[-1]), taken / request.dim
+            status == Status.FINISHED,
+            float(request.times[-1]),
+            taken / steps_per_time(problem, request.dim),
         ),
         steps=taken,
         T=_fixed_covariance(T, has_moving_teachers),
@@ -267,7 +212,7 @@ def _errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return error and loss at the records; of a mixture the averages over classes."""
     problem = request.problem
-    if not isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is None:
         return recorded_error.errors_at_records(
             problem,
             records.R,
@@ -313,7 +258,7 @@ def _settings(request: Request, together: bool) -> tuple[tuple[str, Any], ...]:
     return tuple(settings)
 
 
-def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
+def warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Warn of runs that diverged, were interrupted or never began."""
     codes = np.asarray(trajectory.status_code)
     diverged = codes == Status.DIVERGED
@@ -322,7 +267,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(diverged)} of {request.runs} runs diverged, "
             f"{_when_first(trajectory, diverged)}, lower the learning rate.",
             DivergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     interrupted = codes == Status.INTERRUPTED
     missing = request.runs - codes.size
@@ -334,7 +279,7 @@ def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
             f"{np.sum(interrupted)} of {request.runs} runs {words}, "
             f"{_when_first(trajectory, interrupted)}, the finished ones are whole.",
             TutelageWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -368,7 +313,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
         return checks.known("inputs", inputs, LAWS)
     if inputs is not None:
         return as_rows(inputs, "inputs")
-    if not isinstance(problem.inputs, HiddenManifold) or method != "weights":
+    if not problem.inputs.is_latent or method != "weights":
         return "gaussian"
     if prepare.drift_rate(problem):
         raise InputError(
@@ -378,7 +323,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     return "features"
 
 
-def _starts(
+def checked_starts(
     problem: Problem, start: Start | Sequence[Start] | None, weights: Any
 ) -> list[Start]:
     """Return one Start, one for each run, or none if none was given."""
@@ -401,7 +346,7 @@ def _starts(
     return starts
 
 
-def _dim(
+def agreed_dim(
     problem: Problem,
     dim: int | None,
     starts: list[Start],

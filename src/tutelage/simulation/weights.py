@@ -1,19 +1,19 @@
 """SGD on the actual weights, for any N and any data, in bounded memory.
 
 The weights live in eigencoordinates (those of the data, rotated, if the spectrum was
-measured). Samples come in blocks of about BLOCK numbers and are used once. Given weights and
-given rows, a run is the plain loop
+measured). Samples come in blocks of about BLOCK numbers and are used once. Given
+weights and given rows, a run is the plain loop
 
     Delta = y - sum_k v_k g(w_k.x/sqrt(N))
     w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x
 
-Samples are drawn level by level, x_i = sqrt(lam_i) z_i, with independent z of unit variance
-(LAWS; student_t3 has an infinite fourth moment, and with it an infinite variance of one
-step). Or they are rows of an array; with a spectrum measured on data, rows are centered,
-scaled and rotated as recorded there. The samples of a `HiddenManifold` are
-sigma(F c / sqrt(D)) itself; the part of the teacher's fields beta . c / sqrt(D) that they do
-not carry is added to the fields. Blocks have a fixed size, so that the samples of a run
-depend on its seed alone.
+Samples are drawn level by level, x_i = sqrt(lam_i) z_i, with independent z of unit
+variance (LAWS; student_t3 has an infinite fourth moment, and with it an infinite
+variance of one step). Or they are rows of an array; with a spectrum measured on data,
+rows are centered, scaled and rotated as recorded there. The samples of a
+`HiddenManifold` are sigma(F c / sqrt(D)) itself. The part of the teacher's fields
+beta . c / sqrt(D) that they do not carry is added to the fields. Blocks have a fixed
+size, so that the samples of a run depend on its seed alone.
 """
 
 import itertools
@@ -28,7 +28,6 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._types import Array
 from tutelage.problem import Mixture, Problem, Spectrum
-from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.sample import class_of, normals_needed
 from tutelage.simulation import prepare
 from tutelage.simulation.draws import unseen_fields
@@ -42,7 +41,8 @@ Rows = Float[np.ndarray, "samples N"]
 # Samples first .. first + count - 1, in eigencoordinates.
 Source = Callable[[int, int], Rows]
 FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
-# Numbers drawn at a time: small enough for a cache, large enough to hide a function call.
+# Numbers drawn at a time: small enough for a cache, large enough to hide a function
+# call.
 BLOCK = 2**16
 ORDERS = ("given", "shuffled", "sampled")
 
@@ -146,7 +146,7 @@ class WeightsMethod(Method):
         super().__init__(request, prepare.weights_layout(problem, dims), given=True)
         self.features = None
         uses_features = isinstance(request.inputs, str) and request.inputs == "features"
-        if uses_features and isinstance(problem.inputs, HiddenManifold):
+        if uses_features and problem.inputs.is_latent:
             self.features = problem.inputs.realized()
         self.roots = []
         self.coordinates = []
@@ -211,7 +211,7 @@ class WeightsMethod(Method):
         for _, _, samples in self._samples(index, which, W_teacher):
             x = samples.x
             noise = rng.standard_normal((*x.shape[:2], normals_needed(problem)))
-            if isinstance(problem.inputs, Mixture):
+            if problem.inputs.classes is not None:
                 x = self._in_classes(problem.inputs, x, noise, W_teacher)
             unseen = samples.unseen
             if not unseen.size:
@@ -288,7 +288,7 @@ class WeightsMethod(Method):
         noise: np.ndarray,
         W_teacher: Float[np.ndarray, "M N"],
     ) -> Float[np.ndarray, "steps B 1 N"]:
-        """Return samples of drawn classes: noise with the class's spectrum, and its mean."""
+        """Return samples of drawn classes: the mean plus noise of the class."""
         vectors = W_teacher[self.request.problem.label_fields :]
         coefficients = np.asarray(mixture.coefficients)
         means = coefficients @ vectors / np.sqrt(self.request.dim)
@@ -316,7 +316,8 @@ class WeightsMethod(Method):
     def _initial_weights(self, index: int, which: int) -> Weights:
         """Return W and W*.
 
-        They are as given, or the start's coordinates in a random frame of each eigenspace.
+        They are as given, or the start's coordinates in a random frame of each
+        eigenspace.
         """
         request = self.request
         if request.weights is not None:

@@ -16,14 +16,16 @@ from operator import itemgetter
 import jax
 import numpy as np
 
-from tutelage._solve import assemble, prepare, side_by_side
+from tutelage import theories
+from tutelage._solve import simulate, solve, understood_options
 from tutelage._types import ArrayLike, Table
-from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning
-from tutelage.integrate.program import Options, choose, tolerances
-from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
-from tutelage.simulation import simulate
+from tutelage.solvers.program import Options, step_tolerances
+from tutelage.stream.moments import moments_for
+from tutelage.stream.order_parameters import as_arrays
+from tutelage.stream.program import choose
+from tutelage.stream.solve import assemble, prepare, side_by_side
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
 from tutelage.sweeps.spec import SweepSpec, shape_of
@@ -161,6 +163,8 @@ def _cases(
             starts: Sequence[Start | None] = [None]
             if needs_start:
                 starts = _starts(spec, problem, point, results.starts)
+            theory = theories.theory_of(problem)
+            options = understood_options(theory.simulator, keep="fields", workers=1)
             for i, start in enumerate(starts):
                 simulate_runs = partial(
                     simulate,
@@ -169,8 +173,7 @@ def _cases(
                     seed=simulation_seed(spec.seed, numbers[place], i),
                     times=times,
                     runs=spec.runs,
-                    keep="fields",
-                    workers=1,
+                    **options,
                 )
                 cases[place, i] = Case(
                     problem=problem,
@@ -208,14 +211,17 @@ def _solve(results: _ChunkResults, cases: Cases, times: np.ndarray) -> None:
             warnings.catch_warnings(record=True) as recorded,
         ):
             warnings.simplefilter("always", TutelageWarning)
-            start, _ = prepare(case.problem, case.start, times)
-            for warning in recorded:
-                if issubclass(warning.category, TutelageWarning):
-                    message = str(warning.message).rstrip(".")
-                    results.messages["note"][place].append(message)
-            solver = choose(spec.solver, case.problem, np.array(spec.times))
-            shape = shape_of((case.problem, start.without_dim()))
-            groups.setdefault((solver, shape), []).append((place, i))
+            if theories.theory_of(case.problem).side_by_side:
+                group = _group_of(spec, case, times)
+                groups.setdefault(group, []).append((place, i))
+            else:
+                case.trajectory = solve(
+                    case.problem, case.start, times, **_solve_options(spec)
+                )
+        for warning in recorded:
+            if issubclass(warning.category, TutelageWarning):
+                message = str(warning.message).rstrip(".")
+                results.messages["note"][place].append(message)
     for (solver, _), members in groups.items():
         places = [place for place, _ in members]
         with results.errors(places):
@@ -228,6 +234,25 @@ def _solve(results: _ChunkResults, cases: Cases, times: np.ndarray) -> None:
             end_times[member] = case.trajectory.end_time
     results.put("status", status_codes)
     results.put("end_time", end_times)
+
+
+def _group_of(spec: SweepSpec, case: Case, times: np.ndarray) -> tuple[str, str]:
+    """Return the solver of a case and its shape: one program solves all of a group."""
+    start, _ = prepare(case.problem, case.start, times)
+    solver = choose(spec.solver, case.problem, np.array(spec.times))
+    return solver, shape_of((case.problem, start.without_dim()))
+
+
+def _solve_options(spec: SweepSpec) -> Table:
+    """Return the options of a single solve that differ from the usual ones."""
+    options: Table = {}
+    if spec.gradient_flow:
+        options["gradient_flow"] = True
+    if spec.solver != "auto":
+        options["solver"] = spec.solver
+    if spec.rtol != float(step_tolerances(None)[0]):
+        options["rtol"] = spec.rtol
+    return options
 
 
 def _solve_group(
@@ -253,7 +278,7 @@ def _solve_group(
         averages,
         starts,
         times,
-        tolerances(spec.rtol),
+        step_tolerances(spec.rtol),
         options,
         size=lanes,
         workers=1,

@@ -25,8 +25,9 @@ from tutelage._types import ArrayLike
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import imported, modules_in
-from tutelage.storage import DIMS, LONG
-from tutelage.trajectory import Trajectory
+from tutelage.result.storage import DIMS, LONG
+from tutelage.result.trajectory import Trajectory
+from tutelage.theories import curve_names
 
 NOT_SOLVED = -1  # `status` of a point that has no solve
 
@@ -170,6 +171,8 @@ def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measu
     checks.as_kind("a measure", name, str, "a name or a function")
     if name in TABLE:
         return TABLE[name]
+    if name.removeprefix("final_") in curve_names():
+        return _theory(name)
     if ":" in name:
         return _custom_measure(name, functions or {})
     short, _, path = name.partition(".")

@@ -163,8 +163,7 @@ def execute_all(
     progress: Progress,
     points: int,
 ) -> None:
-    """Compute these tasks, keep each chunk as it comes, and announce it when it is
-    kept.
+    """Compute these tasks, keep each chunk as it comes, and then announce it.
 
     points: their number in the whole sweep.
     """

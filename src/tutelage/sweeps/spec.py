@@ -40,7 +40,7 @@ from tutelage.problem.serialize import (
     paths_in,
 )
 from tutelage.problem.start import OVERLAPS, start_from_table
-from tutelage.problem.traits import MIXTURES
+from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS
 from tutelage.sweeps.measures import QUICK, resolve
 from tutelage.sweeps.store import Task
 
@@ -300,9 +300,10 @@ def build_spec(
     imports: object = (),
 ) -> SweepSpec:
     """Return the spec of these arguments of `sweep`, checked and made plain."""
-    from tutelage.integrate.program import SOLVERS, tolerances
+    from tutelage.solvers.program import SOLVERS, step_tolerances
 
-    stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
+    supported = (MIXTURES, OPTIMIZERS, ANY_THEORY)
+    stored = require_problem(problem, "sweep", needs=supported).to_dict()
     grid, listed = plain_points(over, points)
     measures = list(measure)
     allowed = (*as_modules(imports), *_modules_of_functions(stored, over, points))
@@ -310,15 +311,9 @@ def build_spec(
     paths = [*paths, *(name for name in measures if ":" in name[1:])]
     allowed_here = (*allowed, *modules_in(measures))
     start_arguments = start_table(start)
-    count = None
-    if starts is not None:
-        count = checks.as_count("starts", starts)
-    is_fixed = start_arguments.get("kind") == "asymmetric" or "R" in start_arguments
-    if count is not None and is_fixed:
-        raise InputError(
-            f"starts is {count} and start is given; "
-            "only random initial conditions differ. Leave one out."
-        )
+    points_given = 0  # until the default is known
+    if points_per_chunk is not None:
+        points_given = checks.as_count("points_per_chunk", points_per_chunk)
     spec = SweepSpec(
         problem=stored,
         over=grid,
@@ -326,17 +321,13 @@ def build_spec(
         measure=measures,
         times=checks.as_times(times).tolist(),
         start=start_arguments,
-        starts=count,
+        starts=_count_of_starts(starts, start_arguments),
         runs=checks.as_count("runs", runs, least=2),
         seed=checks.as_count("seed", seed, least=0),
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        rtol=float(tolerances(rtol)[0]),
+        rtol=float(step_tolerances(rtol)[0]),
         solver=checks.known("solver", solver, ("auto", *SOLVERS)),
-        points_per_chunk=(
-            0  # until the default is known
-            if points_per_chunk is None
-            else checks.as_count("points_per_chunk", points_per_chunk)
-        ),
+        points_per_chunk=points_given,
         sources={path: source_hash(path, allowed_here) for path in paths},
         imports=allowed,
     )
@@ -346,6 +337,19 @@ def build_spec(
     if spec.points_per_chunk == 0:
         return replace(spec, points_per_chunk=default_points_per_chunk(spec))
     return spec
+
+
+def _count_of_starts(starts: object, start_arguments: Table) -> int | None:
+    """Return the number of random initial conditions; None without an axis of these."""
+    if starts is None:
+        return None
+    count = checks.as_count("starts", starts)
+    if start_arguments.get("kind") == "asymmetric" or "R" in start_arguments:
+        raise InputError(
+            f"starts is {count} and start is given; "
+            "only random initial conditions differ. Leave one out."
+        )
+    return count
 
 
 def _modules_of_functions(problem: Table, over: Any, points: Any) -> tuple[str, ...]:

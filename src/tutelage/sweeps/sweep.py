@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tutelage import analysis, checks, storage
+from tutelage import analysis, checks
 from tutelage._html import card, in_one_line, properties
 from tutelage._types import Numbers, Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import Plain, path_of
+from tutelage.result import storage
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import LABELS, NOT_SOLVED, resolve
 from tutelage.sweeps.run import (
@@ -345,15 +346,8 @@ def sweep(
         imports=imports,
     )
     tasks = list(tasks_of(spec, functions))
-    if functions and executor not in (None, "serial"):
-        name = next(iter(functions))[1:]
-        raise InputError(
-            f"other processes cannot import the function {name}; "
-            "put it into a module, or use executor='serial'."
-        )
-    if executor is None:
-        is_small = len(tasks) <= IN_THIS_PROCESS and out is None
-        executor = "serial" if functions or is_small else "processes"
+    is_small = len(tasks) <= IN_THIS_PROCESS and out is None
+    executor = _executor_name(executor, functions, is_small)
     if workers is not None:
         workers = checks.as_count("workers", workers)
     execute = executor_of(executor, workers, cluster)
@@ -372,6 +366,21 @@ def sweep(
             f"({error.strerror})."
         ) from None
     return result
+
+
+def _executor_name(
+    executor: str | None, functions: Mapping[str, Callable], is_small: bool
+) -> str:
+    """Return the executor: as asked for, else the fastest one that can be used."""
+    if functions and executor not in (None, "serial"):
+        name = next(iter(functions))[1:]
+        raise InputError(
+            f"other processes cannot import the function {name}; "
+            "put it into a module, or use executor='serial'."
+        )
+    if executor is not None:
+        return executor
+    return "serial" if functions or is_small else "processes"
 
 
 def _computed_in_memory(

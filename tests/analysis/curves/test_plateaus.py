@@ -18,7 +18,7 @@ from tests.analysis.curves.cases import (
     thinned,
 )
 from tests.problems import jacobian, pair, symmetric_overlaps
-from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.stream import OrderParameters, initial_overlaps
 
 GRIDS = ("linear", "log", "coarse")
 

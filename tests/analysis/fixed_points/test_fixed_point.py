@@ -14,8 +14,8 @@ import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
 from tutelage.analysis.fixed_points import mode_name
-from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.plot import plot_fixed_point
+from tutelage.stream.linearized import flatten, unflatten
 
 
 def plateau(K, activation="erf", gradient_flow=False, **options):

@@ -12,7 +12,7 @@ from tutelage.analysis.fixed_points import (
     subspace_of,
     symmetric_subspace,
 )
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.stream.order_parameters import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])
 

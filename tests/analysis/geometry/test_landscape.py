@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.moments import reference as ref
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.dynamics.order_parameters import averages_of
+from tests.stream.moments import reference as ref
+from tutelage.stream.order_parameters import averages_of
 
 N = 8
 LEVELS = tu.Spectrum([2.0, 0.5], [0.25, 0.75])
@@ -223,7 +223,10 @@ def test_directions_of_equal_error_and_merely_flat_ones():
     problem = pair(
         3, 2, "quadratic", student={"readout": 1 / 3}, teacher={"readout": 0.5}
     )
-    W, T = tu.papers.quadratic.critical_points(problem, N)[2, 0].weights(seed=1)
+    # W^T W / 3 = T^T T / 2, in two dimensions of the three student units
+    T = np.sqrt(N) * np.eye(2, N)
+    turned = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 2))).Q
+    W = np.sqrt(3 / 2) * turned @ T
     found = tu.analysis.landscape(problem, W, T)
     assert (found.flat, found.orbit, found.merely_flat) == (3 + N - 2, 3, N - 2)
     turn = np.array([[0, 0.3, -0.2], [-0.3, 0, 0.5], [0.2, -0.5, 0]])

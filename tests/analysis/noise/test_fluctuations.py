@@ -12,8 +12,8 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis.noise import fluctuations_along
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics
+from tutelage.stream import OrderParameters, initial_overlaps
+from tutelage.stream.linearized import LocalDynamics
 
 TIMES = np.linspace(
     0.0, 4.0, 37

@@ -9,7 +9,7 @@ import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps
 from tutelage.analysis.protocols import rate_expansion, steepest_rate
-from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.stream import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)
 V, V_TEACHER = np.array([0.9, -0.6]), np.array([1.1, 0.7])

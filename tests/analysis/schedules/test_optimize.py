@@ -8,11 +8,11 @@ from scipy.special import lambertw
 
 import tutelage as tu
 from tests.problem.messages import require_refusal
-from tests.problems import pair
+from tests.problems import linear_regression, pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import checked_controls
-from tutelage.integrate.program import tolerances
 from tutelage.plot import save_figure
+from tutelage.solvers.program import step_tolerances
 
 LEVELS, SHARES = np.array([1.8, 0.2]), np.array([0.5, 0.5])
 R0, Q0, END = 0.2, 0.5, 30.0
@@ -342,7 +342,7 @@ def search_of(
         level=level,
         budgets={},
     )
-    return eqx.tree_at(lambda s: s.steps, search, tolerances(1e-11, 1e-14))
+    return eqx.tree_at(lambda s: s.steps, search, step_tolerances(1e-11, 1e-14))
 
 
 def require_derivative(search, seed=2, step=2e-3):
@@ -683,7 +683,7 @@ FUNCTIONS = {
 }
 REFUSED = {
     "equations": (
-        lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR),
+        lambda: optimize(linear_regression(), LINE, 5.0, LR),
         ["Equations", "Problem"],
     ),
     "no start": (lambda: optimize(PLAIN, None, 5.0, LR), ["start", "random_start"]),

@@ -112,3 +112,12 @@ def test_it_draws_itself():
         "drift",
         "diffu",
     ]
+
+
+def test_the_samples_of_a_step_are_in_the_result():
+    """The drift is their mean, and the limit of the same samples takes most noise off."""
+    step = measured()
+    np.testing.assert_allclose(step.increments.mean(axis=0), step.drift)
+    assert step.limit.shape == step.increments.shape == (40_000, len(step.names))
+    apart = (step.increments - step.limit).std(axis=0)
+    assert np.all(apart < 0.5 * step.increments.std(axis=0))

@@ -1,0 +1,140 @@
+"""How much a quadratic student can say, and in how many ways it can say the same: counted, and measured as ranks.
+
+A quadratic student is the matrix W^T W. With p units in N dimensions and m = min(p, N)
+    degrees of freedom (the dimension of all W^T W)            N m - m (m - 1) / 2
+and the students with the teacher's matrix of rank k = min(p*, N) <= p are W = S W0, S^T S = 1, which form a manifold of
+    dimension                                                   p k - k (k + 1) / 2
+(Bocchi et al. 2026, sec. 7.5). Locally both are ranks: of dW -> dW^T W + W^T dW at a random W, and of Psi -> Psi W (Psi
+antisymmetric) at a solution.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tutelage import InputError, checks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RANK = 1e-9  # singular values below this share of the largest are zero
+LARGEST = 4000  # rows or columns of a matrix whose rank is measured
+
+
+def manifold_dimension(students: int, rank: int) -> int:
+    """Dimension of all W with a given W^T W of this rank."""
+    return students * rank - rank * (rank + 1) // 2
+
+
+def degrees_of_freedom(students: int, dim: int) -> int:
+    """Dimension of all W^T W, W (students, dim)."""
+    m = min(students, dim)
+    return dim * m - m * (m - 1) // 2
+
+
+@dataclass(frozen=True)
+class SolutionManifold:
+    """How much a quadratic student can say, and in how many ways it can say the same.
+
+    degrees_of_freedom: N m - m (m - 1)/2, m = min(p, N). dimension: of the manifold of its solutions, p k - k (k + 1)/2,
+    k = min(p*, N); None if it cannot be perfect (Bocchi et al. 2026, sec. 7.5).
+    """
+
+    students: int
+    teachers: int
+    dim: int
+    degrees_of_freedom: int
+    dimension: int | None
+
+    def measured_degrees_of_freedom(self, seed: int = 0) -> int:
+        """The rank of dW -> dW^T W + W^T dW at a random W."""
+        p, n = self.students, self.dim
+        W = _rng(seed).standard_normal((p, n))
+        rows, columns = np.triu_indices(n)
+        _require_small(p * n)
+        change = np.zeros((p, n, n, n))
+        for a in range(n):
+            change[:, a, a, :] += W
+            change[:, a, :, a] += W
+        return _rank(change.reshape(p * n, n, n)[:, rows, columns])
+
+    def measured_dimension(self, seed: int = 0) -> int:
+        """The rank of Psi -> Psi W at a random solution W."""
+        if self.dimension is None:
+            raise InputError(
+                f"{self.students} units cannot copy {self.teachers}; there is no solution to measure at. "
+                "Give the student as many units as the teacher."
+            )
+        p, n, rng = self.students, self.dim, _rng(seed)
+        rank = min(self.teachers, n)
+        _require_small(p * (p - 1) // 2, p * n)
+        W = np.linalg.qr(rng.standard_normal((p, rank)))[0] @ rng.standard_normal(
+            (rank, n)
+        )
+        turned = np.zeros((p * (p - 1) // 2, p, n))
+        for i, (a, b) in enumerate(combinations(range(p), 2)):
+            turned[i, a], turned[i, b] = W[b], -W[a]
+        return _rank(turned.reshape(-1, p * n))
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Both counts against the number of students, up to twice as many as this, with ranks measured for small ones."""
+        from tutelage_papers.quadratic.plots import plot_solution_manifold
+
+        family = [
+            solution_manifold(p, self.teachers, self.dim)
+            for p in range(1, 2 * max(self.students, self.dim) + 1)
+        ]
+        return plot_solution_manifold(self, family, title=title)
+
+    def __str__(self) -> str:
+        who = f"{self.students} quadratic units in {self.dim} dimensions"
+        says = f"{who}: {self.degrees_of_freedom} degrees of freedom of {self.students * self.dim} weights"
+        if self.dimension is None:
+            return f"{says}; they cannot copy {self.teachers} teachers"
+        return f"{says}; the perfect copies of {self.teachers} teachers form a manifold of dimension {self.dimension}"
+
+
+def solution_manifold(students: int, teachers: int, dim: int) -> SolutionManifold:
+    """Degrees of freedom of a quadratic student, and the dimension of the manifold of its zero-error solutions.
+
+    For any widths, also more students than dimensions; the measured_... methods check both counts as ranks.
+
+    >>> import tutelage as tu
+    >>> import tutelage_papers
+    >>> count = tutelage_papers.quadratic.solution_manifold(students=6, teachers=3, dim=5)
+    >>> count.degrees_of_freedom, count.dimension
+    (15, 12)
+    """
+    p, p_teacher = (
+        checks.as_count("students", students),
+        checks.as_count("teachers", teachers),
+    )
+    n = checks.as_count("dim", dim)
+    rank = min(p_teacher, n)
+    return SolutionManifold(
+        p,
+        p_teacher,
+        n,
+        degrees_of_freedom(p, n),
+        manifold_dimension(p, rank) if p >= rank else None,
+    )
+
+
+def _rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(checks.as_count("seed", seed, least=0))
+
+
+def _require_small(*sizes: int) -> None:
+    if max(sizes) > LARGEST:
+        raise InputError(
+            f"the rank of a matrix of {max(sizes)} rows was asked for; at most {LARGEST} are measured. Lower dim."
+        )
+
+
+def _rank(matrix: np.ndarray) -> int:
+    if matrix.size == 0:
+        return 0
+    sizes = np.linalg.svd(matrix, compute_uv=False)
+    return int(np.sum(sizes > RANK * sizes[0]))

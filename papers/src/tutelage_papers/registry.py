@@ -1,0 +1,160 @@
+"""Every figure that can be replicated: where it comes from, its parameters as data, and three functions.
+
+A module of figures ends with a table, `FIGURES`, and is named in `MODULES`; that is all it takes to add one (CONTRIBUTING.md
+shows the skeleton). Modules of figures use the public names of the library only and never import each other, and importing
+them loads no JAX, so that listing the figures is quick.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tutelage import InputError
+from tutelage_papers.claims import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+# Modules of tutelage_papers.figures.
+MODULES = (
+    "primer.finite_networks",
+    "primer.transition",
+    "primer.large_starts",
+    "primer.both_layers",
+    "primer.limits",
+    "power.plateau_lengths",
+    "power.learning_curves",
+    "power.scaled_features",
+    "power.raw_coordinates",
+    "power.plateau_heights",
+    "power.escape_rates",
+    "power.decay",
+    "power.linear_sum",
+    "power.feature_modes",
+    "power.real_data",
+    "power.floors",
+    "power.plateau_moments",
+    "power.teacher_spread",
+    "power.crossover",
+    "power.exponents",
+    "notes.regression",
+    "notes.concentration",
+    "notes.relu",
+    "notes.ingredients",
+    "notes.schedule",
+    "notes.phases",
+    "quad.finite_networks",
+    "quad.learning_rates",
+    "quad.implicit_bias",
+    "quad.counting",
+    "quad.overparameterization",
+    "quad.spectra",
+    "quad.noisy_solutions",
+    "quad.other_settings",
+    "beyond.noise_floor",
+    "beyond.error_bars",
+    "beyond.escapes",
+    "beyond.million",
+    "rules.one_unit",
+    "rules.flipped_labels",
+    "rules.committee",
+    "rules.heavy_tails",
+    "rules.feedback_alignment",
+    "rules.dropout",
+    "rules.reinforce",
+    "rules.reuse",
+    "rules.sampling",
+    "tasks.similarity",
+    "tasks.replay",
+    "tasks.transfer",
+    "tasks.drift",
+    "inputs.exclusive_or",
+    "inputs.hidden_manifold",
+    "inputs.random_features",
+    "inputs.real_images",
+    "control.protocols",
+)
+
+SOURCES = {
+    "primer": "A primer on the analytical learning dynamics of nonlinear neural networks",
+    "power": "Online learning with power-law spectra",
+    "notes": "Notes on the dynamical analysis of online SGD in high dimension",
+    "quad": "Online learning of quadratic networks",
+    "beyond": "Beyond the four sources",
+    "rules": "Learning rules: any loss, any label, any update",
+    "tasks": "Tasks over time: continual learning, replay, transfer, drift",
+    "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
+    "control": "Optimal protocols: tasks, rates, dropout and noise under control",
+}
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One published figure and what it takes to replicate it.
+
+    id: "primer-1". source: a key of `SOURCES`. figure: its number there. title: one line in words.
+    full, quick: the parameters as numbers, words and lists: those printed in the source, and a cheaper set for the tests.
+    compute: called as compute(**parameters), does all the work and returns a Dataset that holds all that the other two need.
+    draw: Dataset -> Figure, called in the style of the library. claims: Dataset -> list of `Claim`. Both are quick: they only read.
+    page: Dataset -> HTML, for a figure that is also an interactive page.
+    """
+
+    id: str
+    source: str
+    figure: str
+    title: str
+    full: Mapping[str, Any]
+    quick: Mapping[str, Any]
+    compute: Callable[..., "Dataset"]
+    draw: Callable[["Dataset"], "Figure"]
+    claims: Callable[["Dataset"], list[Claim]]
+    page: Callable[["Dataset"], str] | None = None
+
+    def parameters(self, quick: bool) -> dict[str, Any]:
+        """The parameters of one of the two versions."""
+        return dict(self.quick if quick else self.full)
+
+    def name(self, quick: bool) -> str:
+        """The stem of its files."""
+        return f"{self.id}-quick" if quick else self.id
+
+    def command(self, quick: bool) -> str:
+        """What a reader types to see it."""
+        return f"tutelage replicate {self.id}{' --quick' if quick else ''}"
+
+
+def replicas() -> dict[str, Replica]:
+    """All figures by id: source by source, and within each in the order of their numbers."""
+    found = [
+        figure
+        for name in MODULES
+        for figure in import_module(f"tutelage_papers.figures.{name}").FIGURES
+    ]
+    sources = list(SOURCES)
+    return {
+        figure.id: figure
+        for figure in sorted(found, key=lambda f: (sources.index(f.source), _number(f)))
+    }
+
+
+def _number(figure: Replica) -> int:
+    """That in its id; figures that are not numbered within their source stay in the order of `MODULES`."""
+    name, _, number = figure.id.rpartition("-")
+    return int(number) if name == figure.source else 0
+
+
+def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
+    """The figures of these ids; an unknown one raises InputError with the nearest."""
+    from difflib import get_close_matches
+
+    known = replicas()
+    for name in ids:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" The nearest is {near[0]!r}." if near else ""
+            raise InputError(
+                f"there is no figure {name!r}; it must be one of {', '.join(known)}.{hint}"
+            )
+    return [known[name] for name in dict.fromkeys(ids)]

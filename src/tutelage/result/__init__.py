@@ -1,0 +1,1 @@
+"""What a solve or a simulation returns: `Trajectory`, and its files (`storage`)."""

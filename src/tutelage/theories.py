@@ -1,0 +1,97 @@
+"""The table of theories, which `tu.solve` and the other verbs ask in order.
+
+A new theory is one folder and one row of `TABLE`. A theory of your own is registered:
+
+    tu.theories.register(MyTheory())
+"""
+
+from tutelage.dataset.theory import FiniteDataSet
+from tutelage.errors import InputError, kind_of
+from tutelage.problem import Problem
+from tutelage.problem.traits import said_instead
+from tutelage.result.observables import Observable
+from tutelage.simulation.data_sets import simulate_data_set
+from tutelage.simulation.simulate import simulate_stream
+from tutelage.stream.theory import FreshSamples
+from tutelage.theory import Theory
+
+__all__ = [
+    "TABLE",
+    "Observable",
+    "Theory",
+    "covering",
+    "register",
+    "theory_of",
+    "unregister",
+]
+
+# In the order in which they are asked.
+TABLE: list[Theory] = [
+    FreshSamples(simulator=simulate_stream),
+    FiniteDataSet(simulator=simulate_data_set),
+]
+
+
+def register(theory: Theory) -> Theory:
+    """Add a theory at the end of the table and return it.
+
+    Parameters
+    ----------
+    theory : Theory
+        It is asked after the theories that are in the table.
+
+    Returns
+    -------
+    Theory
+    """
+    if not isinstance(theory, Theory):
+        raise InputError(
+            f"register is given {kind_of(theory)}; give a Theory, such as MyTheory()."
+        )
+    TABLE.append(theory)
+    return theory
+
+
+def unregister(theory: Theory) -> None:
+    """Remove a theory that was registered."""
+    TABLE.remove(theory)
+
+
+def covering(problem: Problem) -> Theory | None:
+    """Return the first theory that lacks nothing for this problem, or None."""
+    for theory in TABLE:
+        if not theory.missing(problem):
+            return theory
+    return None
+
+
+def theory_of(problem: object, function: str = "solve") -> Theory:
+    """Return the first theory that lacks nothing for this problem.
+
+    Raise `InputError` if there is none, with what each theory lacks. function: the name
+    of the caller, for messages.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"problem is {kind_of(problem)}; {function} takes a tutelage Problem."
+        )
+    theory = covering(problem)
+    if theory is not None:
+        return theory
+    reasons = []
+    for theory in TABLE:
+        missing = theory.missing(problem)
+        remedies = " and ".join(trait.remedy for trait in missing)
+        reasons.append(
+            f"the theory of {theory.name} needs {remedies} "
+            f"({said_instead(problem, missing)})"
+        )
+    raise InputError(f"no theory covers this problem: {'; '.join(reasons)}.")
+
+
+def curve_names() -> tuple[str, ...]:
+    """Return the names of the curves that the theories of the table may record."""
+    names = []
+    for theory in TABLE:
+        names += [observable.name for observable in theory.observables]
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,161 @@
+"""`Optimizer`: the arguments that all optimizers share, and their registry."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import checks
+from tutelage._part import Part
+from tutelage._types import Numbers, Table
+from tutelage.errors import InputError
+from tutelage.training.rules import Rule
+
+DEFAULT_LR = 0.5  # of a problem, a file or a command that names no learning rate
+
+rate_field = partial(checks.number_field, schedule=True)
+require_positive_rate = partial(
+    checks.require_positive, fix="To freeze weights use `trainable`."
+)
+
+
+def as_batch(batch: Any) -> Any:
+    """Convert `batch` to a count; a traced number stays as it is."""
+    if checks.is_traced(batch):
+        return batch
+    return checks.as_count("batch", batch)
+
+
+def _as_trainable(trainable: Numbers | None) -> tuple[Any, ...] | None:
+    """Convert `trainable` to a hashable form.
+
+    It is a tuple of level indices, or nested tuples of booleans.
+    """
+    if trainable is None:
+        return None
+    try:
+        array = np.asarray(trainable)
+    except ValueError:
+        array = np.asarray("ragged")
+    is_mask = array.dtype.kind == "b" and array.ndim in (1, 2)
+    is_list_of_levels = array.dtype.kind in "iu" and array.ndim == 1
+    if array.size == 0 or not (is_mask or is_list_of_levels):
+        raise InputError(
+            f"trainable is {checks.shown(trainable)}; "
+            "give a list of levels, or a mask (levels,) or (hidden, levels)."
+        )
+    if array.ndim == 2:
+        return tuple(tuple(row) for row in array.tolist())
+    return tuple(array.tolist())
+
+
+class Optimizer(Part):
+    """The base class of optimizers: how the updates of samples move the weights.
+
+    A subclass sets `kind`, its name in files and on the command line. An argument of
+    this class that it does not take becomes a class variable, such as
+    `batch: ClassVar[int] = 1`.
+
+    Parameters
+    ----------
+    lr : float or schedule
+        The learning rate eta.
+    batch : int
+        Samples per step.
+    weight_decay : float or schedule
+        kappa, of the first layer. No optimizer rescales it.
+    readout_lr, bias_lr : float or schedule, optional
+        eta_v and eta_b. Default: lr.
+    trainable : list or mask, optional
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); the rest is
+        frozen. Default: all learn.
+    """
+
+    kind: ClassVar[str]
+    # True if the theory of fresh samples covers it
+    on_stream: ClassVar[bool] = False
+    # True if times count steps, False if they count steps / N
+    counts_steps: ClassVar[bool] = False
+
+    # lr and the rates below are numbers or schedules; most callers know which
+    lr: Any = rate_field("lr", require_positive_rate)
+    batch: int = eqx.field(converter=as_batch, default=1, kw_only=True)
+    weight_decay: Any = rate_field(
+        "weight_decay", checks.require_nonnegative, default=0.0, kw_only=True
+    )
+    readout_lr: Any = rate_field(
+        "readout_lr", require_positive_rate, optional=True, default=None, kw_only=True
+    )
+    bias_lr: Any = rate_field(
+        "bias_lr", require_positive_rate, optional=True, default=None, kw_only=True
+    )
+    trainable: tuple[Any, ...] | None = eqx.field(
+        static=True, converter=_as_trainable, default=None, kw_only=True
+    )
+    # options that only `SGD` has; they stand last, as in its constructor
+    momentum: ClassVar[Any] = 0.0
+    spherical: ClassVar[bool] = False
+
+    def arguments(self) -> Table:
+        """Return the constructor arguments, with `trainable` as an array."""
+        arguments = super().arguments()
+        if self.trainable is not None:
+            arguments["trainable"] = np.asarray(self.trainable)
+        return arguments
+
+    @property
+    def slow_momentum(self) -> Any:
+        """The `SlowMomentum`, or None."""
+        return None
+
+    @property
+    def fixed_momentum(self) -> Any:
+        """A fixed beta; 0 if there is no momentum, or a slow one."""
+        return 0.0 if self.slow_momentum is not None else self.momentum
+
+    @property
+    def has_momentum(self) -> bool:
+        """True if past updates move the weights, too; False for a traced beta."""
+        if self.slow_momentum is not None:
+            return True
+        return not checks.is_traced(self.momentum) and self.momentum > 0
+
+    def check_student(self, hidden: int) -> None:
+        """Refuse a student of so many hidden units that the optimizer cannot train."""
+
+    def sample_rule(self, rule: Rule) -> Rule:
+        """Return the rule of a single sample, with what the optimizer does to it."""
+        return rule
+
+    def averaged_rule(self, rule: Rule) -> Rule:
+        """Return the rule whose averages are the theory's response and noise."""
+        return self.sample_rule(rule)
+
+
+class Registry(Mapping[str, type[Optimizer]]):
+    """All optimizers by their `kind`, found among the subclasses of `Optimizer`."""
+
+    def _by_kind(self) -> dict[str, type[Optimizer]]:
+        found: dict[str, type[Optimizer]] = {}
+        waiting = [Optimizer]
+        while waiting:
+            cls = waiting.pop(0)
+            waiting += cls.__subclasses__()
+            # a class that only inherits its kind is another form of its parent
+            if "kind" in vars(cls):
+                found[cls.kind] = cls
+        return found
+
+    def __getitem__(self, kind: str) -> type[Optimizer]:
+        return self._by_kind()[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_kind())
+
+    def __len__(self) -> int:
+        return len(self._by_kind())
+
+
+OPTIMIZERS = Registry()

@@ -1,0 +1,71 @@
+"""Sign-SGD: every coordinate moves by the same amount, in the direction of its gradient."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tutelage import checks
+from tutelage.training.optimizers.base import Optimizer, as_batch
+from tutelage.training.optimizers.changed_rule import ChangedRule
+from tutelage.training.rules import Context, Parameters, Rule, Sample, Update
+
+
+class SignedRule(ChangedRule):
+    """A rule of which only the signs of its updates remain; 0 stays 0."""
+
+    @property
+    def jumps(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return True
+
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
+        update = self.rule.update(sample, parameters, context)
+        return Update(
+            delta=jnp.sign(update.delta),
+            parameters=jax.tree.map(jnp.sign, update.parameters),
+            loss=update.loss,
+        )
+
+
+class SignSGD(Optimizer):
+    """Sign-SGD: each parameter moves in the direction of its gradient, by a fixed amount.
+
+        w_ki += (eta / sqrt(N)) sign(sum_b delta_kb x_bi) - (eta kappa / N) w_ki
+        v_k += (eta_v / N) sign(sum_b h_kb),    b_k += (eta_b / N) sign(sum_b delta_kb)
+
+    A sum of zero moves nothing. The coordinates i are the eigenvectors of the inputs.
+    The theory holds for weights and teachers that are spread over all coordinates.
+
+    With batch=1, squared loss, a monotone activation and positive readouts all hidden
+    units receive the same update: w_1 - w_2 is conserved and nothing specializes. Any
+    larger batch breaks this.
+
+    Parameters
+    ----------
+    lr : float or schedule
+        The learning rate eta.
+    batch : int
+        Samples in the sum of a step.
+    weight_decay, readout_lr, bias_lr, trainable
+        As in `SGD`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tu.optimizers.SignSGD(0.3, batch=4)
+    SignSGD(lr=0.3, batch=4)
+    """
+
+    kind: ClassVar[str] = "sign_sgd"
+    on_stream: ClassVar[bool] = True
+
+    batch: Any = eqx.field(converter=as_batch, default=1)
+
+    def averaged_rule(self, rule: Rule) -> Rule:
+        """Return the signs of single samples, where a step has one."""
+        if checks.is_traced(self.batch) or self.batch > 1:
+            return rule
+        return SignedRule(rule)
