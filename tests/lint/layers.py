@@ -29,6 +29,7 @@ LAYERS = (
     ("_jump_search", "randomness"),
     ("training",),
     ("problem",),
+    ("equilibrium",),
     ("solvers",),
     ("result",),
     ("theory",),
