@@ -18,8 +18,8 @@ from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
+from tutelage.solvers.program import MAX_STEPS
 from tutelage.stream.moments import Quadrature, Sampled
-from tutelage.stream.program import MAX_STEPS
 from tutelage.stream.solve import solve_on_stream
 
 

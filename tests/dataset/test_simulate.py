@@ -146,3 +146,17 @@ def test_runs_depend_on_their_number_alone():
     many = tu.simulate(problem, start, dim=40, times=2.0, runs=3, seed=5, workers=2)
     np.testing.assert_array_equal(few.R, many.R[:2])
     assert np.any(many.R[0] != many.R[1])
+
+
+def test_a_sweep_over_the_size_of_the_data_set():
+    found = tu.sweep(
+        problems.REGRESSION,
+        over={"ratio": [1.0, 3.0]},
+        measure="early_stopping.value",
+        start=problems.REGRESSION_START,
+        times=np.array([0.0, 0.5, 1.0]),
+        workers=1,
+    )
+    values = found.dataset["early_stopping.value"].values
+    assert np.all(np.isfinite(values))
+    assert values[1] < values[0]

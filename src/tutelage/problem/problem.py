@@ -14,7 +14,7 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import serialize
 from tutelage.problem.data_set import DataSet
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.labels import Function as FunctionLabels
 from tutelage.problem.labels import Labels, as_labels
 from tutelage.problem.mixture import UNIT, Mixture
@@ -128,7 +128,8 @@ class Problem(Part, ResultCard):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
         self.student = checks.as_kind("student", student, Network, a_network)
-        if teacher is None and isinstance(law, Mixture):
+        has_classes = isinstance(law, Inputs) and law.classes is not None
+        if teacher is None and has_classes:
             self.teacher = None
         else:
             self.teacher = checks.as_kind(
@@ -159,7 +160,7 @@ class Problem(Part, ResultCard):
 
     def _check(self) -> None:
         """Refuse networks, inputs and SGD that do not fit each other."""
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             self._check_mixture(self.inputs)
         units = self.student.hidden + self.references.hidden
         levels = self.inputs.levels
@@ -175,7 +176,7 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
-        if isinstance(teacher, Tasks) and self.optimizer.averages_batches:
+        if self.several_tasks is not None and self.optimizer.averages_batches:
             raise InputError(
                 f"the teacher has several tasks (Tasks) and the optimizer is "
                 f"{self.optimizer}, whose steps depend on a batch as a whole; use "
@@ -205,7 +206,7 @@ class Problem(Part, ResultCard):
 
     def _check_gram_per_level(self) -> None:
         """Refuse a teacher's gram whose levels are not those of the inputs."""
-        if isinstance(self.inputs, HiddenManifold):
+        if self.inputs.is_latent:
             raise InputError(
                 "the teacher's gram has several levels; "
                 "for a HiddenManifold give latent overlaps (M, M)."
@@ -227,7 +228,7 @@ class Problem(Part, ResultCard):
             )
         teacher = self.teacher
         has_labels = mixture.labels is not None
-        if isinstance(teacher, Tasks):
+        if self.several_tasks is not None:
             raise InputError(
                 "a mixture does not support several tasks (Tasks); "
                 "give one teacher, or Mixture(labels=...)."
@@ -263,8 +264,8 @@ class Problem(Part, ResultCard):
 
     def _usual_labels(self) -> str:
         """Return the default of `labels`: real, or what the loss needs of classes."""
-        is_mixture = isinstance(self.inputs, Mixture)
-        by_class = is_mixture and self.inputs.labels is not None
+        has_classes = self.inputs.classes is not None
+        by_class = has_classes and self.inputs.labels is not None
         if not by_class or not self.rule.uses_loss:
             return "real"
         words = {"sign": "sign", "class": "argmax"}
@@ -316,8 +317,8 @@ class Problem(Part, ResultCard):
 
         solved: also warn of features that the solver may miss.
         """
-        if isinstance(self.teacher, Tasks):
-            self.teacher.require_probabilities_on(times)
+        if self.several_tasks is not None:
+            self.several_tasks.require_probabilities_on(times)
         for name, rate in self.schedules().items():
             require_rate_on(name, rate, times, solved=solved)
 
@@ -343,7 +344,7 @@ class Problem(Part, ResultCard):
 
         It is the teacher, the teachers of all `Tasks`, or `Mixture.references`.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self.teacher
         outputs = (self.student if self.teacher is None else self.teacher).outputs
         class_labels = self.inputs.labels
@@ -357,7 +358,7 @@ class Problem(Part, ResultCard):
 
         It is None where a teacher labels.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return None
         return self.inputs.targets(self.references.outputs)
 
@@ -367,7 +368,7 @@ class Problem(Part, ResultCard):
         label: of the class; default: that of the first. Without a mixture it is the problem
         itself.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self
         teacher = self.teacher
         if teacher is not None:
@@ -394,19 +395,25 @@ class Problem(Part, ResultCard):
     @property
     def tasks(self) -> "tuple[Problem, ...]":
         """The problems of single tasks; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        if self.several_tasks is None:
             return (self,)
-        return tuple(self.task(number) for number in range(self.teacher.count))
+        count = self.several_tasks.count
+        return tuple(self.task(number) for number in range(count))
+
+    @property
+    def several_tasks(self) -> Tasks | None:
+        """The `Tasks` in place of a teacher; None if there is one teacher or none."""
+        return self.teacher if isinstance(self.teacher, Tasks) else None
 
     def task(self, task: int) -> "Problem":
         """Return the problem of one task; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        tasks = self.several_tasks
+        if tasks is None:
             return self
-        teacher = self.teacher.teachers[task]
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if is_latent and self.teacher.given_gram is not None:
-            units = self.teacher.units(task)
-            teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
+        teacher = tasks.teachers[task]
+        if self.inputs.is_latent and tasks.given_gram is not None:
+            units = tasks.units(task)
+            teacher = teacher.changed(gram=tasks.given_gram[units, units])
         return with_fields(self, teacher=teacher)
 
     @property
@@ -415,10 +422,9 @@ class Problem(Part, ResultCard):
 
         It is None if the inputs carry all.
         """
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             return None
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if self.teacher.unseen is not None or not is_latent:
+        if self.teacher.unseen is not None or not self.inputs.is_latent:
             return self.teacher.unseen
         gram = self.teacher.gram
         latent = np.eye(self.teacher.hidden) if gram is None else gram
@@ -431,14 +437,14 @@ class Problem(Part, ResultCard):
         """
         if self.unseen is None:
             return self
-        is_latent = isinstance(self.inputs, HiddenManifold)
+        is_latent = self.inputs.is_latent
         teachers = []
         for task in self.tasks:
             gram = None if is_latent else task.teacher.gram
             teachers.append(with_fields(task.teacher, unseen=None, gram=gram))
         teacher = teachers[0]
-        if isinstance(self.teacher, Tasks):
-            teacher = with_fields(self.teacher, teachers=tuple(teachers))
+        if self.several_tasks is not None:
+            teacher = with_fields(self.several_tasks, teachers=tuple(teachers))
         inputs = self.inputs
         if is_latent:
             inputs = Spectrum(inputs.eigenvalues, inputs.fractions, normalize=False)
@@ -451,8 +457,9 @@ class Problem(Part, ResultCard):
         Separate heads have a leading axis of tasks.
         """
         shape = np.shape(self.student.readout)
-        if isinstance(self.teacher, Tasks) and self.teacher.heads == "separate":
-            return (self.teacher.count, *shape)
+        tasks = self.several_tasks
+        if tasks is not None and tasks.heads == "separate":
+            return (tasks.count, *shape)
         return shape
 
     @property

@@ -19,7 +19,6 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.problem.labels import Sign
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
-from tutelage.problem.tasks import Tasks
 from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
 Overlaps: TypeAlias = (
@@ -59,10 +58,10 @@ def normals_needed(problem: Problem) -> int:
 
     They make its label, the randomness of the rule and its task or class.
     """
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return max(normals_needed(task) for task in problem.tasks) + 1
     unseen = 0 if problem.unseen is None else problem.teacher.hidden
-    choice_of_class = isinstance(problem.inputs, Mixture)
+    choice_of_class = problem.inputs.classes is not None
     return sum(_normal_counts(problem)) + unseen + choice_of_class
 
 
@@ -104,7 +103,7 @@ def learn(
     class that `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return _learn_tasks(
             problem, student, reference, normals, parameters, context, norm2
         )

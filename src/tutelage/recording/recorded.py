@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from tutelage.problem import Mixture, Problem, Start
+from tutelage.problem import Problem, Start
 from tutelage.problem.start import OVERLAPS
 from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS, TASKS
 from tutelage.result.trajectory import Trajectory
@@ -112,7 +112,7 @@ def _errors(
     """
     if not isinstance(problem.optimizer, SGD):
         problem = problem.replace(optimizer=SGD(DEFAULT_LR))
-    if not isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is None:
         return errors_at_records(
             problem,
             R=overlaps.R,

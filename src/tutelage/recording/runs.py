@@ -9,7 +9,7 @@ from tutelage import checks
 from tutelage._types import Numbers
 from tutelage.conventions import as_numpy
 from tutelage.errors import InputError
-from tutelage.problem import Mixture, Problem, Start
+from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.recording.recorded import (
     SUPPORTED,
@@ -204,7 +204,7 @@ def _student_overlaps(
             r=r,
             q=q,
         )
-    if isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is not None:
         raise InputError(
             f"R has shape {r.shape}, and the inputs are a mixture; the error of a "
             "mixture needs overlaps per level, (run, time, L, K, M)."

@@ -51,7 +51,7 @@ from tutelage.simulation.simulate import (
     warn_if_unfinished,
 )
 from tutelage.simulation.weights import FRAME, INPUTS, LAWS, NOISE, drawn_rows
-from tutelage.stream.program import BOUND
+from tutelage.solvers.program import BOUND
 from tutelage.stream.solve import keeps_blocks, require_records
 from tutelage.times import steps_at
 from tutelage.training.schedules import rate_values

@@ -171,7 +171,7 @@ class Step(eqx.Module):
         M = teachers.shape[1]
         normals = draws.normals
         spread = None
-        if isinstance(self.problem.inputs, Mixture) and not self.given:
+        if self.problem.inputs.classes is not None and not self.given:
             normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
         update = self._updates(state, normals, spread, draws, rates)
         if constants.optimizer != PLAIN:

@@ -147,18 +147,6 @@ class Snapshots(NamedTuple):
     bias: Float[np.ndarray, "time K"]
 
 
-class Workspace(NamedTuple):
-    """Arrays that every step overwrites."""
-
-    gradient: Float[np.ndarray, " columns"]
-    student_fields: Float[np.ndarray, " K"]
-    teacher_fields: Float[np.ndarray, " M"]
-    delta: Float[np.ndarray, " K"]  # of one sample
-    deltas: Float[np.ndarray, "K B"]
-    factor: Float[np.ndarray, "K columns"]  # factor factor^T = deltas deltas^T
-    extra: Float[np.ndarray, "rows columns"]  # of the students' rows, to be folded
-
-
 @inlined
 def sign(x):
     """Return -1, 0 or 1."""
@@ -798,96 +786,7 @@ def add_unseen(rng, constants, given, place, s, fields):
                 fields[m] += constants.unseen[m, i] * z
 
 
-@inlined
-def learn_batch(
-    rng,
-    constants,
-    layout,
-    samples,
-    students,
-    teachers,
-    params,
-    rates,
-    place,
-    normals,
-    work,
-):
-    """Fill delta_ks of all samples of a batch; return False if the run diverged.
-
-    rates: of this step. place: of this step among the samples. normals: (B, L, W), as
-    given or to be drawn.
-    """
-    tasks = constants.teacher.size
-    task = 0
-    learns = 1.0
-    for s in range(constants.batch):
-        if not samples.x.size:
-            draw_normals(rng, layout, normals[s])
-        compute_fields(layout, students, normals[s], work.student_fields)
-        compute_fields(layout, teachers, normals[s], work.teacher_fields)
-        add_unseen(rng, constants, samples.unseen, place, s, work.teacher_fields)
-        z = 0.0
-        if constants.draws:
-            z = rng.standard_normal()
-        if rates.size > COLUMNS:
-            cumulative = rates[FIRST_TASK : FIRST_TASK + tasks - 1]
-            task = np.searchsorted(cumulative, rng.random())
-            learns = rates[FIRST_TASK + tasks + task]
-        error = respond(
-            constants,
-            params,
-            work.student_fields,
-            work.teacher_fields,
-            task,
-            learns,
-            rates[LABEL_NUMBER],
-            z,
-            work.delta,
-        )
-        for k in range(work.delta.size):
-            work.deltas[k, s] = work.delta[k]
-        if not abs(error) < OVERFLOW:
-            return False
-    return True
-
-
-@inlined
-def move_students(rng, constants, layout, students, first, rates, normals, work):
-    """Step along the coordinates in use of every level, and along those outside."""
-    reduce_batch(work.deltas, work.factor)
-    for level in range(layout.width.size):
-        rows = students[level]
-        mask = layout.mask[level]
-        scale = layout.step[level] / constants.batch
-        width = layout.width[level]
-        dof = layout.dof[level]
-        move_inside(
-            constants,
-            rows,
-            normals,
-            work.deltas,
-            work.gradient,
-            level,
-            width,
-            scale,
-            mask,
-            rates,
-        )
-        if dof > 0:
-            move_outside(
-                rng,
-                constants,
-                rows,
-                work.factor,
-                work.extra,
-                first,
-                dof,
-                scale,
-                mask,
-                rates,
-            )
-
-
+# One function: calls with this many arrays would take almost as long as a step.
 @compiled
 def advance(
     rng,
@@ -912,21 +811,23 @@ def advance(
     """
     K = params.bias.size
     M = teachers.shape[1]
+    L = layout.width.size
     B = constants.batch
     rows_of_students = students.shape[1]
     columns = students.shape[2]
-    normals = np.empty((B, layout.width.size, columns))
+    tasks = constants.teacher.size
+    task = 0
+    learns = 1.0
     vectors = np.zeros((M + rows_of_students, columns))
     outside_vectors = np.zeros((M + rows_of_students, M))
-    work = Workspace(
-        gradient=np.empty(columns),
-        student_fields=np.empty(K),
-        teacher_fields=np.empty(M),
-        delta=np.empty(K),
-        deltas=np.empty((K, B)),
-        factor=np.zeros((K, min(B, K))),
-        extra=np.empty((rows_of_students, min(B, K))),
-    )
+    normals = np.empty((B, L, columns))
+    gradient = np.empty(columns)
+    student_fields = np.empty(K)
+    teacher_fields = np.empty(M)
+    delta = np.empty(K)
+    deltas = np.empty((K, B))
+    factor = np.zeros((K, min(B, K)))
+    extra = np.empty((rows_of_students, min(B, K)))
     gradients = np.empty((K, columns if constants.optimizer != PLAIN else 0))
     taken = 0  # snapshots
     for step in range(first, last + 1):
@@ -941,26 +842,39 @@ def advance(
         now = rates[place]
         if samples.x.size:
             normals = samples.x[place]
-        is_finite = learn_batch(
-            rng,
-            constants,
-            layout,
-            samples,
-            students,
-            teachers,
-            params,
-            now,
-            place,
-            normals,
-            work,
-        )
-        if not is_finite:
-            return -step - 1
+        for s in range(B):
+            if not samples.x.size:
+                draw_normals(rng, layout, normals[s])
+            compute_fields(layout, students, normals[s], student_fields)
+            compute_fields(layout, teachers, normals[s], teacher_fields)
+            add_unseen(rng, constants, samples.unseen, place, s, teacher_fields)
+            z = 0.0
+            if constants.draws:
+                z = rng.standard_normal()
+            if now.size > COLUMNS:
+                cumulative = now[FIRST_TASK : FIRST_TASK + tasks - 1]
+                task = np.searchsorted(cumulative, rng.random())
+                learns = now[FIRST_TASK + tasks + task]
+            error = respond(
+                constants,
+                params,
+                student_fields,
+                teacher_fields,
+                task,
+                learns,
+                now[LABEL_NUMBER],
+                z,
+                delta,
+            )
+            for k in range(K):
+                deltas[k, s] = delta[k]
+            if not abs(error) < OVERFLOW:
+                return -step - 1
         if constants.optimizer != PLAIN:
             move_weights(
                 constants,
                 students[0],
-                work.deltas,
+                deltas,
                 normals,
                 gradients,
                 layout.mask[0],
@@ -977,14 +891,36 @@ def advance(
             if step % STEPS_BETWEEN_CHECKS == 0 and too_large(students, params, bound):
                 return -step - 1
             continue
-        move_students(rng, constants, layout, students, M, now, normals, work)
+        reduce_batch(deltas, factor)
+        for level in range(L):
+            rows = students[level]
+            mask = layout.mask[level]
+            scale = layout.step[level] / B
+            width = layout.width[level]
+            dof = layout.dof[level]
+            move_inside(
+                constants,
+                rows,
+                normals,
+                deltas,
+                gradient,
+                level,
+                width,
+                scale,
+                mask,
+                now,
+            )
+            if dof > 0:
+                move_outside(
+                    rng, constants, rows, factor, extra, M, dof, scale, mask, now
+                )
         move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if samples.moves.size:
             move_given(constants.drift, teachers[0], samples.moves[place])
         elif constants.drift > 0.0:
-            for level in range(layout.width.size):
+            for level in range(L):
                 move_teachers(
                     rng,
                     constants.drift,

@@ -29,7 +29,7 @@ from scipy.special import ndtri
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, labels
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
@@ -38,8 +38,8 @@ from tutelage.simulation.numba_kernels import (
     ParameterState,
     StepConstants,
 )
+from tutelage.solvers.program import BOUND
 from tutelage.stream.order_parameters import initial_overlaps
-from tutelage.stream.program import BOUND
 from tutelage.training import losses, rules
 from tutelage.training.optimizers import SGD, AdaGrad, Adam, Muon, RMSprop, SignSGD
 
@@ -211,10 +211,10 @@ def _mask(problem: Problem) -> Float[np.ndarray, "L K"]:
 
 def drift_rate(problem: Problem) -> float:
     """Return omega of teachers that drift; 0 if they stay."""
-    teacher = problem.teacher
-    if not isinstance(teacher, Tasks) or teacher.drift is None:
+    tasks = problem.several_tasks
+    if tasks is None or tasks.drift is None:
         return 0.0
-    return float(np.asarray(teacher.drift.rate))
+    return float(np.asarray(tasks.drift.rate))
 
 
 def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"]:
@@ -382,7 +382,7 @@ class RateTable:
         force = 1.0
         force_factor = 1.0
         push = optimizer.lr
-        if isinstance(optimizer.momentum, SlowMomentum):
+        if optimizer.slow_momentum is not None:
             push = 1.0 / dim
             if optimizer.momentum.k is None:
                 force = optimizer.lr
@@ -404,7 +404,7 @@ class RateTable:
             kernels.LABEL_NUMBER: label_number,
         }
         columns_of_tasks = 0
-        if isinstance(problem.teacher, Tasks):
+        if problem.several_tasks is not None:
             columns_of_tasks = 2 * len(problem.tasks)
         self._factors = np.ones(kernels.COLUMNS + columns_of_tasks)
         self._factors[kernels.FORCE] = force_factor
@@ -429,8 +429,8 @@ class RateTable:
                 table[:, column] = _scheduled(rate, times)
             else:
                 table[:, column] = float(np.asarray(rate))
-        if isinstance(self.problem.teacher, Tasks):
-            of_time = eqx.Partial(_task_columns, self.problem.teacher)
+        if self.problem.several_tasks is not None:
+            of_time = eqx.Partial(_task_columns, self.problem.several_tasks)
             columns = slice(kernels.FIRST_TASK, kernels.DECAY)
             table[:, columns] = _scheduled(of_time, times)
         table = table[: last - first]
@@ -473,7 +473,7 @@ def has_kernels(problem: Problem) -> bool:
     """
     codes = np.hstack(list(_codes_of(problem).values()))
     outputs = (problem.student.outputs, problem.references.outputs)
-    is_mixture = isinstance(problem.inputs, Mixture)
+    is_mixture = problem.inputs.classes is not None
     return outputs == (1, 1) and kernels.UNKNOWN not in codes and not is_mixture
 
 
@@ -534,7 +534,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     """Return the constants of a step."""
     optimizer = problem.optimizer
     teacher = problem.references
-    if isinstance(optimizer.momentum, SlowMomentum):
+    if optimizer.slow_momentum is not None:
         beta = 0.0
         keep = 1.0 - float(np.asarray(optimizer.momentum.gamma)) / dim
     else:
@@ -556,7 +556,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     if isinstance(problem.rule, rules.Perceptron):
         update_number = float(np.asarray(problem.rule.margin))
     _, draws = _label_number(problem)
-    is_split = isinstance(problem.teacher, Tasks)
+    is_split = problem.several_tasks is not None
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
@@ -572,7 +572,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         update_number=update_number,
         dim=dim,
         batch=problem.samples_per_step,
-        momentum=_has_momentum(problem),
+        momentum=problem.optimizer.has_momentum,
         keep=keep,
         beta=beta,
         train_readout=problem.student.train_readout,

@@ -19,8 +19,8 @@ from tutelage.errors import (
     TutelageWarning,
     ValidityWarning,
 )
-from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
-from tutelage.problem.inputs import HiddenManifold, as_rows
+from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import MIXTURES, OPTIMIZERS, TASKS, require_traits
@@ -220,7 +220,7 @@ def _errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return error and loss at the records; of a mixture the averages over classes."""
     problem = request.problem
-    if not isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is None:
         return recorded_error.errors_at_records(
             problem,
             records.R,
@@ -362,7 +362,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
         return checks.known("inputs", inputs, LAWS)
     if inputs is not None:
         return as_rows(inputs, "inputs")
-    if not isinstance(problem.inputs, HiddenManifold) or method != "weights":
+    if not problem.inputs.is_latent or method != "weights":
         return "gaussian"
     if prepare.drift_rate(problem):
         raise InputError(

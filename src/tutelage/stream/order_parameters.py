@@ -34,8 +34,9 @@ from jaxtyping import Float, PyTree
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
+from tutelage.problem import Isotropic, Problem, SlowMomentum, Start
 from tutelage.problem.traits import (
+    ANY_THEORY,
     CLASSIC,
     CONSTANT_RATES,
     OPTIMIZERS,
@@ -181,7 +182,7 @@ class OrderParameters(ClosedSystem):
         """Return eta, eta_v, eta_b at time t; a fixed momentum is included."""
         optimizer = self.problem.optimizer
         fraction = 1.0
-        if not isinstance(optimizer.momentum, SlowMomentum):
+        if optimizer.slow_momentum is None:
             fraction = 1 - optimizer.momentum
 
         def effective(rate: Any) -> Float[Array, ""]:
@@ -199,8 +200,8 @@ class OrderParameters(ClosedSystem):
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         schedules = self.problem.schedules().values()
         known: tuple[ArrayLike, ...] = ()
-        if isinstance(self.problem.teacher, Tasks):
-            switches_of_tasks = self.problem.teacher.switches(end)
+        if self.problem.several_tasks is not None:
+            switches_of_tasks = self.problem.several_tasks.switches(end)
             if switches_of_tasks is not None:
                 known = (switches_of_tasks,)
         return switch_times(end, *schedules, known=known)
@@ -368,12 +369,12 @@ class OrderParameters(ClosedSystem):
         self, t: ArrayLike, state: Overlaps, update: MeanUpdate, eta_v: Array
     ) -> Float[Array, "*outputs K"]:
         """Return dv = eta_v E[Delta g], zero for frozen readouts."""
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
         if self.problem.student.train_readout:
             dv = eta_v * update.readout
         else:
             dv = jnp.zeros_like(state.readout)
-        if isinstance(tasks, Tasks) and tasks.freeze_heads is not None:
+        if tasks is not None and tasks.freeze_heads is not None:
             dv = tasks.head_rates(t) * dv
         return dv
 
@@ -392,8 +393,8 @@ class OrderParameters(ClosedSystem):
 
         They leave students and momentum vectors behind at the rate omega.
         """
-        tasks = self.problem.teacher
-        if not isinstance(tasks, Tasks) or tasks.drift is None:
+        tasks = self.problem.several_tasks
+        if tasks is None or tasks.drift is None:
             return drift
         omega = jnp.asarray(tasks.drift.rate)
         velocity = drift.velocity
@@ -566,7 +567,7 @@ def initial_overlaps(
     if bias is not None:
         bias = xp.asarray(bias, float)
     velocity = None
-    if isinstance(problem.optimizer.momentum, SlowMomentum):
+    if problem.optimizer.slow_momentum is not None:
         velocity = Velocity(
             teacher=xp.zeros_like(r), student=xp.zeros_like(q), own=xp.zeros_like(q)
         )
@@ -697,7 +698,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS))
+    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS, ANY_THEORY))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)

@@ -62,7 +62,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Mixture, Problem, Tasks
+from tutelage.problem import Problem
 from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.start import Blocks
 from tutelage.stream.moments.averages import (
@@ -145,14 +145,14 @@ def moments_for(
     _require_quadrature(quadrature)
     must = "a Sampled, such as Sampled(points=2**14)"
     checks.as_kind("moments", sampled, Sampled | None, must)
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         tasks_of_others = [other.tasks for other in others]
         moments = []
         for s, task in enumerate(problem.tasks):
             same_task = [tasks[s] for tasks in tasks_of_others]
             moments.append(moments_for(task, quadrature, sampled, same_task))
         return TaskMoments(tuple(moments))
-    is_mixture = isinstance(problem.inputs, Mixture)
+    is_mixture = problem.inputs.classes is not None
     in_class = problem.in_class()
     moments = None
     if in_class.closed_form and sampled is None:

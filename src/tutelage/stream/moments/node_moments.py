@@ -18,7 +18,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._jump_search import breaks_of
 from tutelage._types import Array, NumpyOrJax
-from tutelage.problem import Mixture, Problem
+from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.labels import Labels, Logistic, Real, Sign
 from tutelage.problem.traits import is_affine_in_label, missing_traits
@@ -579,10 +579,7 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
 
     It is the number of labels that its fields may have, times that of the rule's draws.
     """
-    if isinstance(problem.inputs, Mixture):
-        single = problem.in_class()
-    else:
-        single = problem.tasks[0]
+    single = problem.tasks[0].in_class()
     labels = _labels_per_point(single) if moments.noisy else 1
     law = single.rule.law(single.student.hidden, 0.0)
     if law is None:

@@ -120,6 +120,23 @@ class Optimizer(Part):
         """Return the steps over which the optimizer averages its gradients."""
         return 1.0
 
+    @property
+    def slow_momentum(self) -> Any:
+        """The `SlowMomentum`, or None."""
+        return None
+
+    @property
+    def fixed_momentum(self) -> Any:
+        """A fixed beta; 0 if there is no momentum, or a slow one."""
+        return 0.0 if self.slow_momentum is not None else self.momentum
+
+    @property
+    def has_momentum(self) -> bool:
+        """True if past updates move the weights, too; False for a traced beta."""
+        if self.slow_momentum is not None:
+            return True
+        return not checks.is_traced(self.momentum) and self.momentum > 0
+
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""
 

@@ -153,7 +153,7 @@ class SGD(Optimizer):
     )
 
     def __check_init__(self) -> None:
-        if self.spherical and isinstance(self.momentum, SlowMomentum):
+        if self.spherical and self.slow_momentum is not None:
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; "
                 "they contradict each other. Drop one."
@@ -166,6 +166,11 @@ class SGD(Optimizer):
                 "a held norm cannot decay."
             )
         self._check_clipping()
+
+    @property
+    def slow_momentum(self) -> SlowMomentum | None:
+        """The `SlowMomentum`, or None."""
+        return self.momentum if isinstance(self.momentum, SlowMomentum) else None
 
     def _check_clipping(self) -> None:
         """Refuse options that do not go with clipping."""
@@ -188,9 +193,7 @@ class SGD(Optimizer):
                 f"clip_coordinates is {checks.shown(self.clip_coordinates)} and batch is "
                 f"{self.batch}; coordinates are clipped sample by sample. Use batch=1."
             )
-        momentum = self.momentum
-        is_slow = isinstance(momentum, SlowMomentum)
-        if is_slow or (not checks.is_traced(momentum) and momentum > 0):
+        if self.has_momentum:
             raise InputError(
                 "clip_coordinates and momentum are both given; their equations do not "
                 "close. Use momentum=0."
