@@ -135,7 +135,7 @@ class Optimizer(Part):
         """True if past updates move the weights, too; False for a traced beta."""
         if self.slow_momentum is not None:
             return True
-        return not checks.is_traced(self.momentum) and self.momentum > 0
+        return not checks.is_traced(self.momentum) and bool(self.momentum > 0)
 
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""
