@@ -234,7 +234,7 @@ def _refined_maximum(
 
     left = u[max(place - 1, 0)]
     right = u[min(place + 1, len(u) - 1)]
-    found = minimize_scalar(
+    maximum: Any = minimize_scalar(
         lambda x: -function(x), bounds=(left, right), method="bounded"
     )
-    return max(-float(found.fun), function(u[place]))
+    return max(-float(maximum.fun), function(u[place]))

@@ -176,7 +176,7 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
-        if isinstance(teacher, Tasks) and self.optimizer.averages_batches:
+        if self.several_tasks is not None and self.optimizer.averages_batches:
             raise InputError(
                 f"the teacher has several tasks (Tasks) and the optimizer is "
                 f"{self.optimizer}, whose steps depend on a batch as a whole; use "

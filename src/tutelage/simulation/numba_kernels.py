@@ -47,6 +47,7 @@ COLUMNS = 8  # of a single task
 STEPS_BETWEEN_CHECKS = 64  # of the size of the weights
 OVERFLOW = 1e100  # an error of this size has diverged, whatever the weights are
 
+TINY = 1e-300
 SQRT_HALF = 0.7071067811865476
 SQRT_2_OVER_PI = 0.7978845608028654
 INVERSE_SQRT_2PI = 0.3989422804014327
@@ -453,6 +454,34 @@ def orthogonalize(gradients, products, vectors):
 
 
 @compiled
+def divide(constants, gradient, scales):
+    """Update the scales by a gradient, and divide it by their roots."""
+    gain = constants.gain
+    keep = 1.0 - constants.forget
+    for c in range(gradient.size):
+        g = gradient[c]
+        scale = keep * scales[c] + gain * g * g
+        scales[c] = scale
+        gradient[c] = g / math.sqrt(scale)
+
+
+@compiled
+def average_and_divide(constants, gradient, means, scales, of_mean, of_scale):
+    """Update Adam's mean gradient and scales, and set the gradient to its step."""
+    gain = constants.gain
+    keep = 1.0 - constants.forget
+    beta1 = constants.beta1
+    for c in range(gradient.size):
+        g = gradient[c]
+        mean = beta1 * means[c] + (1.0 - beta1) * g
+        scale = keep * scales[c] + gain * g * g
+        means[c] = mean
+        scales[c] = scale
+        # the tiny number keeps a gradient that has always been zero at zero
+        gradient[c] = of_mean * mean / math.sqrt(of_scale * scale + TINY)
+
+
+@compiled
 def move_weights(constants, rows, deltas, x, gradients, mask, eta, decay, step):
     """Take one step of the weights, w / sqrt(N), under any optimizer but plain SGD.
 
@@ -477,30 +506,22 @@ def move_weights(constants, rows, deltas, x, gradients, mask, eta, decay, step):
     of_mean, of_scale = corrections(constants, step)
     first_scale = rows.shape[0] - K
     for k in range(K):
+        moves = gradients[k]
+        if optimizer == SIGN_SGD:
+            for c in range(N):
+                moves[c] = sign(moves[c])
+        elif optimizer == CLIPPED:
+            for c in range(N):
+                moves[c] = max(min(moves[c], constants.clip), -constants.clip)
+        elif optimizer in (RMSPROP, ADAGRAD):
+            divide(constants, moves, rows[first_scale + k])
+        elif optimizer == ADAM:
+            average_and_divide(
+                constants, moves, rows[K + k], rows[first_scale + k], of_mean, of_scale
+            )
+        row = rows[k]
         for c in range(N):
-            g = gradients[k, c]
-            move = g
-            if optimizer == SIGN_SGD:
-                move = sign(g)
-            elif optimizer == CLIPPED:
-                move = max(min(g, constants.clip), -constants.clip)
-            elif optimizer in (RMSPROP, ADAGRAD):
-                scale = rows[first_scale + k, c]
-                scale += constants.gain * g * g - constants.forget * scale
-                rows[first_scale + k, c] = scale
-                move = g / math.sqrt(scale)
-            elif optimizer == ADAM:
-                mean = rows[K + k, c]
-                mean = constants.beta1 * mean + (1.0 - constants.beta1) * g
-                rows[K + k, c] = mean
-                scale = rows[first_scale + k, c]
-                scale += constants.gain * g * g - constants.forget * scale
-                rows[first_scale + k, c] = scale
-                used = of_scale * scale
-                move = 0.0
-                if used > 0.0:
-                    move = of_mean * mean / math.sqrt(used)
-            rows[k, c] += push * move - eta * decay * mask[k, c] * rows[k, c]
+            row[c] += push * moves[c] - eta * decay * mask[k, c] * row[c]
 
 
 @compiled

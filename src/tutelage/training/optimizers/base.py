@@ -116,6 +116,11 @@ class Optimizer(Part):
         return arguments
 
     @property
+    def lag(self) -> float:
+        """Return the steps over which the optimizer averages its gradients."""
+        return 1.0
+
+    @property
     def slow_momentum(self) -> Any:
         """The `SlowMomentum`, or None."""
         return None
@@ -130,12 +135,7 @@ class Optimizer(Part):
         """True if past updates move the weights, too; False for a traced beta."""
         if self.slow_momentum is not None:
             return True
-        return not checks.is_traced(self.momentum) and self.momentum > 0
-
-    @property
-    def lag(self) -> float:
-        """Return the steps over which the optimizer averages its gradients."""
-        return 1.0
+        return not checks.is_traced(self.momentum) and bool(self.momentum > 0)
 
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""
