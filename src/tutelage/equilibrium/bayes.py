@@ -18,6 +18,7 @@ Macris, Miolane and Zdeborova, PNAS 116, 5451, 2019).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
