@@ -31,8 +31,8 @@ class Adapted(NamedTuple):
     """The step of parameters, their new mean gradients and their new scales."""
 
     move: Array
-    mean: Array
-    scale: Array
+    mean: NumpyOrJax
+    scale: NumpyOrJax
 
 
 def moved_weights(
@@ -129,8 +129,8 @@ def _parameter_step(
 def _adapted(
     constants: StepConstants,
     gradient: Array,
-    mean: Array,
-    scale: Array,
+    mean: NumpyOrJax,
+    scale: NumpyOrJax,
     rates: Float[Array, " cols"],
 ) -> Adapted:
     """Return the step by a gradient over the root of its scale."""
