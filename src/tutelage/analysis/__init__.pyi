@@ -24,6 +24,7 @@ from .curve_phases import (
     plateaus,
     specialization,
 )
+from .drift_terms import DriftTerm, OverlapDrift, drift
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
 from .landscapes import Curvature, Landscape, landscape
@@ -48,6 +49,7 @@ __all__ = [
     "CriticalRate",
     "Curvature",
     "DecayRate",
+    "DriftTerm",
     "EarlyStopping",
     "EscapeDistribution",
     "EscapeTime",
@@ -60,6 +62,7 @@ __all__ = [
     "Mode",
     "NodeReuse",
     "NoiseFloor",
+    "OverlapDrift",
     "Phase",
     "Phases",
     "Plateau",
@@ -74,6 +77,7 @@ __all__ = [
     "best_replay",
     "critical_learning_rate",
     "decay_rate",
+    "drift",
     "drift_matrices",
     "early_stopping",
     "escape_distribution",
