@@ -1,6 +1,6 @@
 """`make bench`: run all parts, or those named; print the table, keep the numbers as JSON.
 
-python -m benchmarks [core hand rules cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
+python -m benchmarks [core hand rules optimizers cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
 """
 
 import argparse
@@ -22,6 +22,7 @@ ON_CPU = (
     "core",
     "hand",
     "rules",
+    "optimizers",
     "cold",
     "finite",
     "structured",

@@ -63,11 +63,16 @@ TESTS = {
         "tests/simulation/test_same_law.py",
         "tests/simulation/test_simulate.py",
     ),
+    "comparison/gaps.py": (
+        "tests/comparison/test_gaps.py",
+        "tests/comparison/test_verdict.py",
+    ),
     "comparison/verdict.py": (
         "tests/comparison/test_verdict.py",
-        "tests/comparison/test_scatter.py",
         "tests/comparison/test_escape.py",
     ),
+    "comparison/escape.py": ("tests/comparison/test_escape.py",),
+    "comparison/scatter.py": ("tests/comparison/test_scatter.py",),
 }
 
 OPERATORS = {

@@ -22,6 +22,7 @@ from .explorer import explore
 from .problem import (
     SGD,
     Activation,
+    DataSet,
     Drift,
     HiddenManifold,
     Inputs,
@@ -54,6 +55,7 @@ from .training.rules import Rule
 __all__ = [
     "SGD",
     "Activation",
+    "DataSet",
     "Drift",
     "Equations",
     "HiddenManifold",

@@ -3,7 +3,8 @@
 numba looks at the date and size of a function's file only. A hash of the file's text is
 therefore part of the name of every cached function: machine code runs only with the
 text that it was compiled from. All that becomes machine code together must be in one
-file, the order of the fields of its tuples included.
+file, or in files that the name counts too; the order of the fields of its tuples
+included.
 """
 
 from collections.abc import Callable
@@ -23,12 +24,14 @@ OPTIONS: dict[str, Any] = {
 HASH_DIGITS = 12
 
 
-def compiler(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return the decorator that compiles the functions of a file (its `__file__`).
+def compiler(*files: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return the decorator that compiles the functions of a file.
 
-    forceinline=True: as parts of their callers.
+    files: its `__file__`, then those of the modules whose functions or numbers it
+    compiles in. forceinline=True: as parts of their callers.
     """
-    digest = sha256(Path(file).read_bytes()).hexdigest()[:HASH_DIGITS]
+    text = b"".join(Path(file).read_bytes() for file in files)
+    digest = sha256(text).hexdigest()[:HASH_DIGITS]
 
     def compiled(function: Callable[..., Any]) -> Any:
         function.__qualname__ = f"{function.__qualname__}-{digest}"

@@ -18,8 +18,8 @@ from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
+from tutelage.solvers.program import MAX_STEPS
 from tutelage.stream.moments import Quadrature, Sampled
-from tutelage.stream.program import MAX_STEPS
 from tutelage.stream.solve import solve_on_stream
 
 
@@ -222,8 +222,8 @@ def simulate(
         Run i depends only on the seed, on i and on `together`.
     method : str, optional
         "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the
-        default). "weights": SGD on the weights (the default if weights or inputs are
-        given).
+        default). "weights": the actual weights (the default if weights or inputs are
+        given, and for optimizers whose steps depend on every coordinate).
     weights : pair of arrays, optional
         (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default:
         weights in a random frame with exactly the overlaps of `start`.

@@ -5,13 +5,13 @@ A new theory is one folder and one row of `TABLE`. A theory of your own is regis
     tu.theories.register(MyTheory())
 """
 
+from tutelage.dataset.theory import FiniteDataSet
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem
 from tutelage.problem.traits import said_instead
 from tutelage.result.observables import Observable
-from tutelage.simulation.simulate import simulate_stream
 from tutelage.stream.theory import FreshSamples
-from tutelage.theory import Theory
+from tutelage.theory import Simulator, Theory
 
 __all__ = [
     "TABLE",
@@ -23,9 +23,31 @@ __all__ = [
     "unregister",
 ]
 
+
+class _FreshSamples(FreshSamples):
+    """The row of fresh samples; a solve does not wait for the import of its simulator."""
+
+    @property
+    def simulator(self) -> Simulator:
+        from tutelage.simulation.simulate import simulate_stream
+
+        return simulate_stream
+
+
+class _FiniteDataSet(FiniteDataSet):
+    """The row of a finite data set, with its simulator imported when it is needed."""
+
+    @property
+    def simulator(self) -> Simulator:
+        from tutelage.simulation.data_sets import simulate_data_set
+
+        return simulate_data_set
+
+
 # In the order in which they are asked.
 TABLE: list[Theory] = [
-    FreshSamples(simulator=simulate_stream),
+    _FreshSamples(),
+    _FiniteDataSet(),
 ]
 
 

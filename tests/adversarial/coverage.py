@@ -19,7 +19,7 @@ from scipy import stats
 import tutelage as tu
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.comparison import Comparison
-from tutelage.data.measure import FieldShape
+from tutelage.data.field_shape import FieldShape
 from tutelage.errors import TutelageWarning
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.accuracy import _matrices, averages_error

@@ -8,8 +8,9 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import with_
-from tutelage.comparison.pairing import match, pair
-from tutelage.comparison.verdict import find_escape
+from tutelage.comparison.escape import find_escape
+from tutelage.comparison.matching import match
+from tutelage.comparison.pairing import pair
 from tutelage.stream.validity import Validity
 
 TIMES = tu.linear_times(300.0, 151)
@@ -151,9 +152,9 @@ def test_units_swapped_in_the_escape_are_matched():
     variables = {n: np.array(v) for n, v in runs.variables.items()}
     for name, axis in (("R", 1), ("r", 2)):
         variables[name][2] = np.flip(variables[name][2], axis)
-    together, relabeled = match(pair(theory, with_(runs, variables=variables)))
-    assert np.flatnonzero(relabeled).tolist() == [2]
-    np.testing.assert_array_equal(together.runs["R"][2, -1], runs["R"][2, -1])
+    matching = match(pair(theory, with_(runs, variables=variables)))
+    assert np.flatnonzero(matching.relabeled).tolist() == [2]
+    np.testing.assert_array_equal(matching.pair.runs["R"][2, -1], runs["R"][2, -1])
 
 
 def test_no_plateau_no_escape():

@@ -1,15 +1,16 @@
-"""Hidden units are brought into the theory's order before averaging, and only where that is meant."""
+"""Hidden units are brought into the theory's order, and only where that is meant."""
 
 import numpy as np
 import pytest
 
 import tutelage as tu
 from tests.comparison.cases import TIMES, permuted, runs, theory, with_
-from tutelage.comparison.pairing import match, pair, relabel
+from tutelage.comparison.matching import match, relabel
+from tutelage.comparison.pairing import pair
 
 
 def apart():
-    """Theory and runs in which the two units have parted: made up, R near the identity at the end."""
+    """Made-up theory and runs whose units have parted: at the end R is near one."""
     s = (TIMES / TIMES[-1])[:, None, None]
     R = 0.3 + s * np.array([[0.6, -0.3], [-0.28, 0.65]])
     Q = 0.3 + s * np.array([[0.6, -0.2], [-0.2, 0.7]])
@@ -34,14 +35,13 @@ def apart():
 def test_permuted_runs_are_matched(since):
     ours, plain = apart()
     shuffled = permuted(plain, (1, 4, 5), (1, 0), since)
-    together, relabeled = match(pair(ours, shuffled))
-    assert np.flatnonzero(relabeled).tolist() == [1, 4, 5]
+    matching = match(pair(ours, shuffled))
+    assert np.flatnonzero(matching.relabeled).tolist() == [1, 4, 5]
     for name in ("R", "Q", "r", "q", "readout"):
-        late = slice(
-            max(since, 5), None
-        )  # the units are nearly alike at first: there the moment of the swap is free
+        # the units are nearly equal at first: there the moment of the swap is free
+        late = slice(max(since, 5), None)
         np.testing.assert_allclose(
-            together.runs[name][:, late], plain[name][:, late], atol=1e-14
+            matching.pair.runs[name][:, late], plain[name][:, late], atol=1e-14
         )
     result = tu.compare(ours, shuffled)
     assert any(
@@ -51,29 +51,23 @@ def test_permuted_runs_are_matched(since):
 
 
 def test_units_that_are_alike_are_not_swapped():
-    """On a plateau the nearest labeling is an accident; taking it would pull noise towards the theory."""
+    """On a plateau the nearest labeling is an accident, which would hide noise."""
     ours, plain = apart()
     rng = np.random.default_rng(1)
     flat = {n: np.full_like(v, 0.3) for n, v in ours.variables.items()}
     noisy = {
         n: 0.3 + 0.05 * rng.standard_normal(v.shape) for n, v in plain.variables.items()
     }
-    _, relabeled = match(
-        pair(with_(ours, variables=flat), with_(plain, variables=noisy))
-    )
-    assert not relabeled.any()
+    together = pair(with_(ours, variables=flat), with_(plain, variables=noisy))
+    assert not match(together).relabeled.any()
 
 
 def test_units_with_different_readouts_are_not_exchanged():
     ours, plain = apart()
     other = ours.problem.replace(**{"student.readout": [1.0, 0.5]})
-    _, relabeled = match(
-        pair(
-            with_(ours, problem=other),
-            with_(permuted(plain, (2,), (1, 0)), problem=other),
-        )
-    )
-    assert not relabeled.any()
+    swapped = with_(permuted(plain, (2,), (1, 0)), problem=other)
+    together = pair(with_(ours, problem=other), swapped)
+    assert not match(together).relabeled.any()
 
 
 def test_signs_of_odd_units_with_trained_readouts():
@@ -84,11 +78,12 @@ def test_signs_of_odd_units_with_trained_readouts():
     for name in variables:
         variables[name][3] = relabel(name, variables[name][3], np.array([1, 0]), signs)
     flipped = with_(plain, variables=variables, problem=trained)
-    together, relabeled = match(pair(with_(ours, problem=trained), flipped))
-    assert np.flatnonzero(relabeled).tolist() == [3]
-    np.testing.assert_allclose(together.runs["R"][3, 5:], plain.R[3, 5:])
-    np.testing.assert_allclose(together.runs["readout"][3, 5:], plain.readout[3, 5:])
-    fixed, _ = match(pair(ours, with_(flipped, problem=ours.problem)))
-    assert np.sum(fixed.runs["R"][3, -1] < 0) == np.sum(flipped.R[3, -1] < 0) > 0, (
-        "with fixed readouts a sign is no symmetry"
-    )
+    matching = match(pair(with_(ours, problem=trained), flipped))
+    assert np.flatnonzero(matching.relabeled).tolist() == [3]
+    matched = matching.pair.runs
+    np.testing.assert_allclose(matched["R"][3, 5:], plain.R[3, 5:])
+    np.testing.assert_allclose(matched["readout"][3, 5:], plain.readout[3, 5:])
+    # with fixed readouts a sign is no symmetry: a negative control
+    fixed = match(pair(ours, with_(flipped, problem=ours.problem))).pair
+    negative = np.sum(fixed.runs["R"][3, -1] < 0)
+    assert negative == np.sum(flipped.R[3, -1] < 0) > 0

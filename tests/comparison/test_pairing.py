@@ -1,4 +1,4 @@
-"""What does not belong together is refused with one sentence; what belongs together is found."""
+"""What does not belong together is refused; the rest is paired."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_refused_with_one_sentence(first, second, words):
 
 
 def test_own_equations():
-    """Online linear regression as one's own system, against runs of the network under the same names."""
+    """Online linear regression as a custom system, against runs of the network."""
     start = tu.Start(R=[[0.0]], Q=[[0.1]], dim=200)
     network = tu.Problem(
         tu.Network(1, "linear"),
@@ -121,3 +121,13 @@ def test_own_functions_are_compared_by_identity():
         tu.compare(with_(theory(), problem=a), with_(runs(), problem=b))
     with pytest.raises(tu.InputError, match="different problems"):
         tu.compare(with_(theory(), problem=a), with_(runs(), problem=erf_problem()))
+
+
+def test_runs_that_ended_early_are_left_out():
+    error = np.array(runs().error)
+    error[:3, 30:] = np.nan
+    result = tu.compare(theory(), with_(runs(), error=error))
+    assert result.count == 97
+    assert any("3 of 100 runs ended early" in note for note in result.notes)
+    with pytest.raises(tu.InputError, match="no run reached the last time"):
+        tu.compare(theory(), with_(runs(), error=np.full_like(error, np.nan)))

@@ -1,4 +1,4 @@
-"""The scatter of single runs, predicted beside measured, in the report and in the figure."""
+"""The scatter of single runs: predicted and measured, in report and figure."""
 
 import json
 import re
@@ -17,14 +17,15 @@ from tests.comparison.cases import (
     with_,
     with_error,
 )
+from tutelage.comparison.escape import Escape
 from tutelage.comparison.pairing import pair
-from tutelage.comparison.verdict import Escape, _ratio_with_error, predicted_scatter
+from tutelage.comparison.scatter import predict_scatter, ratio_with_error
 
 LABEL = "± 2 std. dev. of\nsingle runs, theory"
 
 
 def test_runs_scatter_as_predicted():
-    """100 runs know their ratio to 7%: three of its errors are a false alarm in hundreds."""
+    """Three errors of the ratio are a false alarm in hundreds."""
     comparison = tu.compare(theory(), runs())
     scatter = comparison.scatter
     assert abs(scatter.ratio - 1) < 3 * scatter.ratio_error
@@ -35,11 +36,10 @@ def test_runs_scatter_as_predicted():
     np.testing.assert_allclose(scatter.measured, runs().error.std(axis=0, ddof=1))
     assert "measured / predicted" in str(comparison)
     assert scatter.as_predicted
-    told = json.loads(json.dumps(comparison.to_dict()["scatter"]))
-    assert told["ratio"] == pytest.approx(scatter.ratio)
-    assert LABEL in [
-        text.get_text() for text in comparison.plot().axes[0].get_legend().get_texts()
-    ]
+    table = json.loads(json.dumps(comparison.to_dict()["scatter"]))
+    assert table["ratio"] == pytest.approx(scatter.ratio)
+    legend = comparison.plot().axes[0].get_legend()
+    assert LABEL in [text.get_text() for text in legend.get_texts()]
     assert "predicted" in comparison.to_html()
 
 
@@ -95,13 +95,12 @@ def test_the_error_of_the_ratio_is_that_over_repetitions():
     curves = np.zeros_like(steps)
     for time in range(1, 60):
         curves[..., time] = 0.8 * curves[..., time - 1] + 0.6 * steps[..., time]
-    results = [_ratio_with_error(group[:, 20:], np.ones(40)) for group in curves]
+    results = [ratio_with_error(group[:, 20:], np.ones(40)) for group in curves]
     ratios, errors = np.transpose(results)
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.02)
     assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.2)
-    assert 1 / np.sqrt(2 * 19) > 1.5 * np.std(
-        ratios
-    )  # that of a single time is too wide
+    of_one_time = 1 / np.sqrt(2 * 19)
+    assert of_one_time > 1.5 * np.std(ratios)  # which would be too wide
 
 
 def test_smallest_and_largest_ratio_are_those_of_the_printed_numbers():
@@ -117,26 +116,35 @@ def test_smallest_and_largest_ratio_are_those_of_the_printed_numbers():
 
 
 def test_where_it_is_not_predicted():
-    """Gradient flow, an escape that noise decides, slow momentum, levels not kept, one's own equations; on request."""
-    together, noisy = (
-        pair(theory(), runs()),
-        Escape(0.1, 0.05, 5.0, np.array([4.0]), 3.0, start_to_noise=2.0),
+    together = pair(theory(), runs())
+    assert predict_scatter(together, None) is not None
+    escape_by_noise = Escape(
+        plateau=0.1,
+        threshold=0.05,
+        theory=5.0,
+        runs=np.array([4.0]),
+        first_departure=3.0,
+        start_to_noise=2.0,
     )
-    slow = with_(theory(), problem=erf_problem().replace(momentum=tu.SlowMomentum(5.0)))
-    unkept = {name: value for name, value in together.theory.items() if name != "r"}
-    assert (
-        predicted_scatter(replace(together, gradient_flow=True), theory(), None) is None
-    )
-    assert predicted_scatter(together, theory(), noisy) is None
-    assert predicted_scatter(together, slow, None) is None
-    assert predicted_scatter(replace(together, theory=unkept), theory(), None) is None
-    assert predicted_scatter(replace(together, problem=None), theory(), None) is None
+    assert predict_scatter(together, escape_by_noise) is None
+    gradient_flow = replace(together, gradient_flow=True)
+    assert predict_scatter(gradient_flow, None) is None
+    slow = erf_problem().replace(momentum=tu.SlowMomentum(5.0))
+    slow_momentum = replace(together, solution=with_(theory(), problem=slow))
+    assert predict_scatter(slow_momentum, None) is None
+    kept = {name: value for name, value in together.theory.items() if name != "r"}
+    without_levels = replace(together, theory=kept)
+    assert predict_scatter(without_levels, None) is None
+    custom_equations = replace(together, problem=None)
+    assert predict_scatter(custom_equations, None) is None
+
+
+def test_it_is_not_predicted_on_request():
     without = tu.compare(theory(), runs(), fluctuations=False)
     assert without.scatter is None
     assert without.to_dict()["scatter"] is None
-    assert LABEL not in [
-        text.get_text() for text in without.plot().axes[0].get_legend().get_texts()
-    ]
+    legend = without.plot().axes[0].get_legend()
+    assert LABEL not in [text.get_text() for text in legend.get_texts()]
     with pytest.raises(tu.InputError, match="fluctuations is 'no'"):
         tu.compare(theory(), runs(), fluctuations="no")
 
@@ -151,20 +159,12 @@ def test_one_run_has_no_scatter_to_measure():
 def test_nothing_is_predicted_below_rounding():
     together = pair(theory(), runs())
     tiny = np.where(np.arange(together.times.size) < 5, together.theory["error"], 1e-11)
-    scatter = predicted_scatter(
-        replace(together, theory=together.theory | {"error": tiny}), theory(), None
-    )
+    small = replace(together, theory=together.theory | {"error": tiny})
+    scatter = predict_scatter(small, None)
     assert np.isfinite(scatter.predicted[:5]).all()
     assert np.isnan(scatter.predicted[5:]).all()
-    assert scatter.ratio == pytest.approx(
-        np.sqrt(np.mean((scatter.measured[1:5] / scatter.predicted[1:5]) ** 2))
-    )
+    squares = (scatter.measured[1:5] / scatter.predicted[1:5]) ** 2
+    assert scatter.ratio == pytest.approx(np.sqrt(np.mean(squares)))
     assert "where e_g falls below 1e-10" in scatter.lines()[-1]
-    assert (
-        predicted_scatter(
-            replace(together, theory=together.theory | {"error": 0 * tiny}),
-            theory(),
-            None,
-        )
-        is None
-    )
+    zero = replace(together, theory=together.theory | {"error": 0 * tiny})
+    assert predict_scatter(zero, None) is None

@@ -1,4 +1,4 @@
-"""The verdict is right: agreement is found, finite-N bias is allowed for, and wrong theories are told apart."""
+"""The verdict: agreement is found, and wrong theories are told apart."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from tests.comparison.cases import (
     theory,
     with_,
 )
-from tutelage.comparison.verdict import z_score
 
 
 def test_theory_and_runs_agree():
@@ -42,8 +41,9 @@ def test_linear_problem_agrees():
 
 
 def test_a_bias_of_order_1_over_N_is_no_failure():
-    """At N = 40 the gap is many standard errors of 1500 runs; it is as large as expected, so the theory is right."""
-    problem, start = erf_problem(), start_of(2, 2, 40)
+    """At N = 40 the gap is many standard errors of 1500 runs, and as expected."""
+    problem = erf_problem()
+    start = start_of(2, 2, 40)
     found = tu.simulate(problem, start, times=TIMES, runs=1500, seed=0)
     result = tu.compare(tu.solve(problem, start, TIMES), found)
     assert result.verdict.outcome == "agree within the expected finite-N bias"
@@ -93,24 +93,3 @@ def test_one_run_cannot_tell():
     assert result.agrees is None
     assert np.all(np.isnan(result["error"].z))
     assert "Simulate more runs" in " ".join(str(result).split())
-
-
-@pytest.mark.parametrize("count", [2, 5, 20, 200])
-def test_z_is_standard_normal_for_any_number_of_runs(count):
-    """Four in ten thousand beyond 3.54, whatever the number of runs; plainly dividing would give far more with few."""
-    normals = np.random.default_rng(count).standard_normal((count, 100_000))
-    ratio = normals.mean(axis=0) / (normals.std(axis=0, ddof=1) / np.sqrt(count))
-    z = z_score(ratio, count)
-    assert np.std(z) == pytest.approx(1.0, abs=0.02)
-    assert np.sum(np.abs(z) > 3.54) < 40 + 5 * np.sqrt(40)
-    assert np.sum(np.abs(ratio) > 3.54) > np.sum(np.abs(z) > 3.54)
-
-
-def test_runs_that_ended_early_are_left_out():
-    error = np.array(runs().error)
-    error[:3, 30:] = np.nan
-    result = tu.compare(theory(), with_(runs(), error=error))
-    assert result.count == 97
-    assert any("3 of 100 runs ended early" in note for note in result.notes)
-    with pytest.raises(tu.InputError, match="no run reached the last time"):
-        tu.compare(theory(), with_(runs(), error=np.full_like(error, np.nan)))

@@ -1,10 +1,12 @@
-"""The statistics of data: class means and variances, what is thrown away, the fitted teacher, and the problems they make."""
+"""The statistics of data, what is thrown away, and the problems they make."""
+
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.data.measure import FieldShape
+from tutelage.data.field_shape import FieldShape
 from tutelage.errors import TutelageWarning, ValidityWarning
 
 N, C = 12, 3
@@ -13,7 +15,10 @@ EIGENVALUES = np.geomspace(4.0, 0.1, N)
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Samples of three classes with means of order one and class-dependent variances in common directions, and these."""
+    """Samples of three classes, with their means and variances.
+
+    Means are of order one, variances depend on the class, in common directions.
+    """
     rng = np.random.default_rng(5)
     basis = np.linalg.qr(rng.standard_normal((N, N)))[0]
     means = rng.standard_normal((C, N)) * 0.2
@@ -92,7 +97,7 @@ def test_what_is_thrown_away(drawn, data):
 
 @pytest.mark.parametrize("together", [False, True])
 def test_errors_of_shapes_are_the_scatter_over_data_sets(together):
-    """64 directions are 64 times as many numbers if independent, and one if they share a scale."""
+    """64 directions are 64 times as many numbers only if they are independent."""
     rng = np.random.default_rng(8)
     shapes = []
     for _ in range(60):
@@ -107,7 +112,10 @@ def test_errors_of_shapes_are_the_scatter_over_data_sets(together):
 
 
 def test_shapes_of_fields(drawn):
-    """Gaussian samples have none; sums of N Laplace variables have excess kurtosis 3 sum w^4 lam^2 / (sum w^2 lam)^2."""
+    """Gaussian samples have none; sums of N Laplace variables have excess kurtosis.
+
+    It is 3 sum w^4 lam^2 / (sum w^2 lam)^2.
+    """
     rng = np.random.default_rng(6)
     for shape in tu.from_data(*drawn).field_shapes.values():
         assert abs(shape.skewness) < 4 * shape.skewness_error
@@ -235,7 +243,8 @@ def test_a_class_may_be_constant_along_a_direction():
     data = tu.from_data(x, y)
     assert np.asarray(data.inputs.spectra).min() < 0.01
     assert np.all(np.asarray(data.inputs.spectra) > 0)
-    assert np.isfinite(list(data.field_shapes["toward other classes"])).all()
+    shape = data.field_shapes["toward other classes"]
+    assert np.isfinite(astuple(shape)).all()
 
 
 def test_too_many_classes_for_memory():
@@ -246,9 +255,9 @@ def test_too_many_classes_for_memory():
 
 
 def test_only_a_part_of_many_samples_is_held(monkeypatch):
-    from tutelage.data import measure
+    from tutelage.data import result
 
-    monkeypatch.setattr(measure, "HELD", 300)
+    monkeypatch.setattr(result, "HELD", 300)
     data = tu.from_data(np.random.default_rng(0).standard_normal((1000, 3)))
     assert data.held[0].shape == (100, 3)
     assert len(data.rows) == 1000

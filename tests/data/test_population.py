@@ -1,10 +1,10 @@
-"""Eigenvalues of the law behind a sample: known laws, and SGD on new samples of the law."""
+"""Eigenvalues of the law behind a sample: known laws, and SGD on new samples."""
 
 import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.data.test_compare import mixture_samples
+from tests.data.cases import mixture_samples
 from tutelage.data.population import isotropic_range, population_eigenvalues
 from tutelage.errors import ValidityWarning
 

@@ -152,6 +152,13 @@ def test_levels_and_classes_are_those_of_simulate(problem, references):
     np.testing.assert_allclose(own.loss, theirs.loss, rtol=1e-9)
 
 
+def test_runs_of_other_optimizers_are_recorded():
+    """The error follows from the overlaps, whatever moved the weights."""
+    problem = tu.Problem(ERF, ERF, optimizer=tu.optimizers.SignSGD(lr=0.1))
+    runs = recorded(2, problem=problem).runs()
+    np.testing.assert_allclose(runs.error, recorded(2).runs().error, rtol=1e-12)
+
+
 def test_several_recorders_are_several_runs():
     other = tu.Recorder(PROBLEM, TEACHER)
     for step in range(4):

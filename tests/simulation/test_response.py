@@ -78,7 +78,7 @@ def by_machine_code(problem, students, teachers, z):
         )
         params = with_heads(
             ParameterState(
-                np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))
+                np.array(problem.student.readout, dtype=float), bias, *np.zeros((6, K))
             )
         )
         delta = np.empty(K)

@@ -9,15 +9,10 @@ from scipy.integrate import DOP853, solve_ivp
 import tutelage as tu
 from tests.problems import pair
 from tutelage.solvers import dormand_prince as dp
+from tutelage.solvers.program import Options, first_times, padded, step_tolerances
 from tutelage.stream.moments import moments_for
 from tutelage.stream.order_parameters import as_arrays, initial_overlaps
-from tutelage.stream.program import (
-    Options,
-    first_times,
-    integrate,
-    padded,
-    tolerances,
-)
+from tutelage.stream.program import integrate_equations
 
 
 def test_coefficients_are_those_of_scipy():
@@ -89,7 +84,7 @@ def run(
     }
     start, times = jnp.asarray(y0, float), jnp.asarray(times, float)
     return jax.jit(
-        lambda y: dp.integrate(
+        lambda y: dp.integrate_explicitly(
             dp.ODE(rates, y, times, rtol=rtol, atol=atol, **(usual | options))
         )
     )(start)
@@ -189,7 +184,7 @@ def test_members_of_a_batch_run_as_alone():
             "shortest": 1e-12,
             "max_steps": 500,
         }
-        return dp.integrate(
+        return dp.integrate_explicitly(
             dp.ODE(
                 rates, jnp.array([1.0, 0.0]), times, rtol=1e-8, atol=1e-10, **options
             ),
@@ -225,7 +220,7 @@ def test_forward_derivatives():
         }
         times = jnp.array([0.0, 0.7, 1.5])
         stops = jnp.atleast_1d(jump)
-        return dp.integrate(
+        return dp.integrate_explicitly(
             dp.ODE(
                 rates,
                 jnp.ones(1),
@@ -298,12 +293,12 @@ def test_the_same_curve_as_by_diffrax(name):
     problem, times = PROBLEMS[name], np.linspace(0, 15, 31)
     start, moments = tu.random_start(problem, dim=1000, seed=1), moments_for(problem)
     by = {
-        gradient: integrate(
+        gradient: integrate_equations(
             as_arrays(problem),
             moments,
             initial_overlaps(problem, start),
             padded(times),
-            tolerances(),
+            step_tolerances(),
             Options(False, "explicit", True, gradient),
         )
         for gradient in ("forward", "reverse")

@@ -5,11 +5,10 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.comparison.expected import _mean_steps
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.linearized import LocalDynamics, point_sets
 from tutelage.stream.moments import moments_for
-from tutelage.stream.order_parameters import flatten, is_committee, unflatten
+from tutelage.stream.order_parameters import flatten, is_committee
 
 LEVELS = tu.Spectrum([1.7, 0.6, 0.2], [0.4, 0.35, 0.25])
 PROBLEMS = {
@@ -83,20 +82,6 @@ def test_noise_of_steps(name, gradient_flow):
         vectors, 0.0, points, weights
     )
     assert np.max(np.abs(other - exact)) > 0.1 * np.max(np.abs(exact))
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_what_a_step_adds_beyond_the_limit(name):
-    problem = PROBLEMS[name].replace(momentum=0.0)
-    committee, by_jax, vectors = both(problem)
-    states = unflatten(vectors, by_jax.like)
-    exact, found = (
-        _mean_steps(local, np.zeros(3), states).beyond for local in (by_jax, committee)
-    )
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-10 * np.max(np.abs(exact)))
-    other_batch = problem.replace(batch=int(problem.optimizer.batch) + 1)
-    wrong = _mean_steps(both(other_batch)[0], np.zeros(3), states).beyond
-    assert np.max(np.abs(wrong - exact)) > 1e-3 * np.max(np.abs(exact))
 
 
 def test_other_problems_are_no_committees():

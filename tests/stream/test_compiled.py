@@ -6,10 +6,17 @@ import pytest
 
 import tutelage as tu
 from tutelage.errors import Status
+from tutelage.solvers import step_kernel
+from tutelage.solvers.program import (
+    MAX_STEPS,
+    Options,
+    first_times,
+    padded,
+    step_tolerances,
+)
 from tutelage.stream import committee_kernel, program
 from tutelage.stream.moments import moments_for
 from tutelage.stream.order_parameters import as_arrays, initial_overlaps
-from tutelage.stream.program import Options, first_times, padded, tolerances
 from tutelage.stream.solve import prepare
 
 TIMES = np.linspace(0.0, 60.0, 31)
@@ -31,26 +38,26 @@ def problem(
     )
 
 
-def by_kernel(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
+def by_kernel(one, start, times=TIMES, flow=False, max_steps=MAX_STEPS):
     options = Options(flow, "explicit", True, max_steps=max_steps)
     moments = moments_for(one)
     assert program.has_machine_code(one, moments, options)
     return program.run_committee(
-        one, moments, initial_overlaps(one, start), times, tolerances(), options
+        one, moments, initial_overlaps(one, start), times, step_tolerances(), options
     )
 
 
-def by_jax(one, start, times=TIMES, flow=False, max_steps=program.MAX_STEPS):
+def by_jax(one, start, times=TIMES, flow=False, max_steps=MAX_STEPS):
     options, moments = (
         Options(flow, "explicit", True, max_steps=max_steps),
         moments_for(one),
     )
-    raw = program.integrate(
+    raw = program.integrate_equations(
         as_arrays(one),
         moments,
         initial_overlaps(one, start),
         padded(times),
-        tolerances(),
+        step_tolerances(),
         options,
     )
     return first_times(raw, times.size)
@@ -236,7 +243,7 @@ def test_traced_numbers_and_other_solvers_take_the_jax_program():
 
 def test_a_new_shape_compiles_nothing(monkeypatch):
     """The purpose of the kernel: XLA is not asked."""
-    monkeypatch.setattr(program, "integrate", None)
+    monkeypatch.setattr(program, "integrate_equations", None)
     compilations = []
     listen = lambda name, *_, **__: compilations.append(name)  # noqa: E731
     jax.monitoring.register_event_duration_secs_listener(listen)
@@ -251,14 +258,9 @@ def test_a_new_shape_compiles_nothing(monkeypatch):
 def test_the_kernel_and_the_program_share_their_constants():
     from tutelage.solvers import dormand_prince as dp
 
-    for name in (
-        "STEP_STAGES",
-        "ALL_STAGES",
-        "SAFETY",
-        "SLOWEST",
-        "FASTEST",
-        "ALMOST",
-        "FIRST",
-    ):
-        assert getattr(committee_kernel, name) == getattr(dp, name)
+    for name in ("STEP_STAGES", "ALL_STAGES", "ALMOST", "FIRST"):
+        assert getattr(committee_kernel, name) is getattr(dp, name)
+    for name in ("SAFETY", "SLOWEST", "FASTEST"):
+        assert getattr(step_kernel, name) is getattr(dp, name)
+    assert step_kernel.TABLEAU.stages is dp.STAGES
     assert prepare(problem(), None, TIMES)[1][0].r.shape == (1, 2, 2)

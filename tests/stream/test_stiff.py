@@ -11,10 +11,11 @@ from scipy.integrate import solve_ivp
 import tutelage as tu
 from tests.problems import generic_overlaps, jacobian, linear_regression, pair
 from tests.stream.test_spectra import matrices
+from tutelage.solvers.diffrax_solvers import Rodas5P
 from tutelage.stream import OrderParameters, initial_overlaps
-from tutelage.stream.diffrax_solvers import Levels, Rodas5P, resolvent
 from tutelage.stream.order_parameters import flatten, unflatten
 from tutelage.stream.program import choose
+from tutelage.stream.stiff_overlaps import Levels, resolvent
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
 BLOCKS = tuple(

@@ -1,3 +1,13 @@
+from .bayes_limits import (
+    BayesOptimal,
+    BayesPoint,
+    TargetExponent,
+    WeakRecovery,
+    bayes_optimal,
+    generative_exponent,
+    information_exponent,
+    weak_recovery,
+)
 from .continual import (
     BestReplay,
     Forgetting,
@@ -25,6 +35,12 @@ from .curve_phases import (
     specialization,
 )
 from .drift_terms import DriftTerm, OverlapDrift, drift
+from .equilibrium import (
+    EmpiricalMinimum,
+    MinimumRuns,
+    empirical_minimum,
+    simulate_minimum,
+)
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
 from .landscapes import Curvature, Landscape, landscape
@@ -44,6 +60,8 @@ from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
 
 __all__ = [
+    "BayesOptimal",
+    "BayesPoint",
     "BestRate",
     "BestReplay",
     "CriticalRate",
@@ -51,6 +69,7 @@ __all__ = [
     "DecayRate",
     "DriftTerm",
     "EarlyStopping",
+    "EmpiricalMinimum",
     "EscapeDistribution",
     "EscapeTime",
     "Exponent",
@@ -59,6 +78,7 @@ __all__ = [
     "Forgetting",
     "Interference",
     "Landscape",
+    "MinimumRuns",
     "Mode",
     "NodeReuse",
     "NoiseFloor",
@@ -72,7 +92,10 @@ __all__ = [
     "Specialization",
     "SpectralExponent",
     "StepMoments",
+    "TargetExponent",
     "Transfer",
+    "WeakRecovery",
+    "bayes_optimal",
     "best_constant_rate",
     "best_replay",
     "critical_learning_rate",
@@ -80,12 +103,15 @@ __all__ = [
     "drift",
     "drift_matrices",
     "early_stopping",
+    "empirical_minimum",
     "escape_distribution",
     "escape_time",
     "fit_exponent",
     "fixed_point",
     "fluctuations",
     "forgetting",
+    "generative_exponent",
+    "information_exponent",
     "interference",
     "landscape",
     "node_reuse",
@@ -93,8 +119,10 @@ __all__ = [
     "phases",
     "plateaus",
     "savings",
+    "simulate_minimum",
     "specialization",
     "spectral_exponent",
     "step_moments",
     "transfer",
+    "weak_recovery",
 ]

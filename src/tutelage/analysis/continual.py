@@ -38,8 +38,8 @@ ROUNDS = 3  # grids of `best_replay`, each closer around the best fraction
 
 def _require_tasks(problem: object, function: str) -> Tasks:
     """Return the tasks of a problem; refuse one that has none."""
-    tasks = require_problem(problem, function, needs=(TASKS,)).teacher
-    if not isinstance(tasks, Tasks):
+    tasks = require_problem(problem, function, needs=(TASKS,)).several_tasks
+    if tasks is None:
         raise InputError(
             f"{function} compares tasks; this problem has one teacher. "
             "Use Tasks([...], Switch(60.0)) instead."

@@ -40,6 +40,7 @@ from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.result.trajectory import Trajectory
+from tutelage.solvers.program import COUNTS
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream.linearized import (
     LARGEST_STATE,
@@ -49,7 +50,6 @@ from tutelage.stream.linearized import (
 )
 from tutelage.stream.moments import Sampled
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
-from tutelage.stream.program import COUNTS
 from tutelage.stream.validity import MOMENTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH = 0.5  # of panels, in units of the fastest mode's time

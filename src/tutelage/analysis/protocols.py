@@ -63,7 +63,6 @@ from tutelage.problem import (
     Problem,
     Replay,
     Start,
-    Tasks,
 )
 from tutelage.problem.labels import Real
 from tutelage.problem.problem import require_problem
@@ -71,11 +70,12 @@ from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLOSED, MIXTURES, TASKS
 from tutelage.progress import progress_bar
 from tutelage.result.trajectory import Trajectory
+from tutelage.solvers.program import Options, step_tolerances
 from tutelage.stream import OrderParameters, Overlaps, initial_overlaps
 from tutelage.stream.moments import Moments, moments_for
 from tutelage.stream.moments.averages import array_module
 from tutelage.stream.order_parameters import as_arrays
-from tutelage.stream.program import Options, integrate, run, tolerances
+from tutelage.stream.program import integrate_equations, run
 from tutelage.stream.solve import assemble, keeps_blocks, prepare, sampled_rtol
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
@@ -185,7 +185,7 @@ KNOBS: dict[str, Knob] = {
     ),
     "tasks": Knob(
         path="teacher.schedule.shares",
-        has=lambda problem: isinstance(problem.teacher, Tasks),
+        has=lambda problem: problem.several_tasks is not None,
         fix="use several teachers, tu.Tasks([...])",
         highest=1.0,
     ),
@@ -269,7 +269,7 @@ def integrated_error(
         problem, t, gradient_flow=False, keep_blocks=False, moments=moments
     )
     initial = (overlaps, np.zeros(()))
-    solved = integrate(system, moments, initial, times, steps, PROGRAM)
+    solved = integrate_equations(system, moments, initial, times, steps, PROGRAM)
     return solved.variables["integral"]
 
 
@@ -384,7 +384,7 @@ class Search(eqx.Module):
         self.problem = as_arrays(controlled)
         self.start = as_arrays(start)
         self.moments = moments_for(controlled)
-        self.steps = tolerances(sampled_rtol(self.moments))
+        self.steps = step_tolerances(sampled_rtol(self.moments))
         if callable(objective):
             self.times = self.grid
         elif objective == "time":
@@ -473,7 +473,7 @@ class Search(eqx.Module):
             )
             return integral[-1:]
         initial = initial_overlaps(problem, self.start)
-        solved = integrate(
+        solved = integrate_equations(
             problem, self.moments, initial, self.times, self.steps, PROGRAM
         )
         if callable(self.objective):
@@ -1410,7 +1410,7 @@ def objective_of(
             as_arrays(start),
             search.grid[-1:],
             moments,
-            tolerances(sampled_rtol(moments)),
+            step_tolerances(sampled_rtol(moments)),
         )
         return float(integral[-1])
     if search.objective == "time":
@@ -1680,7 +1680,7 @@ def greedy(
     state, t = initial_overlaps(problem, start)
     dynamics = GreedyDynamics(problem, t, limits)
     options = Options(gradient_flow=False, solver="explicit", keep=True)
-    path = integrate(dynamics, None, state, times, tolerances(), options)
+    path = integrate_equations(dynamics, None, state, times, step_tolerances(), options)
     rate_at = eqx.filter_jit(eqx.filter_vmap(GreedyDynamics.rate, in_axes=(None, 0, 0)))
     rates = np.asarray(rate_at(dynamics, times, states_of(path.variables, state)))
     if not np.all(np.isfinite(rates) & np.isfinite(path.error)):

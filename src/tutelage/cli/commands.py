@@ -61,7 +61,7 @@ def solve(
         files = report.show(trajectory, output)
         is_shown = output.talks or output.json
         validity_report = None
-        if validity and is_shown and trajectory.tasks is None:
+        if validity and is_shown and trajectory.has_validity:
             with leave_on_interrupt(), working("checking validity"):
                 validity_report = trajectory.validity
     if output.json:
@@ -228,13 +228,18 @@ def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajecto
     Simulations of more than a day need --long.
     """
     import tutelage as tu
-    from tutelage.simulation.simulate import duration_warning, estimated_seconds
+    from tutelage.simulation.simulate import (
+        duration_warning,
+        estimated_seconds,
+        usual_method,
+    )
 
     problem = request.problem
     dim = request.start.dim
     if dim is not None and not runs.long:
         steps = dim * float(request.times[-1])
-        estimate = estimated_seconds(problem, dim, steps, runs.runs, runs.method)
+        method = usual_method(problem) if runs.method is None else runs.method
+        estimate = estimated_seconds(problem, dim, steps, runs.runs, method)
         if estimate > DAY:
             warning = duration_warning(estimate, steps, runs.runs)
             raise InputError(f"{warning}, or add --long to do it anyway.")

@@ -93,8 +93,13 @@ class ProblemFlags:
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
     """Allow the problem to name functions of this module as module:function; can be
     repeated."""
+    optimizer: str | None = None
+    """sgd, sign_sgd, rmsprop, adam, adagrad or muon (default sgd)."""
     lr: float | None = None
     """Learning rate (default 0.5)."""
+    memory: float | None = None
+    """Time over which rmsprop and adam average squared gradients, in units of alpha:
+    1 / (N (1 - beta2)) (default 1)."""
     batch: Whole = None
     """Samples per step (default 1)."""
     weight_decay: float | None = None
@@ -123,7 +128,11 @@ class ProblemFlags:
                 outputs=self.outputs,
             ),
             "optimizer": given_values(
-                lr=self.lr, batch=self.batch, weight_decay=self.weight_decay
+                kind=self.optimizer,
+                lr=self.lr,
+                memory=self.memory,
+                batch=self.batch,
+                weight_decay=self.weight_decay,
             ),
             "inputs": given_values(beta=self.beta, levels=self.levels),
         }
@@ -211,8 +220,9 @@ class RunFlags:
 
     runs: Annotated[int, WHOLE] = 20
     """Number of simulated networks."""
-    method: str = "overlaps"
-    """overlaps (the cost of a step does not depend on N) or weights."""
+    method: str | None = None
+    """overlaps (the cost of a step does not depend on N) or weights (default: overlaps,
+    except for optimizers that act on single coordinates)."""
     long: Switch = False
     """Simulate even if it is estimated to take more than a day."""
 

@@ -16,15 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutelage._solve import simulate
-from tutelage.comparison.verdict import (
-    AGREE,
-    BIASED,
-    FINEST,
-    LIMIT,
-    Verdict,
-    holds,
-    z_score,
-)
+from tutelage.comparison.gaps import FINEST, z_score
+from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Verdict, holds
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.activation import NAMED

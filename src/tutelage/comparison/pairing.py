@@ -1,17 +1,12 @@
-"""Pairs of a theory and its runs, with the hidden units in the same order.
+"""A theory and its runs as one `Pair`: the input of all analyses of a comparison.
 
-Each run is relabeled before averaging, from the moment on at which that fits best, by
-the assignment that brings its last R nearest to the theory's (Hungarian method). The
-nearest of K! labelings also moves noise towards the theory, so a run keeps its labels
-unless relabeling makes it clearly nearer: identical units, as on a plateau, are never
-swapped.
+`pair` checks that both are about the same problem, initial condition and times. It
+leaves out runs that ended early, and names the variables that the verdict counts.
 """
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -26,27 +21,33 @@ from tutelage.result.trajectory import Trajectory
 KNOWN = ("R", "Q", "readout", "bias")
 STILL = 1e-12  # a readout that moves less than this is not learned
 SAME = 1e-9  # starts and times that differ by less are the same
-CLEARLY = 0.25  # relabel if the squared distance falls below this share
-FORBIDDEN = 1e12  # cost of an assignment that the problem does not allow
-# The axes of each variable that count student units.
-UNIT_AXES = {
-    "R": (-2,),
-    "Q": (-2, -1),
-    "r": (-2,),
-    "q": (-2, -1),
-    "readout": (-1,),
-    "bias": (-1,),
-}
 
 
 @dataclass(frozen=True)
 class Pair:
     """A theory and its runs at the same times, by the names of the variables.
 
-    times: (time,). theory: arrays (time, ...) by name. runs: arrays (run, time, ...) by
-    name. compared: the names that the verdict counts. dim: N of the runs, if known.
+    Attributes
+    ----------
+    solution : Trajectory
+        The theory as it was solved, with its settings.
+    times : array (time,)
+        The times that both have.
+    theory, runs : dicts of arrays (time, ...) and (run, time, ...)
+        Their variables and "error", by name.
+    compared : tuple of str
+        The names that the verdict counts.
+    problem, start
+        Those of the theory, else those of the runs; None if neither is known.
+    dim : int or None
+        N of the runs, if known.
+    gradient_flow : bool
+        True if the theory lacks the terms of order eta^2.
+    notes : tuple of str
+        Remarks on times and runs that are left out.
     """
 
+    solution: Trajectory
     times: Float[np.ndarray, " time"]
     theory: dict[str, np.ndarray]
     runs: dict[str, np.ndarray]
@@ -69,45 +70,35 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
     _require_same_problem(theory, runs)
     _require_same_start(theory, runs)
     times, notes = _shared_times(theory, runs)
-    names = [name for name in theory.variables if name in runs.variables]
-    if not names:
-        of_theory = ", ".join(theory.variables)
-        of_runs = ", ".join(runs.variables)
-        raise InputError(
-            f"the theory has the variables {of_theory} and the runs {of_runs}; "
-            "they must share at least one name."
-        )
+    names = _shared_names(theory, runs)
     theory_values = {}
     run_values = {}
     for name in (*names, "error"):
-        curve = _values(theory, name)[: times.size]
-        curves = _values(runs, name)
-        if _error_axes(runs) == 1:  # a single run, without an axis of runs
-            curves = curves[None]
-        curves = curves[:, : times.size]
-        if curve.shape != curves.shape[1:]:
-            raise InputError(
-                f"{name} has shape {curve.shape} in the theory and "
-                f"{curves.shape[1:]} in each run; they must be equal."
-            )
-        theory_values[name] = curve
-        run_values[name] = curves
-    finished = _finite_runs(run_values)
+        theory_values[name] = values_of(theory, name)[: times.size]
+        run_values[name] = _values_by_run(runs, name)[:, : times.size]
+        _require_same_shape(name, theory_values[name], run_values[name])
+    finished = _finished_runs(run_values)
     if not finished.all():
         left_out = f"{int(np.sum(~finished))} of {finished.size} runs"
         early = f"{left_out} ended early (diverged or interrupted) and are left out"
         notes = (*notes, early)
         run_values = {name: value[finished] for name, value in run_values.items()}
-    problem = theory.problem if theory.problem is not None else runs.problem
+    problem = theory.problem
+    if problem is None:
+        problem = runs.problem
+    start = theory.start
+    if start is None:
+        start = runs.start
     if problem is not None:
         names = _learned(names, theory_values, run_values)
     return Pair(
+        solution=theory,
         times=times,
         theory=theory_values,
         runs=run_values,
         compared=("error", *names),
         problem=problem,
-        start=theory.start if theory.start is not None else runs.start,
+        start=start,
         dim=runs.dim or theory.dim,
         gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
         notes=notes,
@@ -145,16 +136,48 @@ def _error_axes(trajectory: Trajectory) -> int:
     return np.ndim(trajectory.error) - (trajectory.tasks is not None)
 
 
-def _values(trajectory: Trajectory, name: str) -> np.ndarray:
-    """Return a variable or the error of a trajectory."""
-    values = trajectory.error if name == "error" else trajectory[name]
-    return np.asarray(values, dtype=float)
+def values_of(trajectory: Trajectory, name: str) -> np.ndarray:
+    """Return a variable of a trajectory, or its "error"."""
+    if name == "error":
+        return np.asarray(trajectory.error, dtype=float)
+    return np.asarray(trajectory[name], dtype=float)
 
 
-def _finite_runs(run_values: dict[str, np.ndarray]) -> Bool[np.ndarray, " run"]:
+def _values_by_run(runs: Trajectory, name: str) -> np.ndarray:
+    """Return a variable of runs, (run, time, ...); a single run has no axis of runs."""
+    values = values_of(runs, name)
+    if _error_axes(runs) == 1:
+        values = values[None]
+    return values
+
+
+def _shared_names(theory: Trajectory, runs: Trajectory) -> list[str]:
+    """Return the names of the variables that both have; there is at least one."""
+    names = [name for name in theory.variables if name in runs.variables]
+    if not names:
+        of_theory = ", ".join(theory.variables)
+        of_runs = ", ".join(runs.variables)
+        raise InputError(
+            f"the theory has the variables {of_theory} and the runs {of_runs}; "
+            "they must share at least one name."
+        )
+    return names
+
+
+def _require_same_shape(name: str, theory: np.ndarray, runs: np.ndarray) -> None:
+    """Refuse a variable that has another shape in the theory than in each run."""
+    if theory.shape != runs.shape[1:]:
+        raise InputError(
+            f"{name} has shape {theory.shape} in the theory and "
+            f"{runs.shape[1:]} in each run; they must be equal."
+        )
+
+
+def _finished_runs(run_values: dict[str, np.ndarray]) -> Bool[np.ndarray, " run"]:
     """Return True for each run that is finite up to the last time; at least one is."""
     finite = [
-        np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in run_values.values()
+        np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        for values in run_values.values()
     ]
     finished = np.all(finite, axis=0)
     if not finished.any():
@@ -182,6 +205,7 @@ def _learned(
 
 
 def _is_still(values: np.ndarray) -> bool:
+    """Return True if a variable stays where it was at the first time."""
     return bool(np.max(np.abs(values - values[:1]), initial=0.0) <= STILL)
 
 
@@ -267,124 +291,3 @@ def _shared_times(
         note = f"the theory {theory.status} Only the times before that are compared."
         return times, (note,)
     return times, ()
-
-
-def match(pair: Pair) -> tuple[Pair, Bool[np.ndarray, " run"]]:
-    """Return the pair with its runs relabeled, and which of them were permuted."""
-    relabeled = np.zeros(pair.count, bool)
-    if pair.problem is None or "R" not in pair.theory:
-        return pair, relabeled
-    if pair.theory["R"].shape[-2] < 2:
-        return pair, relabeled
-    exchangeable = _exchangeable(pair.problem)
-    sign_free = _sign_free(pair.problem)
-    theory_features = _unit_features(pair.theory)
-    runs = {name: value.copy() for name, value in pair.runs.items()}
-    for run in range(pair.count):
-        features = _unit_features({name: x[run] for name, x in pair.runs.items()})
-        labels = _relabeling(theory_features, features, exchangeable, sign_free)
-        relabeled[run] = labels.first < pair.times.size
-        for name in UNIT_AXES.keys() & runs.keys():
-            later = runs[name][run, labels.first :]
-            runs[name][run, labels.first :] = relabel(
-                name, later, labels.permutation, labels.signs
-            )
-    return replace(pair, runs=runs), relabeled
-
-
-def relabel(
-    name: str, values: np.ndarray, permutation: np.ndarray, signs: np.ndarray
-) -> np.ndarray:
-    """Return a variable with its units in another order (and sign)."""
-    for axis in UNIT_AXES[name]:
-        units_last = np.moveaxis(values, axis, -1)
-        values = np.moveaxis(units_last[..., permutation] * signs, -1, axis)
-    return values
-
-
-class Relabeling(NamedTuple):
-    """New labels of the units of a run: first is the index of the first such time."""
-
-    permutation: np.ndarray
-    signs: np.ndarray
-    first: int
-
-
-def _relabeling(
-    theory: Float[np.ndarray, "time K columns"],
-    run: Float[np.ndarray, "time K columns"],
-    exchangeable: Bool[np.ndarray, "K K"],
-    sign_free: bool,
-) -> Relabeling:
-    """Return the labels that bring the features of a run nearest to the theory's."""
-    from scipy.optimize import linear_sum_assignment
-
-    units = np.arange(theory.shape[1])
-    # squared distances of unit k of the theory and unit l of the run at the last time
-    plain = np.sum((theory[-1][:, None] - run[-1]) ** 2, axis=-1)
-    flipped = np.sum((theory[-1][:, None] + run[-1]) ** 2, axis=-1)
-    cost = np.minimum(plain, flipped) if sign_free else plain
-    allowed_cost = np.where(exchangeable, cost, FORBIDDEN)
-    permutation = linear_sum_assignment(allowed_cost)[1]
-    all_signs = np.where(sign_free & (flipped < plain), -1.0, 1.0)
-    signs = all_signs[units, permutation]
-    is_unchanged = np.array_equal(permutation, units) and np.all(signs > 0)
-    distance = cost[units, permutation].sum()
-    if is_unchanged or distance > CLEARLY * np.trace(plain):
-        return Relabeling(units, np.ones(units.size), first=len(theory))
-
-    # the first relabeled time minimizes the distance along the whole curve
-    old_distance = np.sum((theory - run) ** 2, axis=(1, 2))
-    new_run = run[:, permutation] * signs[:, None]
-    new_distance = np.sum((theory - new_run) ** 2, axis=(1, 2))
-    before = np.cumsum(old_distance) - old_distance
-    after = np.cumsum(new_distance[::-1])[::-1]
-    return Relabeling(permutation, signs, first=int(np.argmin(before + after)))
-
-
-def _unit_features(
-    values: dict[str, np.ndarray],
-) -> Float[np.ndarray, "time K columns"]:
-    """Return the numbers that distinguish units.
-
-    They are overlaps with the teachers and readouts, one for each output and head.
-    """
-    R = values["R"]
-    readout = values.get("readout", np.zeros(R.shape[:-1]))
-    readout = readout.reshape(R.shape[0], -1, R.shape[1])
-    return np.concatenate([R, np.swapaxes(readout, -2, -1)], axis=-1)
-
-
-def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
-    """Return True for units that the problem treats identically.
-
-    They have equal readouts and biases at first, equal frozen parts and equal feedback.
-    """
-    student = problem.student
-    marks = [  # one number per unit in each, for each output
-        *np.atleast_2d(student.readout),
-        *problem.rule.unit_marks(student.readout),
-    ]
-    if student.bias is not None:
-        marks.append(student.bias)
-    mask = problem.trainable_mask()
-    if mask is not None:
-        marks += [*mask]
-    equal = []
-    for mark in marks:
-        of_units = np.broadcast_to(np.asarray(mark, dtype=float), (student.hidden,))
-        equal.append(of_units[:, None] == of_units)
-    return np.all(equal, axis=0)
-
-
-def _sign_free(problem: Problem) -> bool:
-    """Return True if (w, v, b) and (-w, -v, -b) are the same unit.
-
-    So it is for g(-x) = -g(x) with a trained readout, unless feedback fixes the sign.
-    """
-    student = problem.student
-    has_feedback = problem.rule.unit_marks(student.readout).size > 0
-    if not student.train_readout or has_feedback:
-        return False
-    x = jnp.linspace(0.1, 3.0, 7)
-    return bool(np.allclose(student.activation(-x), -student.activation(x), atol=1e-12))

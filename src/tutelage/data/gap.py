@@ -15,57 +15,33 @@ order of the samples, and the Gaussian laws their random numbers.
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
+from tutelage.data.laws import SampleLaw
+from tutelage.data.training import Curves, InitialWeights, Weights, train
 from tutelage.errors import InputError, ValidityWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import context_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
 from tutelage.result.storage import error_name
 from tutelage.result.trajectory import Trajectory
-from tutelage.simulation.draws import unseen_fields
-from tutelage.simulation.jax_steps import Draws, Step, respond, stops
-from tutelage.simulation.numba_kernels import ParameterState
-from tutelage.simulation.prepare import (
-    OverlapsState,
-    RateTable,
-    level_overlaps,
-    matrix_roots,
-    place_weights,
-    step_constants,
-    weights_layout,
-)
-from tutelage.stream.moments.node_moments import ErrorMetric
+from tutelage.simulation.prepare import level_overlaps, matrix_roots
 from tutelage.times import linear_times, steps_at
-from tutelage.training.rules import Context, Parameters, Sample, Update
 
 if TYPE_CHECKING:
-    from tutelage.data.measure import Data
+    from tutelage.data.result import Data
 
-Curves: TypeAlias = Float[np.ndarray, "run time"]
 MeanAndError: TypeAlias = tuple[Float[np.ndarray, " time"], Float[np.ndarray, " time"]]
-Weights: TypeAlias = Float[np.ndarray, "units D"]
-BLOCK = 2**22  # numbers drawn at a time, for all runs together
-# Gaussian samples on which the error of a run is measured; the data are used as a
-# whole.
-JUDGED = 1000
 SCALE = 0.1  # of initial weights
 DEFAULT_TIMES = 21  # recorded times if only the last one is given
 SHOWN = 6  # times that are printed
-DIVERGED = 1e100  # an error above it is NaN
 NONE = 1e-9  # a share that counts as nothing
 THEORY = "theory's law"
 FULL = "full covariances"
@@ -78,9 +54,15 @@ CAUSES = {THEORY: "finite N", FULL: "covariances", SAMPLES: "not Gaussian"}
 class DataComparison(AnalysisResult, figure="plot_data_comparison"):
     """The result of `Data.compare`. Print it for the gap at each time and its causes.
 
-    theory: the solution. times: (time,). error, loss: by law of the samples ("theory's
-    law", "full covariances", "samples"), (run, time). Both are measured on the law
-    itself; for "samples" that is the whole data set.
+    Attributes
+    ----------
+    data : Data
+    theory : Trajectory
+        The solution.
+    times : array (time,)
+    error, loss : dicts of arrays (run, time)
+        By law of the samples ("theory's law", "full covariances", "samples"). Both are
+        measured on the law itself; for "samples" that is the whole data set.
     """
 
     data: "Data"
@@ -189,6 +171,7 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
 
 
 def _mean_and_error(values: Curves) -> MeanAndError:
+    """Return the mean over runs and its standard error."""
     return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
@@ -202,22 +185,22 @@ def compare_data(
     times = checks.as_times(times)
     seed = checks.as_count("seed", seed, least=0)
     runs = checks.as_count("runs", runs, least=2)
-    W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
-    start = _start_of(data, W, W_teacher)
+    initial = _initial_weights(data, problem, weights, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
-        theory = solve(problem, start, times)
-    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
+        theory = solve(problem, initial.start, times)
+    roots: dict[str, np.ndarray | None] = {THEORY: np.sqrt(data.variances)}
     if max(data.off_diagonal, data.grouping_error) > NONE:
-        laws[FULL] = _Law(data, problem, matrix_roots(data.covariances))
-    laws[SAMPLES] = _Law(data, problem, None)
+        roots[FULL] = matrix_roots(data.covariances)
+    roots[SAMPLES] = None
     steps = steps_at(times, data.dim)
     error = {}
     loss = {}
-    for name, law in laws.items():
-        error[name], loss[name] = _train(
-            problem, law, W, W_teacher, start, steps, runs, seed
-        )
+    for name, root in roots.items():
+        law = SampleLaw(data=data, problem=problem, roots=root)
+        curves = train(problem, law, initial, steps, runs, seed)
+        error[name] = curves.error
+        loss[name] = curves.loss
     return DataComparison(data=data, theory=theory, times=times, error=error, loss=loss)
 
 
@@ -241,6 +224,7 @@ def _checked_problem(data: "Data", problem: Problem) -> Problem:
 
 
 def _has_noise(problem: Problem) -> bool:
+    """Return True if the labels have noise."""
     return callable(problem.noise) or bool(np.any(np.asarray(problem.noise) > 0))
 
 
@@ -253,15 +237,17 @@ def _start_of(data: "Data", W: Weights, W_teacher: Weights) -> Start:
     return Start(R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2)
 
 
-def _weights(
+def _initial_weights(
     data: "Data", problem: Problem, weights: Any, rng: np.random.Generator
-) -> tuple[Weights, Weights]:
-    """Return W (K, D) and reference vectors (M, D) along the theory's directions."""
+) -> InitialWeights:
+    """Return the weights of students and references along the theory's directions."""
     if data.classes is None:
         fixed = data.grouped_teacher
     else:
         fixed = np.sqrt(data.dim) * data.means
-    pair = weights if isinstance(weights, tuple) else (weights, None)
+    pair = weights
+    if not isinstance(weights, tuple):
+        pair = (weights, None)
     if len(pair) != 2 or (fixed is not None and pair[1] is not None):
         allowed = "the student's"
         if fixed is None:
@@ -277,235 +263,9 @@ def _weights(
         return checks.as_array(name, value, shapes=[shape], fix=fix) @ data.basis.T
 
     W = along_directions("weights", student, problem.student.hidden, SCALE)
-    if fixed is not None:
-        return W, fixed
-    units = problem.references.hidden
-    return W, along_directions("teacher weights", teacher, units, 1.0)
-
-
-class _Law:
-    """A law of samples, which bring their labels (`labeled`) or get a teacher's.
-
-    roots: of the Gaussian covariance of each class, standard deviations (C, D) or
-    matrices (C, D, D); None: the data themselves.
-    """
-
-    def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):
-        self.data = data
-        self.roots = roots
-        self.normals = normals_needed(problem)
-        self.x, self.labels = data.held
-        self.labeled = data.labels is not None
-        self.targets = None
-        if data.classes is not None:
-            self.targets = np.asarray(problem.targets, dtype=float)
-
-    def samples(
-        self,
-        which: Int[np.ndarray, "*n"],
-        rng: np.random.Generator,
-        noise: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return inputs that stand for given rows of the data, and random numbers.
-
-        The numbers are those of label and rule, after labels if the law is labeled.
-        """
-        labels = self.labels[which]
-        classes = np.zeros(which.shape, dtype=int)
-        if self.data.classes is not None:
-            classes = labels
-        if self.roots is None:
-            x = self.x[which]
-        else:
-            x = self._gaussian_inputs(self.roots, classes, rng)
-            labels = self._fitted_labels(x, labels, rng)
-        xi = noise.standard_normal((*which.shape, self.normals))
-        if not self.labeled:
-            return x, xi
-        if self.targets is not None:
-            labels = self.targets[classes]
-        if labels.ndim != xi.ndim:
-            labels = labels[..., None]
-        return x, np.concatenate([labels, xi], axis=-1)
-
-    def _gaussian_inputs(
-        self, roots: np.ndarray, classes: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return Gaussian inputs of the given classes."""
-        x = rng.standard_normal((*classes.shape, self.data.dim))
-        if roots.ndim == 2:
-            x = x * roots[classes]
-        else:
-            for c, root in enumerate(roots):
-                x[classes == c] = x[classes == c] @ root.T
-        x += self.data.means[classes]
-        return x
-
-    def _fitted_labels(
-        self, x: np.ndarray, labels: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the fitted teacher's labels for inputs x; without it, those given."""
-        data = self.data
-        teacher = data.teacher_weights
-        if self.roots is not None and self.roots.ndim == 2:
-            teacher = data.grouped_teacher
-        if teacher is None:
-            return labels
-        unseen = np.sqrt(1 - data.explained) * rng.standard_normal(labels.shape)
-        return x @ teacher[0] / np.sqrt(data.dim) + unseen
-
-
-def _respond_to_labels(
-    problem: Problem,
-    params: ParameterState,
-    student: Array,
-    teacher: Array,
-    xi: Array,
-    context: Context,
-    norm2: Any,
-) -> Update:
-    """Return the updates by samples whose labels are the first columns of xi.
-
-    A mixture has no fields of a teacher.
-    """
-    inside = problem.in_class()
-    reference = teacher
-    if inside is not problem:
-        reference = jnp.ones((student.shape[0], 1))
-    return updates_of(
-        inside,
-        student + params.bias,
-        reference,
-        _labels_in(problem, xi),
-        xi[:, problem.student.outputs :],
-        _parameters(params),
-        context,
-        norm2,
-    )
-
-
-def _labels_in(problem: Problem, xi: Array) -> Array:
-    """Return the labels, the first columns of xi."""
-    outputs = problem.student.outputs
-    return xi[:, 0] if outputs == 1 else xi[:, :outputs]
-
-
-def _parameters(params: ParameterState) -> Parameters:
-    return Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-
-
-def _train(
-    problem: Problem,
-    law: _Law,
-    W: Weights,
-    W_teacher: Weights,
-    start: Start,
-    steps: np.ndarray,
-    runs: int,
-    seed: int,
-) -> tuple[Curves, Curves]:
-    """Return error and loss at the recorded steps of SGD on samples of this law.
-
-    All runs are computed at once.
-    """
-    D = W.shape[1]
-    batch = problem.samples_per_step
-    last = int(steps[-1])
-    block = min(max(1, BLOCK // (runs * D * batch)), max(last, 1))
-    rows = len(law.x)
-    layout = weights_layout(problem, law.data.level_sizes)
-    constants = step_constants(problem, D)
-    respond_to = _respond_to_labels if law.labeled else respond
-    step = Step(problem, constants, layout, respond_to, given=True)
-
-    def for_all_runs(value: Any) -> Array:
-        return jnp.broadcast_to(jnp.asarray(value)[..., None], (*np.shape(value), runs))
-
-    state: Any = place_weights(problem, start, W, W_teacher, layout)
-    state = jax.tree.map(for_all_runs, state)
-    orders = np.random.default_rng([seed, 1])
-    normals = np.random.default_rng([seed, 2])
-    noises = np.random.default_rng([seed, 3])
-    judge = np.random.default_rng([seed, 4])
-    measure = jax.jit(partial(_error_and_loss, problem, law.labeled))
-
-    def side_by_side(values: Any) -> Any:
-        """Return values (run, sample, ...) as (step, sample, ..., run)."""
-        return jax.tree.map(
-            lambda a: jnp.moveaxis(a.reshape(runs, block, batch, -1), 0, -1), values
-        )
-
-    def draws() -> Iterator[Draws]:
-        while True:
-            which = orders.integers(rows, size=(runs, block * batch))
-            x, xi = law.samples(which, normals, noises)
-            unseen = None if law.labeled else unseen_fields(problem, xi)
-            yield Draws(
-                normals=side_by_side(x)[:, :, None],
-                noise=side_by_side(xi),
-                unseen=side_by_side(unseen),
-                outside=None,
-                moves=None,
-                far_moves=None,
-            )
-
-    def judged(state: OverlapsState) -> Float[np.ndarray, "run 2"]:
-        """Return error and loss of all runs on their law.
-
-        They are measured on all samples or fresh Gaussian ones; one run after another,
-        which bounds memory.
-        """
-        values = []
-        for run in range(runs):
-            state_of_run = jax.tree.map(partial(jnp.take, indices=run, axis=-1), state)
-            which = np.arange(rows)
-            if law.roots is not None:
-                which = judge.choice(rows, min(rows, JUDGED), replace=False)
-            values.append(measure(state_of_run, *law.samples(which, judge, judge)))
-        return np.asarray(values)
-
-    curves = []
-    rates = RateTable(problem, D, last)
-    for taken, now in stops(step, rates, state, steps, block, draws()):
-        curves += [judged(now)] * int(np.sum(steps == taken))
-    both = np.array(curves).transpose(2, 1, 0)
-    error, loss = np.where(np.abs(both) < DIVERGED, both, np.nan)
-    return error, loss
-
-
-def _error_and_loss(
-    problem: Problem, labeled: bool, state: OverlapsState, x: Array, xi: Array
-) -> tuple[Array, Array]:
-    """Return error and loss of a network on samples x.
-
-    Their labels come first in xi if they are labeled.
-    """
-    params = state.params
-    respond_to = _respond_to_labels if labeled else respond
-    context = context_of(problem)
-    student = x @ state.students[0, : problem.student.hidden].T
-    reference = x @ state.teachers[0].T
-    update = respond_to(problem, params, student, reference, xi, context, None)
-    if labeled:
-        truth = _labels_in(problem, xi)
-    else:
-        truth = _truth(problem, reference, xi)
-    parameters = _parameters(params)
-    metric = ErrorMetric(problem.labels.metric)
-
-    def error(fields: Array, label: Array) -> ArrayLike:
-        sample = Sample(student=fields + params.bias, reference=fields, label=label)
-        return metric.update(sample, parameters, context).loss
-
-    return jnp.mean(jax.vmap(error)(student, truth)), jnp.mean(update.loss)
-
-
-def _truth(problem: Problem, reference: Array, xi: Array) -> Array:
-    """Return the labels without noise, from the fields of the teacher."""
-    bias = 0.0 if problem.references.bias is None else problem.references.bias
-    fields = with_unseen(problem, reference + bias, xi)
-
-    def truth(rho: Array) -> Array:
-        return problem.labels.truth(problem.teacher.output(rho), rho)
-
-    return jax.vmap(truth)(fields)
+    W_teacher = fixed
+    if W_teacher is None:
+        units = problem.references.hidden
+        W_teacher = along_directions("teacher weights", teacher, units, 1.0)
+    start = _start_of(data, W, W_teacher)
+    return InitialWeights(student=W, teacher=W_teacher, start=start)

@@ -373,7 +373,7 @@ def _curve_with_schedule(trajectory: Trajectory, run: int | None) -> ShownCurve:
     mixture of several tasks.
     """
     problem = trajectory.problem
-    if problem is None or not isinstance(problem.teacher, Tasks):
+    if problem is None or problem.several_tasks is None:
         raise InputError(
             "the trajectory has no problem; the page of several tasks needs it."
         )

@@ -20,6 +20,13 @@ from .analyses import (
     plot_spectral_exponent,
     plot_transfer,
 )
+from .equilibrium import (
+    plot_bayes_optimal,
+    plot_empirical_minimum,
+    plot_minimum_runs,
+    plot_target_exponent,
+    plot_weak_recovery,
+)
 from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
 from .panels import (
     column,
@@ -83,12 +90,14 @@ __all__ = [
     "outside_legend",
     "panel_grid",
     "plain_dots",
+    "plot_bayes_optimal",
     "plot_best_replay",
     "plot_comparison",
     "plot_data",
     "plot_data_comparison",
     "plot_decay_rates",
     "plot_early_stopping",
+    "plot_empirical_minimum",
     "plot_escape_distribution",
     "plot_escape_time",
     "plot_exponent",
@@ -97,6 +106,7 @@ __all__ = [
     "plot_forgetting",
     "plot_interference",
     "plot_landscape",
+    "plot_minimum_runs",
     "plot_node_reuse",
     "plot_noise_floor",
     "plot_overlaps",
@@ -109,8 +119,10 @@ __all__ = [
     "plot_spectral_exponent",
     "plot_step_moments",
     "plot_sweep",
+    "plot_target_exponent",
     "plot_trajectory",
     "plot_transfer",
+    "plot_weak_recovery",
     "problem_in_words",
     "save_figure",
     "scale_error",

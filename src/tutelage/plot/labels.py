@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # figures can be listed without JAX
     from xarray import DataArray
 
     from tutelage._part import Part
-    from tutelage.problem import Inputs, Network, Problem, Tasks
+    from tutelage.problem import Network, Problem, Tasks
     from tutelage.result.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
@@ -58,6 +58,8 @@ def time_label(curve: Any, time: str = "alpha") -> str:
     """The name of the time axis; custom equations have a time of their own."""
     if curve.kind == "equations":
         return "time"
+    if curve.problem is not None and curve.problem.optimizer.counts_steps:
+        return "steps"
     return TIMES[time]
 
 
@@ -77,16 +79,15 @@ def columns_of_R(problem: Problem | None, count: int) -> tuple[str, list[str]]:
     labels a mixture, there are columns of both kinds: the kind is then "", and each
     label contains its own.
     """
-    from tutelage.problem import Mixture, Tasks
-
     teacher = getattr(problem, "teacher", None)
+    tasks = getattr(problem, "several_tasks", None)
     numbers = [str(column + 1) for column in range(count)]
-    if isinstance(teacher, Tasks) and teacher.count > 1:
-        task_of_units = teacher.task_of_units
-        if task_of_units.size == teacher.count:
+    if tasks is not None and tasks.count > 1:
+        task_of_units = tasks.task_of_units
+        if task_of_units.size == tasks.count:
             return "task", numbers
         return "task.unit", _numbers_within_tasks(task_of_units)
-    if problem is None or not isinstance(problem.inputs, Mixture):
+    if problem is None or problem.inputs.classes is None:
         return "teacher", numbers
     if teacher is None:
         return "mean", numbers
@@ -154,14 +155,13 @@ def problem_in_words(
 
     without: beginnings of the conditions that a figure varies, and so leaves out.
     """
-    from tutelage.problem import Tasks
-
     student = problem.student
     teacher = problem.teacher
     conditions = []
-    if isinstance(teacher, Tasks):
-        source = _teachers_in_words(teacher)
-        conditions += _tasks_in_words(teacher)
+    tasks = problem.several_tasks
+    if tasks is not None:
+        source = _teachers_in_words(tasks)
+        conditions += _tasks_in_words(tasks)
     elif teacher is None:
         source = "to tell classes apart"
     else:
@@ -306,6 +306,9 @@ def _learning_in_words(problem: Problem) -> list[str]:
             words.append(choice_in_words)
     if LEARNING["labels"].word(problem.labels) == "real":
         words.append(_noise_in_words(problem))
+    if problem.data is not None:
+        ratio = _numbers_in_words(problem.data.ratio)
+        words.append(f"{ratio} samples per dimension")
     return words
 
 
@@ -318,10 +321,10 @@ def _noise_in_words(problem: Problem) -> str:
     return f"label noise {noise}"
 
 
-def _inputs_in_words(inputs: Inputs) -> str:
-    from tutelage.problem import HiddenManifold, Isotropic, Mixture, PowerLaw
+def _inputs_in_words(inputs: Any) -> str:
+    from tutelage.problem import Isotropic, PowerLaw
 
-    if isinstance(inputs, Mixture):
+    if inputs.classes is not None:
         if len(inputs.laws) == 1:
             spectra = _inputs_in_words(inputs.laws[0])
         else:
@@ -329,7 +332,7 @@ def _inputs_in_words(inputs: Inputs) -> str:
         return f"a mixture of {inputs.classes} classes of {spectra}"
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
-    if isinstance(inputs, HiddenManifold):
+    if inputs.is_latent:
         features = f"{inputs.activation.name} features"
         manifold = f"a hidden manifold of {inputs.dim_latent} dimensions"
         return f"inputs on {manifold} ({features})"

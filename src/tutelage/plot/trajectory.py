@@ -114,9 +114,10 @@ def plot_trajectory(
         )
     lines_by_panel = {}
     if ax is None:
-        lines_by_panel = panels_of(trajectory)
+        lines_by_panel = _panel_of_losses(trajectory) | panels_of(trajectory)
     grid = column([2.3] + [1.75] * len(lines_by_panel), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times, trajectory)
+    _draw_curves_beside_error(grid[0], times, trajectory)
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
@@ -192,6 +193,7 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
     if len(errors) > 1:
         single_runs = np.concatenate(errors_of_tasks[:, :SINGLE_RUNS])
         axes.plot(times, single_runs.T, color=FAINT, linewidth=0.6, alpha=0.6)
+    beside_error = [o for o in trajectory.observables if o.panel == "error"]
     marker = None
     if times.size == 1:  # a line through one point is invisible
         marker = "o"
@@ -199,9 +201,57 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         label = None
         if len(errors_of_tasks) > 1:
             label = f"task {task + 1}"
+        elif beside_error:
+            label = "error on fresh samples"
         color = color_at(task + first_color)
         axes.plot(times, mean, label=label, color=color, linewidth=2.0, marker=marker)
+    for observable in beside_error:
+        values = np.asarray(trajectory[observable.name]).reshape(-1, times.size)
+        look = {"color": color_at(first_color), "linestyle": "--", "marker": marker}
+        mean = values.mean(axis=0)
+        axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
+        errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
+
+
+def _draw_curves_beside_error(axes: Axes, times: np.ndarray, trajectory: Any) -> None:
+    """Draw curves of the theory, such as a training error, next to the error.
+
+    Of several runs it is their mean.
+    """
+    chosen = _observables_in("error", trajectory)
+    if not chosen:
+        return
+    axes.lines[-1].set_label("error")
+    for place, observable in enumerate(chosen, start=1):
+        mean = _by_run(trajectory, observable.name).mean(axis=0)
+        look = {"color": color_at(place), "linestyle": DASHES[1], "linewidth": 2.0}
+        axes.plot(times, mean, label=observable.words, **look)
+
+
+def _panel_of_losses(trajectory: Any) -> dict[str, list[Line]]:
+    """The panel of losses, if the theory records one besides that of fresh samples."""
+    chosen = _observables_in("loss", trajectory)
+    if not chosen:
+        return {}
+    names = {"loss": "loss"} | {o.name: o.words for o in chosen}
+    lines = []
+    for place, (name, words) in enumerate(names.items()):
+        values = _by_run(trajectory, name)
+        lines.append(Line(values=values, label=words, unit=place, partner=place))
+    return {"loss": lines}
+
+
+def _observables_in(panel: str, trajectory: Any) -> list[Any]:
+    """The curves of the theory that are drawn in a panel."""
+    observables = getattr(trajectory, "observables", ())
+    return [observable for observable in observables if observable.panel == panel]
+
+
+def _by_run(trajectory: Any, name: str) -> np.ndarray:
+    """A curve as (run, time); a solve counts as one run."""
+    values = np.asarray(getattr(trajectory, name), dtype=float)
+    return values.reshape(-1, values.shape[-1])
 
 
 def mark_switches(axes: Axes, trajectory: Any, unit: float = 1.0) -> None:
@@ -209,13 +259,11 @@ def mark_switches(axes: Axes, trajectory: Any, unit: float = 1.0) -> None:
 
     unit: the length of a unit of alpha on the time axis.
     """
-    from tutelage.problem import Tasks
-
-    teacher = getattr(trajectory.problem, "teacher", None)
-    if not isinstance(teacher, Tasks) or callable(teacher.schedule):
+    tasks = getattr(trajectory.problem, "several_tasks", None)
+    if tasks is None or callable(tasks.schedule):
         return
     end = np.max(trajectory.times)
-    switches = teacher.switches(end)
+    switches = tasks.switches(end)
     if switches is None:
         return
     for time in np.unique(np.asarray(switches)):

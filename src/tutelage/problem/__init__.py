@@ -14,6 +14,7 @@ A problem is checked when it is built, and holds plain data.
 # ruff: noqa: F401  other packages import these names from here
 
 from tutelage.problem.activation import Activation
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -31,7 +32,7 @@ from tutelage.problem.start import (
     start_from_weights,
 )
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
-from tutelage.training.optimizers import SGD, SlowMomentum
+from tutelage.training.optimizers import SGD, GradientDescent, SlowMomentum
 from tutelage.training.schedules import (
     Constant,
     Cosine,

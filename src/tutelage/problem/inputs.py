@@ -79,6 +79,10 @@ class Inputs(Part):
     fractions: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
     basis: ClassVar[Any] = None
     known_dim: ClassVar[int | None] = None
+    classes: ClassVar[int | None] = None  # of a mixture
+    is_latent: ClassVar[bool] = (
+        False  # the teacher reads a latent vector, not the input
+    )
 
     @property
     def levels(self) -> int:
@@ -417,6 +421,8 @@ class HiddenManifold(Inputs):
 
     eigenvalues: Float[NumpyOrJax, " L"]
     fractions: Float[NumpyOrJax, " L"]
+    is_latent: ClassVar[bool] = True
+
     visible: Float[np.ndarray, " L"]
     unseen_by_level: Float[np.ndarray, " L"]
     unseen_share: Float[np.ndarray, ""]

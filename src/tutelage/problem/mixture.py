@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
 Laws: TypeAlias = Inputs | Sequence[Inputs] | None
@@ -150,7 +150,7 @@ class Mixture(Inputs):
         return self.laws[0].known_dim
 
     @property
-    def classes(self) -> int:
+    def classes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The number of classes."""
         return np.shape(self.coefficients)[0]
 
@@ -333,7 +333,8 @@ def _as_laws(inputs: Laws, classes: int) -> tuple[Inputs, ...]:
     else:
         laws = (inputs,)
     for law in laws:
-        if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
+        is_law = isinstance(law, Inputs)
+        if not is_law or law.classes is not None or law.is_latent:
             raise InputError(
                 f"inputs is {checks.shown(law)}; "
                 "give a Gaussian law such as Isotropic(), or a list of laws."

@@ -13,7 +13,8 @@ from tutelage._part import Part, argument_names, with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import serialize
-from tutelage.problem.inputs import HiddenManifold, Inputs, Isotropic, Spectrum
+from tutelage.problem.data_set import DataSet
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.labels import Function as FunctionLabels
 from tutelage.problem.labels import Labels, as_labels
 from tutelage.problem.mixture import UNIT, Mixture
@@ -32,7 +33,12 @@ from tutelage.problem.traits import (
 )
 from tutelage.training.losses import Function as FunctionLoss
 from tutelage.training.losses import Loss, as_loss
-from tutelage.training.optimizers import DEFAULT_LR, SGD, Optimizer
+from tutelage.training.optimizers import (
+    DEFAULT_LR,
+    SGD,
+    GradientDescent,
+    Optimizer,
+)
 from tutelage.training.rules import Rule, as_rule
 from tutelage.training.schedules import (
     is_schedule,
@@ -82,6 +88,8 @@ class Problem(Part, ResultCard):
     rule : str or Rule
         The update by one sample; "gradient", "hebbian", "perceptron", "adatron", or a
         `Rule` such as `rules.Dropout(0.8)`.
+    data : DataSet, optional
+        A finite data set, used again and again. Default: every sample is fresh.
 
     Examples
     --------
@@ -102,6 +110,7 @@ class Problem(Part, ResultCard):
     loss: Loss
     labels: Labels
     rule: Rule
+    data: DataSet | None
 
     def __init__(
         self,
@@ -114,11 +123,13 @@ class Problem(Part, ResultCard):
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
+        data: DataSet | None = None,
     ):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
         self.student = checks.as_kind("student", student, Network, a_network)
-        if teacher is None and isinstance(law, Mixture):
+        has_classes = isinstance(law, Inputs) and law.classes is not None
+        if teacher is None and has_classes:
             self.teacher = None
         else:
             self.teacher = checks.as_kind(
@@ -136,6 +147,9 @@ class Problem(Part, ResultCard):
         self.loss = as_loss(loss)
         self.rule = as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
+        if data is not None:
+            data = checks.as_kind("data", data, DataSet, "a DataSet(ratio) or None")
+        self.data = data
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.task(0).label_fields)
@@ -146,7 +160,7 @@ class Problem(Part, ResultCard):
 
     def _check(self) -> None:
         """Refuse networks, inputs and SGD that do not fit each other."""
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             self._check_mixture(self.inputs)
         units = self.student.hidden + self.references.hidden
         levels = self.inputs.levels
@@ -162,6 +176,17 @@ class Problem(Part, ResultCard):
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
+        if isinstance(teacher, Tasks) and self.optimizer.averages_batches:
+            raise InputError(
+                f"the teacher has several tasks (Tasks) and the optimizer is "
+                f"{self.optimizer}, whose steps depend on a batch as a whole; use "
+                "SignSGD with batch=1, RMSprop, Adam, AdaGrad or SGD."
+            )
+        if isinstance(self.optimizer, GradientDescent) and self.data is None:
+            raise InputError(
+                "the optimizer is GradientDescent and the problem has no data; "
+                "give data=DataSet(ratio), or optimizer=SGD(lr) for fresh samples."
+            )
         self.trainable_mask()
 
     def _check_student(self) -> None:
@@ -181,7 +206,7 @@ class Problem(Part, ResultCard):
 
     def _check_gram_per_level(self) -> None:
         """Refuse a teacher's gram whose levels are not those of the inputs."""
-        if isinstance(self.inputs, HiddenManifold):
+        if self.inputs.is_latent:
             raise InputError(
                 "the teacher's gram has several levels; "
                 "for a HiddenManifold give latent overlaps (M, M)."
@@ -196,9 +221,14 @@ class Problem(Part, ResultCard):
 
     def _check_mixture(self, mixture: Mixture) -> None:
         """Refuse a mixture that is not labeled by either its classes or one teacher."""
+        if not TRAITS["plain SGD"].holds(self):
+            raise InputError(
+                f"the inputs are a mixture and the optimizer is {self.optimizer}, which "
+                "mixtures do not support; use optimizer=SGD(lr)."
+            )
         teacher = self.teacher
         has_labels = mixture.labels is not None
-        if isinstance(teacher, Tasks):
+        if self.several_tasks is not None:
             raise InputError(
                 "a mixture does not support several tasks (Tasks); "
                 "give one teacher, or Mixture(labels=...)."
@@ -234,8 +264,8 @@ class Problem(Part, ResultCard):
 
     def _usual_labels(self) -> str:
         """Return the default of `labels`: real, or what the loss needs of classes."""
-        is_mixture = isinstance(self.inputs, Mixture)
-        by_class = is_mixture and self.inputs.labels is not None
+        has_classes = self.inputs.classes is not None
+        by_class = has_classes and self.inputs.labels is not None
         if not by_class or not self.rule.uses_loss:
             return "real"
         words = {"sign": "sign", "class": "argmax"}
@@ -287,8 +317,8 @@ class Problem(Part, ResultCard):
 
         solved: also warn of features that the solver may miss.
         """
-        if isinstance(self.teacher, Tasks):
-            self.teacher.require_probabilities_on(times)
+        if self.several_tasks is not None:
+            self.several_tasks.require_probabilities_on(times)
         for name, rate in self.schedules().items():
             require_rate_on(name, rate, times, solved=solved)
 
@@ -314,7 +344,7 @@ class Problem(Part, ResultCard):
 
         It is the teacher, the teachers of all `Tasks`, or `Mixture.references`.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self.teacher
         outputs = (self.student if self.teacher is None else self.teacher).outputs
         class_labels = self.inputs.labels
@@ -328,7 +358,7 @@ class Problem(Part, ResultCard):
 
         It is None where a teacher labels.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return None
         return self.inputs.targets(self.references.outputs)
 
@@ -338,7 +368,7 @@ class Problem(Part, ResultCard):
         label: of the class; default: that of the first. Without a mixture it is the problem
         itself.
         """
-        if not isinstance(self.inputs, Mixture):
+        if self.inputs.classes is None:
             return self
         teacher = self.teacher
         if teacher is not None:
@@ -365,19 +395,25 @@ class Problem(Part, ResultCard):
     @property
     def tasks(self) -> "tuple[Problem, ...]":
         """The problems of single tasks; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        if self.several_tasks is None:
             return (self,)
-        return tuple(self.task(number) for number in range(self.teacher.count))
+        count = self.several_tasks.count
+        return tuple(self.task(number) for number in range(count))
+
+    @property
+    def several_tasks(self) -> Tasks | None:
+        """The `Tasks` in place of a teacher; None if there is one teacher or none."""
+        return self.teacher if isinstance(self.teacher, Tasks) else None
 
     def task(self, task: int) -> "Problem":
         """Return the problem of one task; the problem itself if it has no `Tasks`."""
-        if not isinstance(self.teacher, Tasks):
+        tasks = self.several_tasks
+        if tasks is None:
             return self
-        teacher = self.teacher.teachers[task]
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if is_latent and self.teacher.given_gram is not None:
-            units = self.teacher.units(task)
-            teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
+        teacher = tasks.teachers[task]
+        if self.inputs.is_latent and tasks.given_gram is not None:
+            units = tasks.units(task)
+            teacher = teacher.changed(gram=tasks.given_gram[units, units])
         return with_fields(self, teacher=teacher)
 
     @property
@@ -386,10 +422,9 @@ class Problem(Part, ResultCard):
 
         It is None if the inputs carry all.
         """
-        if isinstance(self.inputs, Mixture):
+        if self.inputs.classes is not None:
             return None
-        is_latent = isinstance(self.inputs, HiddenManifold)
-        if self.teacher.unseen is not None or not is_latent:
+        if self.teacher.unseen is not None or not self.inputs.is_latent:
             return self.teacher.unseen
         gram = self.teacher.gram
         latent = np.eye(self.teacher.hidden) if gram is None else gram
@@ -402,14 +437,14 @@ class Problem(Part, ResultCard):
         """
         if self.unseen is None:
             return self
-        is_latent = isinstance(self.inputs, HiddenManifold)
+        is_latent = self.inputs.is_latent
         teachers = []
         for task in self.tasks:
             gram = None if is_latent else task.teacher.gram
             teachers.append(with_fields(task.teacher, unseen=None, gram=gram))
         teacher = teachers[0]
-        if isinstance(self.teacher, Tasks):
-            teacher = with_fields(self.teacher, teachers=tuple(teachers))
+        if self.several_tasks is not None:
+            teacher = with_fields(self.several_tasks, teachers=tuple(teachers))
         inputs = self.inputs
         if is_latent:
             inputs = Spectrum(inputs.eigenvalues, inputs.fractions, normalize=False)
@@ -422,8 +457,9 @@ class Problem(Part, ResultCard):
         Separate heads have a leading axis of tasks.
         """
         shape = np.shape(self.student.readout)
-        if isinstance(self.teacher, Tasks) and self.teacher.heads == "separate":
-            return (self.teacher.count, *shape)
+        tasks = self.several_tasks
+        if tasks is not None and tasks.heads == "separate":
+            return (tasks.count, *shape)
         return shape
 
     @property
@@ -540,6 +576,8 @@ class Problem(Part, ResultCard):
         words = []
         for name, value in vars(self).items():
             choice = LEARNING.get(name)
+            if name == "data" and value is None:
+                continue
             if choice is None or choice.word(value) != choice.default:
                 words.append(f"{name}={checks.shown(value)}")
         return f"Problem({', '.join(words)})"

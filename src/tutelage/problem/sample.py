@@ -19,7 +19,6 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.problem.labels import Sign
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
-from tutelage.problem.tasks import Tasks
 from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
 Overlaps: TypeAlias = (
@@ -59,10 +58,10 @@ def normals_needed(problem: Problem) -> int:
 
     They make its label, the randomness of the rule and its task or class.
     """
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return max(normals_needed(task) for task in problem.tasks) + 1
     unseen = 0 if problem.unseen is None else problem.teacher.hidden
-    choice_of_class = isinstance(problem.inputs, Mixture)
+    choice_of_class = problem.inputs.classes is not None
     return sum(_normal_counts(problem)) + unseen + choice_of_class
 
 
@@ -104,7 +103,7 @@ def learn(
     class that `class_of` reads from the same numbers.
     """
     problem = problem.labeled_at(context.time)
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         return _learn_tasks(
             problem, student, reference, normals, parameters, context, norm2
         )
@@ -205,6 +204,19 @@ def label_of(
     return problem.labels.label(output, reference, xi, problem.noise)
 
 
+def labels_of(
+    problem: Problem,
+    reference: Float[NumpyOrJax, "S M"],
+    normals: Float[NumpyOrJax, "S draws"],
+) -> Float[Array, "S ..."]:
+    """Return the labels of samples with teacher fields without biases."""
+    fields = jnp.asarray(reference)
+    if problem.teacher.bias is not None:
+        fields = fields + jnp.asarray(problem.teacher.bias)
+    each = jax.vmap(lambda x, z: label_of(problem, x, z))
+    return each(fields, jnp.asarray(normals))
+
+
 def updates_of(
     problem: Problem,
     student: Float[Array, "S K"],
@@ -219,7 +231,7 @@ def updates_of(
 
     Episodes take the samples in their order.
     """
-    rule = problem.rule
+    rule = problem.optimizer.sample_rule(problem.rule)
     law = rule.law(problem.student.hidden, context.time)
     first = _normal_counts(problem).label
 

@@ -24,6 +24,7 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import labels
+from tutelage.problem.data_set import DataSet
 from tutelage.problem.inputs import (
     HiddenManifold,
     Inputs,
@@ -45,7 +46,16 @@ LEARNING: dict[str, Choice[Any]] = {
     choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)
 }
 INPUTS = by_name(Isotropic, PowerLaw, Spectrum, Mixture, HiddenManifold)
-PARTS = ("loss", "labels", "rule", "student", "teacher", "inputs", "optimizer")
+PARTS = (
+    "loss",
+    "labels",
+    "rule",
+    "student",
+    "teacher",
+    "inputs",
+    "optimizer",
+    "data",
+)
 NAMES = ("noise", *PARTS)
 A_TABLE = "a table of names and values"
 # The kind of a table that names none.
@@ -66,6 +76,7 @@ CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "inputs.inputs": INPUTS,
     "optimizer": OPTIMIZERS,
     "optimizer.momentum": SlowMomentum,
+    "data": DataSet,
 }
 
 

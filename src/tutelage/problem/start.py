@@ -14,7 +14,6 @@ from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.inputs import HiddenManifold, Inputs
-from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.sample import unseen_root
 from tutelage.problem.serialize import build
@@ -201,14 +200,14 @@ def _teacher_overlaps(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M
     gram = problem.references.gram
     inputs = problem.inputs
     T = start.T
-    if isinstance(inputs, HiddenManifold):
+    if inputs.is_latent:
         latent = np.eye(problem.teacher.hidden) if gram is None else gram
         return _visible_overlaps(inputs, latent, T)
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
     if T is None:
         return gram
-    is_mixture = isinstance(inputs, Mixture)
+    is_mixture = inputs.classes is not None
     if not checks.is_traced(gram, T, inputs):
         # The overlaps of a mixture's teacher, with the class means too, come from the
         # start alone: only those of the means are compared.
@@ -311,7 +310,7 @@ def random_start(
     gram = problem.references.gram
     checks.require_untraced("the teacher's gram", "random_start", gram)
     K = problem.student.hidden
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         t = _random_latent_overlaps(problem, rng, dims)
         r, q = _random_students(rng, K, dims, t)
     elif gram is None:
@@ -334,7 +333,7 @@ def _infinite_random_start(problem: Problem, width: NumpyOrJax) -> Start:
     M = problem.references.hidden
     mean = problem.inputs.weights.sum()
     is_random = problem.references.gram is None
-    is_latent = isinstance(problem.inputs, HiddenManifold)
+    is_latent = problem.inputs.is_latent
     return Start(
         R=np.zeros((K, M)),
         Q=width**2 * mean * np.eye(K),
@@ -408,7 +407,7 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     a[units, units % M] += OWN_SHARE * (1 - units / (2 * K))
     gram = problem.references.gram
     T = np.eye(M) if gram is None else np.asarray(gram, dtype=float)
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         T = problem.inputs.visible[:, None, None] * T
     R = a @ T
     Q = R @ a.T + ORTHOGONAL_NORM * np.eye(K)
@@ -536,7 +535,7 @@ def start_from_weights(
     >>> np.allclose(start.R, W @ W.T / 50)
     True
     """
-    if isinstance(problem.inputs, HiddenManifold):
+    if problem.inputs.is_latent:
         _require_unseen_part(problem, teacher_weights)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     return _measured(
@@ -596,7 +595,7 @@ def weights_by_level(
     W_teacher = _checked_weights(
         "teacher_weights", teacher_weights, problem.references.hidden
     )
-    if isinstance(inputs, HiddenManifold):
+    if inputs.is_latent:
         W_teacher = inputs.visible_teacher(W_teacher)
     dim = W.shape[1]
     if W_teacher.shape[1] != dim:

@@ -16,10 +16,8 @@ from tutelage import checks, randomness
 from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem import labels
-from tutelage.problem.mixture import Mixture
-from tutelage.problem.tasks import Tasks
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SGD, SlowMomentum
+from tutelage.training.optimizers import SGD
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -79,11 +77,6 @@ def _has_infinite_scatter(problem: "Problem") -> bool:
     return not problem.rule.uses_loss or not losses.has_bounded_slope(problem.loss)
 
 
-def _has_momentum(problem: "Problem") -> bool:
-    momentum = problem.optimizer.momentum
-    return isinstance(momentum, SlowMomentum) or float(momentum) != 0
-
-
 def _has_plain_steps(problem: "Problem") -> bool:
     optimizer = problem.optimizer
     if not isinstance(optimizer, SGD):
@@ -98,17 +91,17 @@ def _has_weight_decay(problem: "Problem") -> bool:
 
 TRAITS: dict[str, Trait] = {
     "fresh samples": Trait(
-        holds=lambda p: p.optimizer.on_stream,
-        instead="the optimizer is {optimizer}",
-        remedy="optimizer=SGD(lr) on fresh samples",
+        holds=lambda p: p.data is None and p.optimizer.on_stream,
+        instead="{reuse}",
+        remedy="optimizer=SGD(lr) on fresh samples, without data",
     ),
     "one task": Trait(
-        holds=lambda p: not isinstance(p.teacher, Tasks),
+        holds=lambda p: p.several_tasks is None,
         instead="it has {tasks} (Tasks) in place of a teacher",
         remedy="one teacher (a Network)",
     ),
     "one Gaussian": Trait(
-        holds=lambda p: not isinstance(p.inputs, Mixture),
+        holds=lambda p: p.inputs.classes is None,
         instead="its inputs are a mixture of {classes} classes",
         remedy="inputs of one Gaussian",
     ),
@@ -173,12 +166,12 @@ TRAITS: dict[str, Trait] = {
         remedy="constant learning rates (lr=0.5)",
     ),
     "fixed momentum": Trait(
-        holds=lambda p: not isinstance(p.optimizer.momentum, SlowMomentum),
+        holds=lambda p: p.optimizer.slow_momentum is None,
         instead="momentum is a SlowMomentum",
         remedy="a fixed momentum (momentum=0.9)",
     ),
     "no momentum": Trait(
-        holds=lambda p: not _has_momentum(p),
+        holds=lambda p: not p.optimizer.has_momentum,
         instead="the problem has momentum",
         remedy="momentum=0",
     ),
@@ -277,6 +270,9 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
     label_law = f"the labels are {type(problem.labels).__name__}"
     if problem.has_noise_law:
         label_law = "the label noise has a quantile function"
+    reuse = f"the optimizer is {problem.optimizer}"
+    if problem.data is not None:
+        reuse = "it uses a data set again and again (data)"
     template = ", and ".join(trait.instead for trait in traits)
     return template.format(
         tasks=f"{tasks} task{'s' * (tasks > 1)}",
@@ -287,6 +283,7 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         outputs=max(problem.student.outputs, problem.references.outputs),
         changing=next(iter(problem.schedules()), ""),
         optimizer=problem.optimizer,
+        reuse=reuse,
     )
 
 
@@ -396,14 +393,15 @@ def _require_rule_fits(problem: "Problem") -> None:
             f"the rule {name} learns from one sample at a time and batch is "
             f"{optimizer.batch}; use batch=1."
         )
-    momentum = optimizer.momentum
-    is_slow = isinstance(momentum, SlowMomentum)
-    if rule.uses_norm and (
-        is_slow or (not checks.is_traced(momentum) and momentum > 0)
-    ):
+    if rule.uses_norm and optimizer.has_momentum:
         raise InputError(
             f"the rule {name} holds for plain SGD and the problem has momentum; "
             "use momentum=0."
+        )
+    if not _has_plain_steps(problem) and rule.samples > 1:
+        raise InputError(
+            f"the rule {name} learns from episodes of {rule.samples} samples and the "
+            f"optimizer is {optimizer}; use optimizer=SGD(lr)."
         )
     if isinstance(rule, rules.FeedbackAlignment):
         shape = np.shape(problem.student.readout)

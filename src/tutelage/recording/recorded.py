@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from tutelage.problem import Mixture, Problem, Start
+from tutelage.problem import Problem, Start
 from tutelage.problem.start import OVERLAPS
+from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS, TASKS
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.recorded_error import errors_at_records
+from tutelage.training.optimizers import DEFAULT_LR, SGD
 
+# All problems: the error follows from the overlaps, however they were learned.
+SUPPORTED = (TASKS, MIXTURES, OPTIMIZERS, ANY_THEORY)
 METHOD = "recorded"  # in the settings of the trajectory
 SAME = 1e-9  # starts that differ by less are the same
 
@@ -102,8 +106,13 @@ def assembled(
 def _errors(
     problem: Problem, times: np.ndarray, overlaps: Overlaps, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return error and loss at the records; of a mixture the averages over classes."""
-    if not isinstance(problem.inputs, Mixture):
+    """Return error and loss at the records; of a mixture the averages over classes.
+
+    Neither depends on the optimizer, and that of plain SGD has closed forms more often.
+    """
+    if not isinstance(problem.optimizer, SGD):
+        problem = problem.replace(optimizer=SGD(DEFAULT_LR))
+    if problem.inputs.classes is None:
         return errors_at_records(
             problem,
             R=overlaps.R,

@@ -19,8 +19,8 @@ from tutelage.errors import InputError, Status, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import start_from_weights, weights_by_level
-from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.recording.recorded import (
+    SUPPORTED,
     Outcome,
     Overlaps,
     assembled,
@@ -97,7 +97,7 @@ class Recorder:
         *,
         times: Numbers | Sequence[float] | None = None,
     ):
-        self.problem = require_problem(problem, "Recorder", needs=(TASKS, MIXTURES))
+        self.problem = require_problem(problem, "Recorder", needs=SUPPORTED)
         if drift_rate(problem):
             raise InputError(
                 "the teachers of the problem drift, so their weights change; Recorder "

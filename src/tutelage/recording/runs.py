@@ -9,10 +9,10 @@ from tutelage import checks
 from tutelage._types import Numbers
 from tutelage.conventions import as_numpy
 from tutelage.errors import InputError
-from tutelage.problem import Mixture, Problem, Start
+from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.recording.recorded import (
+    SUPPORTED,
     Outcome,
     Overlaps,
     assembled,
@@ -65,7 +65,7 @@ def runs_from_weights(
     >>> runs.R.shape
     (5, 3, 2, 2)
     """
-    problem = require_problem(problem, "runs_from_weights", needs=(TASKS, MIXTURES))
+    problem = require_problem(problem, "runs_from_weights", needs=SUPPORTED)
     known_times = _as_times(times)
     count = known_times.size
     hidden = problem.student.hidden
@@ -141,7 +141,7 @@ def runs_from_overlaps(
     >>> runs.error.round(3)
     array([[0.196, 0.088, 0.036]])
     """
-    problem = require_problem(problem, "runs_from_overlaps", needs=(TASKS, MIXTURES))
+    problem = require_problem(problem, "runs_from_overlaps", needs=SUPPORTED)
     known_times = _as_times(times)
     count = known_times.size
     N = checks.as_count("dim", dim)
@@ -204,7 +204,7 @@ def _student_overlaps(
             r=r,
             q=q,
         )
-    if isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is not None:
         raise InputError(
             f"R has shape {r.shape}, and the inputs are a mixture; the error of a "
             "mixture needs overlaps per level, (run, time, L, K, M)."

@@ -179,8 +179,8 @@ def _has(part: str, kind: Any) -> Callable[[Problem], bool]:
 
 def _has_tasks_with(kind: Any) -> Callable[[Problem], bool]:
     def holds(problem: Problem) -> bool:
-        tasks = problem.teacher
-        if not isinstance(tasks, Tasks):
+        tasks = problem.several_tasks
+        if tasks is None:
             return False
         return isinstance(tasks.schedule, kind) or isinstance(tasks.drift, kind)
 

@@ -20,7 +20,7 @@ from tutelage._files import require_place, write_bytes
 from tutelage._types import ArrayLike, Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, Status
-from tutelage.problem import Problem, Start, Tasks
+from tutelage.problem import Problem, Start
 from tutelage.problem.labels import METRICS
 from tutelage.problem.serialize import is_named, paths_in
 from tutelage.result.observables import Observable
@@ -41,6 +41,7 @@ OVERLAPS = {
     "q": (("level", "student", "student_2"), "student-student overlap per level"),
     "readout": (("student",), "student readout weights"),
     "bias": (("student",), "student hidden biases"),
+    "scale": (("level", "student"), "scale of squared updates per level"),
 }
 DIMS = {name: dims for name, (dims, _) in OVERLAPS.items()}
 LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
@@ -218,8 +219,8 @@ def _coords_of_problem(problem: Problem | None, inputs_vary: bool) -> dict[str, 
         fractions = problem.inputs.fractions
         coords["eigenvalue"] = _entry("eigenvalue", level, eigenvalues)
         coords["fraction"] = _entry("fraction", level, fractions)
-    if isinstance(problem.teacher, Tasks):
-        task_of_units = problem.teacher.task_of_units
+    if problem.several_tasks is not None:
+        task_of_units = problem.several_tasks.task_of_units
         coords["teacher_task"] = _entry("teacher_task", ("teacher",), task_of_units)
     return coords
 
@@ -285,9 +286,9 @@ class _LeadingAxes:
 
     def _has_heads(self, problem: Problem | None) -> bool:
         """Return True if each task has a readout of its own."""
-        teacher = getattr(problem, "teacher", None)
-        if isinstance(teacher, Tasks):
-            return teacher.heads == "separate"
+        tasks = None if problem is None else problem.several_tasks
+        if tasks is not None:
+            return tasks.heads == "separate"
         if self.tasks is None or len(self.readout_shape) < 2:
             return False
         # No file holds the problem: the shape decides.

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
-from tutelage.problem import Mixture, Problem, Start, Tasks
+from tutelage.problem import Problem, Start
 from tutelage.result import citations, storage, tables
 from tutelage.result.attached import attached
 from tutelage.result.observables import Observable
@@ -127,8 +127,8 @@ class Trajectory(eqx.Module):
     def tasks(self) -> int | None:
         """The number of tasks, the last axis of `error`; None without `Tasks`."""
         if self.problem is not None:
-            teacher = self.problem.teacher
-            return teacher.count if isinstance(teacher, Tasks) else None
+            tasks = self.problem.several_tasks
+            return None if tasks is None else tasks.count
         # the problem is not known, because no file holds it: the shapes tell
         R = self.variables.get("R")
         shape = np.shape(self.error)
@@ -142,8 +142,8 @@ class Trajectory(eqx.Module):
         It has the error, the loss and the head of the task, and its columns of R and r.
         It has no problem: its dynamics is that of all tasks together.
         """
-        teacher = getattr(self.problem, "teacher", None)
-        if not isinstance(teacher, Tasks) or self.tasks is None:
+        teacher = None if self.problem is None else self.problem.several_tasks
+        if teacher is None or self.tasks is None:
             raise InputError(
                 "this trajectory has no tasks, or its problem is not known; "
                 "solve a Problem with Tasks."
@@ -175,8 +175,9 @@ class Trajectory(eqx.Module):
     @property
     def class_errors(self) -> Float[np.ndarray, "*lead time classes"]:
         """Error in each class of a `Mixture`, (..., time, class); `error` averages them."""
-        inputs = getattr(self.problem, "inputs", None)
-        if self.start is None or not isinstance(inputs, Mixture):
+        problem = self.problem
+        has_classes = problem is not None and problem.inputs.classes is not None
+        if self.start is None or not has_classes:
             raise InputError(
                 "this trajectory has no errors of classes; "
                 "solve or simulate one Problem with a Mixture."
@@ -212,13 +213,20 @@ class Trajectory(eqx.Module):
         return None if self.start is None else self.start.dim
 
     @property
+    def steps_per_time(self) -> int | None:
+        """Steps in one unit of time: N, unless the theory counts its time in steps."""
+        if self.problem is not None and self.problem.optimizer.counts_steps:
+            return 1
+        return self.dim
+
+    @property
     def step(self) -> Int[np.ndarray, " time"]:
-        """Steps of a simulation, ceil(alpha N), after which each time was recorded."""
-        if self.kind != "simulation" or self.dim is None:
+        """Steps of a simulation, such as ceil(alpha N), at which each time was recorded."""
+        if self.kind != "simulation" or self.steps_per_time is None:
             raise InputError(
                 "only a simulation counts steps; a solve has no N. Use .times."
             )
-        return steps_at(self.times, self.dim)
+        return steps_at(self.times, self.steps_per_time)
 
     @property
     def finished(self) -> bool:
@@ -390,7 +398,7 @@ class Trajectory(eqx.Module):
         if self.problem is not None:
             K, M = np.shape(self.R)[-2:]
             references = "teacher units"
-            if isinstance(self.problem.inputs, Mixture):
+            if self.problem.inputs.classes is not None:
                 references = "teacher units and class means"
             network = f"K = {K} student units, M = {M} {references}"
             if self.tasks is not None and self.tasks > 1:

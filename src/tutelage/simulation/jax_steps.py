@@ -20,11 +20,15 @@ from jaxtyping import Float, Int
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn
+from tutelage.simulation import optimizer_steps
 from tutelage.simulation.numba_kernels import (
     BIAS_RATE,
+    CLIPPED,
     DECAY,
     FORCE,
     LR,
+    MUON,
+    PLAIN,
     PUSH,
     READOUT_RATE,
     TIME,
@@ -37,7 +41,18 @@ from tutelage.stream.order_parameters import as_arrays
 from tutelage.training.rules import Context, Parameters, Update
 
 # Constants of a step that no compiled program depends on.
-NUMBERS = ("loss_number", "update_number", "drift", "dim", "keep", "beta")
+NUMBERS = (
+    "loss_number",
+    "update_number",
+    "drift",
+    "dim",
+    "keep",
+    "beta",
+    "clip",
+    "gain",
+    "forget",
+    "beta1",
+)
 
 
 def as_data(constants: StepConstants) -> StepConstants:
@@ -156,9 +171,17 @@ class Step(eqx.Module):
         M = teachers.shape[1]
         normals = draws.normals
         spread = None
-        if isinstance(self.problem.inputs, Mixture) and not self.given:
+        if self.problem.inputs.classes is not None and not self.given:
             normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
         update = self._updates(state, normals, spread, draws, rates)
+        if constants.optimizer != PLAIN:
+            moved = self._optimized(state, update, normals, rates)
+            if draws.moves is None:
+                return moved
+            students, teachers = self._move_teachers(
+                moved.students, state.teachers, state.roots, draws.moves, None
+            )
+            return moved._replace(students=students, teachers=teachers)
         mask = layout.mask[..., None]
         scale = (layout.step / constants.batch)[:, None, None, None]
         if normals.shape[-1] == 1:  # a single run: matrix products
@@ -189,6 +212,31 @@ class Step(eqx.Module):
                 moved, teachers, state.roots, draws.moves, draws.far_moves
             )
         return state._replace(students=moved, teachers=teachers, params=params)
+
+    def _optimized(
+        self,
+        state: OverlapsState,
+        update: Update,
+        x: Float[Array, "B 1 N runs"],
+        rates: Float[Array, " cols"],
+    ) -> OverlapsState:
+        """Return the state after one step on the weights, not of plain SGD."""
+        sums = jnp.einsum("bkr,bwr->kwr", update.delta, x[:, 0])
+        mask = self.layout.mask[0][..., None]
+        rows = optimizer_steps.moved_weights(
+            self.constants, state.students[0], mask * sums, mask, rates
+        )
+        move = optimizer_steps.moved_parameters
+        if self.constants.optimizer in (CLIPPED, MUON):
+            move = move_parameters
+        params = move(
+            self.constants,
+            state.params,
+            jnp.mean(update.parameters.readout, axis=0),
+            jnp.mean(update.delta, axis=0),
+            rates,
+        )
+        return state._replace(students=rows[None], params=params)
 
     def _updates(
         self,

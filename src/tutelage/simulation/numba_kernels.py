@@ -13,7 +13,9 @@ One step, for both methods:
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, where
 psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond`
 computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and
-activations are codes, each with its number or coefficients.
+activations are codes, each with its number or coefficients. Other optimizers move all
+N coordinates of the weights method by `move_weights`, in the equations of
+training/optimizers/.
 """
 
 import math
@@ -30,6 +32,8 @@ POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
 SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
 GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
+# Codes of optimizers; CLIPPED is SGD with clipped coordinates.
+PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(8)
 UNKNOWN = -1  # the kernels do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
@@ -85,13 +89,18 @@ class StepConstants(NamedTuple):
     train_readout: bool
     train_bias: bool
     spherical: bool
+    optimizer: int  # code
+    clip: float  # the largest update of a coordinate
+    gain: float  # how much of a squared gradient a scale gains in a step
+    forget: float  # the share of a scale that a step forgets
+    beta1: float  # the forgetting factor of Adam's mean gradient
 
 
 class ParameterState(NamedTuple):
     """Readout and biases, their momenta, and the batch sums that will move them.
 
-    readout has shape (heads, K) here. In JAX it is (K,) or (outputs, K), with a leading
-    axis of tasks for separate heads.
+    The scales are those of adaptive optimizers. readout has shape (heads, K) here. In
+    JAX it is (K,) or (outputs, K), with a leading axis of tasks for separate heads.
     """
 
     readout: NumpyOrJax
@@ -100,6 +109,8 @@ class ParameterState(NamedTuple):
     bias_momentum: Float[NumpyOrJax, " K"]
     readout_sum: NumpyOrJax
     bias_sum: Float[NumpyOrJax, " K"]
+    readout_scale: NumpyOrJax
+    bias_scale: Float[NumpyOrJax, " K"]
 
 
 class LevelLayout(NamedTuple):
@@ -133,18 +144,6 @@ class Snapshots(NamedTuple):
     teachers: Float[np.ndarray, "time L M columns"]
     readout: Float[np.ndarray, "time heads K"]
     bias: Float[np.ndarray, "time K"]
-
-
-class Workspace(NamedTuple):
-    """Arrays that every step overwrites."""
-
-    gradient: Float[np.ndarray, " columns"]
-    student_fields: Float[np.ndarray, " K"]
-    teacher_fields: Float[np.ndarray, " M"]
-    delta: Float[np.ndarray, " K"]  # of one sample
-    deltas: Float[np.ndarray, "K B"]
-    factor: Float[np.ndarray, "K columns"]  # factor factor^T = deltas deltas^T
-    extra: Float[np.ndarray, "rows columns"]  # of the students' rows, to be folded
 
 
 @inlined
@@ -301,6 +300,207 @@ def move_parameters(constants, params, eta_readout, eta_bias):
             params.bias_momentum[k] = kept + scale * params.bias_sum[k]
             params.bias[k] += eta_bias * params.bias_momentum[k]
         params.bias_sum[k] = 0.0
+
+
+@inlined
+def corrections(constants, step):
+    """Return the factors of Adam's mean gradient and scale, which begin at zero."""
+    if constants.optimizer != ADAM:
+        return 1.0, 1.0
+    count = step + 1
+    of_mean = 1.0 / (1.0 - constants.beta1**count)
+    of_scale = 1.0 / -math.expm1(count * math.log1p(-constants.forget))
+    return of_mean, of_scale
+
+
+@inlined
+def adapted(constants, g, mean, scale, of_mean, of_scale):
+    """Return the step of a parameter by a gradient, its new mean gradient and scale."""
+    if constants.optimizer == ADAM:
+        mean = constants.beta1 * mean + (1.0 - constants.beta1) * g
+    else:
+        mean = g
+    scale += constants.gain * g * g - constants.forget * scale
+    used = of_scale * scale
+    if used > 0.0:
+        return of_mean * mean / math.sqrt(used), mean, scale
+    return 0.0, mean, scale
+
+
+@compiled
+def move_adapted(constants, params, eta_readout, eta_bias, step):
+    """Move readout and biases under sign-SGD and the adaptive optimizers.
+
+    The sums over the batch are set to zero.
+    """
+    of_mean, of_scale = corrections(constants, step)
+    for k in range(params.bias.size):
+        for h in range(params.readout.shape[0]):
+            if constants.train_readout:
+                g = params.readout_sum[h, k] / constants.batch
+                move = sign(g)
+                if constants.optimizer != SIGN_SGD:
+                    move, mean, scale = adapted(
+                        constants,
+                        g,
+                        params.readout_momentum[h, k],
+                        params.readout_scale[h, k],
+                        of_mean,
+                        of_scale,
+                    )
+                    params.readout_momentum[h, k] = mean
+                    params.readout_scale[h, k] = scale
+                params.readout[h, k] += eta_readout / constants.dim * move
+            params.readout_sum[h, k] = 0.0
+        if constants.train_bias:
+            g = params.bias_sum[k] / constants.batch
+            move = sign(g)
+            if constants.optimizer != SIGN_SGD:
+                move, mean, scale = adapted(
+                    constants,
+                    g,
+                    params.bias_momentum[k],
+                    params.bias_scale[k],
+                    of_mean,
+                    of_scale,
+                )
+                params.bias_momentum[k] = mean
+                params.bias_scale[k] = scale
+            params.bias[k] += eta_bias / constants.dim * move
+        params.bias_sum[k] = 0.0
+
+
+@compiled
+def sum_gradients(deltas, x, mask, scale, gradients):
+    """Set gradients (K, N) to scale sum_b delta_kb x_b, zero where a level is frozen."""
+    K, B = deltas.shape
+    for k in range(K):
+        row = gradients[k]
+        for c in range(row.size):
+            row[c] = deltas[k, 0] * x[0, 0, c]
+        for b in range(1, B):
+            for c in range(row.size):
+                row[c] += deltas[k, b] * x[b, 0, c]
+        for c in range(row.size):
+            row[c] *= scale * mask[k, c]
+
+
+@compiled
+def inverse_root(S, V):
+    """Turn S into its pseudo-inverse root by Jacobi's method; V is room for vectors."""
+    K = S.shape[0]
+    V[:] = 0.0
+    for i in range(K):
+        V[i, i] = 1.0
+    for _ in range(50):
+        off = 0.0
+        total = 0.0
+        for i in range(K):
+            for j in range(K):
+                total += S[i, j] * S[i, j]
+                if i != j:
+                    off += S[i, j] * S[i, j]
+        if off <= 1e-30 * total:
+            break
+        for i in range(K):
+            for j in range(i + 1, K):
+                angle = 0.5 * math.atan2(2.0 * S[i, j], S[j, j] - S[i, i])
+                c = math.cos(angle)
+                s = math.sin(angle)
+                for m in range(K):
+                    a = S[m, i]
+                    b = S[m, j]
+                    S[m, i] = c * a - s * b
+                    S[m, j] = s * a + c * b
+                for m in range(K):
+                    a = S[i, m]
+                    b = S[j, m]
+                    S[i, m] = c * a - s * b
+                    S[j, m] = s * a + c * b
+                for m in range(K):
+                    a = V[m, i]
+                    b = V[m, j]
+                    V[m, i] = c * a - s * b
+                    V[m, j] = s * a + c * b
+    largest = 0.0
+    for i in range(K):
+        largest = max(largest, S[i, i])
+    values = np.zeros(K)
+    for i in range(K):
+        if S[i, i] > 1e-12 * largest:
+            values[i] = 1.0 / math.sqrt(S[i, i])
+    S[:] = 0.0
+    for i in range(K):
+        for j in range(K):
+            for m in range(K):
+                S[i, j] += V[i, m] * values[m] * V[j, m]
+
+
+@compiled
+def orthogonalize(gradients, products, vectors):
+    """Turn gradients G (K, N) into (G G^T)^(-1/2) G."""
+    K, N = gradients.shape
+    for i in range(K):
+        for j in range(K):
+            products[i, j] = inner(gradients[i], gradients[j])
+    inverse_root(products, vectors)
+    column = np.empty(K)
+    for c in range(N):
+        for k in range(K):
+            column[k] = gradients[k, c]
+        for k in range(K):
+            gradients[k, c] = inner(products[k], column)
+
+
+@compiled
+def move_weights(constants, rows, deltas, x, gradients, mask, eta, decay, step):
+    """Take one step of the weights, w / sqrt(N), under any optimizer but plain SGD.
+
+    rows: students, then Adam's mean gradients, then the scales. x: the inputs.
+    """
+    K, N = gradients.shape
+    optimizer = constants.optimizer
+    sums = optimizer in (SIGN_SGD, MUON)
+    sum_gradients(deltas, x, mask, 1.0 if sums else 1.0 / constants.batch, gradients)
+    push = eta / N
+    if optimizer == MUON:
+        orthogonalize(gradients, np.empty((K, K)), np.empty((K, K)))
+        push = eta / math.sqrt(N)
+    elif optimizer == ADAGRAD_NORM:
+        total = 0.0
+        for k in range(K):
+            total += inner(gradients[k], gradients[k]) / N
+        scale = rows[K, 0] + constants.gain * total
+        push = eta / (N * math.sqrt(scale))
+        for c in range(N):
+            rows[K, c] = scale
+    of_mean, of_scale = corrections(constants, step)
+    first_scale = rows.shape[0] - K
+    for k in range(K):
+        for c in range(N):
+            g = gradients[k, c]
+            move = g
+            if optimizer == SIGN_SGD:
+                move = sign(g)
+            elif optimizer == CLIPPED:
+                move = max(min(g, constants.clip), -constants.clip)
+            elif optimizer in (RMSPROP, ADAGRAD):
+                scale = rows[first_scale + k, c]
+                scale += constants.gain * g * g - constants.forget * scale
+                rows[first_scale + k, c] = scale
+                move = g / math.sqrt(scale)
+            elif optimizer == ADAM:
+                mean = rows[K + k, c]
+                mean = constants.beta1 * mean + (1.0 - constants.beta1) * g
+                rows[K + k, c] = mean
+                scale = rows[first_scale + k, c]
+                scale += constants.gain * g * g - constants.forget * scale
+                rows[first_scale + k, c] = scale
+                used = of_scale * scale
+                move = 0.0
+                if used > 0.0:
+                    move = of_mean * mean / math.sqrt(used)
+            rows[k, c] += push * move - eta * decay * mask[k, c] * rows[k, c]
 
 
 @compiled
@@ -565,96 +765,7 @@ def add_unseen(rng, constants, given, place, s, fields):
                 fields[m] += constants.unseen[m, i] * z
 
 
-@inlined
-def learn_batch(
-    rng,
-    constants,
-    layout,
-    samples,
-    students,
-    teachers,
-    params,
-    rates,
-    place,
-    normals,
-    work,
-):
-    """Fill delta_ks of all samples of a batch; return False if the run diverged.
-
-    rates: of this step. place: of this step among the samples. normals: (B, L, W), as
-    given or to be drawn.
-    """
-    tasks = constants.teacher.size
-    task = 0
-    learns = 1.0
-    for s in range(constants.batch):
-        if not samples.x.size:
-            draw_normals(rng, layout, normals[s])
-        compute_fields(layout, students, normals[s], work.student_fields)
-        compute_fields(layout, teachers, normals[s], work.teacher_fields)
-        add_unseen(rng, constants, samples.unseen, place, s, work.teacher_fields)
-        z = 0.0
-        if constants.draws:
-            z = rng.standard_normal()
-        if rates.size > COLUMNS:
-            cumulative = rates[FIRST_TASK : FIRST_TASK + tasks - 1]
-            task = np.searchsorted(cumulative, rng.random())
-            learns = rates[FIRST_TASK + tasks + task]
-        error = respond(
-            constants,
-            params,
-            work.student_fields,
-            work.teacher_fields,
-            task,
-            learns,
-            rates[LABEL_NUMBER],
-            z,
-            work.delta,
-        )
-        for k in range(work.delta.size):
-            work.deltas[k, s] = work.delta[k]
-        if not abs(error) < OVERFLOW:
-            return False
-    return True
-
-
-@inlined
-def move_students(rng, constants, layout, students, first, rates, normals, work):
-    """Step along the coordinates in use of every level, and along those outside."""
-    reduce_batch(work.deltas, work.factor)
-    for level in range(layout.width.size):
-        rows = students[level]
-        mask = layout.mask[level]
-        scale = layout.step[level] / constants.batch
-        width = layout.width[level]
-        dof = layout.dof[level]
-        move_inside(
-            constants,
-            rows,
-            normals,
-            work.deltas,
-            work.gradient,
-            level,
-            width,
-            scale,
-            mask,
-            rates,
-        )
-        if dof > 0:
-            move_outside(
-                rng,
-                constants,
-                rows,
-                work.factor,
-                work.extra,
-                first,
-                dof,
-                scale,
-                mask,
-                rates,
-            )
-
-
+# One function: calls with this many arrays would take almost as long as a step.
 @compiled
 def advance(
     rng,
@@ -679,21 +790,24 @@ def advance(
     """
     K = params.bias.size
     M = teachers.shape[1]
+    L = layout.width.size
     B = constants.batch
     rows_of_students = students.shape[1]
     columns = students.shape[2]
-    normals = np.empty((B, layout.width.size, columns))
+    tasks = constants.teacher.size
+    task = 0
+    learns = 1.0
     vectors = np.zeros((M + rows_of_students, columns))
     outside_vectors = np.zeros((M + rows_of_students, M))
-    work = Workspace(
-        gradient=np.empty(columns),
-        student_fields=np.empty(K),
-        teacher_fields=np.empty(M),
-        delta=np.empty(K),
-        deltas=np.empty((K, B)),
-        factor=np.zeros((K, min(B, K))),
-        extra=np.empty((rows_of_students, min(B, K))),
-    )
+    normals = np.empty((B, L, columns))
+    gradient = np.empty(columns)
+    student_fields = np.empty(K)
+    teacher_fields = np.empty(M)
+    delta = np.empty(K)
+    deltas = np.empty((K, B))
+    factor = np.zeros((K, min(B, K)))
+    extra = np.empty((rows_of_students, min(B, K)))
+    gradients = np.empty((K, columns if constants.optimizer != PLAIN else 0))
     taken = 0  # snapshots
     for step in range(first, last + 1):
         while taken < states.steps.size and states.steps[taken] == step:
@@ -707,29 +821,85 @@ def advance(
         now = rates[place]
         if samples.x.size:
             normals = samples.x[place]
-        is_finite = learn_batch(
-            rng,
-            constants,
-            layout,
-            samples,
-            students,
-            teachers,
-            params,
-            now,
-            place,
-            normals,
-            work,
-        )
-        if not is_finite:
-            return -step - 1
-        move_students(rng, constants, layout, students, M, now, normals, work)
+        for s in range(B):
+            if not samples.x.size:
+                draw_normals(rng, layout, normals[s])
+            compute_fields(layout, students, normals[s], student_fields)
+            compute_fields(layout, teachers, normals[s], teacher_fields)
+            add_unseen(rng, constants, samples.unseen, place, s, teacher_fields)
+            z = 0.0
+            if constants.draws:
+                z = rng.standard_normal()
+            if now.size > COLUMNS:
+                cumulative = now[FIRST_TASK : FIRST_TASK + tasks - 1]
+                task = np.searchsorted(cumulative, rng.random())
+                learns = now[FIRST_TASK + tasks + task]
+            error = respond(
+                constants,
+                params,
+                student_fields,
+                teacher_fields,
+                task,
+                learns,
+                now[LABEL_NUMBER],
+                z,
+                delta,
+            )
+            for k in range(K):
+                deltas[k, s] = delta[k]
+            if not abs(error) < OVERFLOW:
+                return -step - 1
+        if constants.optimizer != PLAIN:
+            move_weights(
+                constants,
+                students[0],
+                deltas,
+                normals,
+                gradients,
+                layout.mask[0],
+                now[PUSH],
+                now[DECAY],
+                step,
+            )
+            if constants.optimizer in (CLIPPED, MUON):
+                move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
+            else:
+                move_adapted(constants, params, now[READOUT_RATE], now[BIAS_RATE], step)
+            if samples.moves.size:
+                move_given(constants.drift, teachers[0], samples.moves[place])
+            if step % STEPS_BETWEEN_CHECKS == 0 and too_large(students, params, bound):
+                return -step - 1
+            continue
+        reduce_batch(deltas, factor)
+        for level in range(L):
+            rows = students[level]
+            mask = layout.mask[level]
+            scale = layout.step[level] / B
+            width = layout.width[level]
+            dof = layout.dof[level]
+            move_inside(
+                constants,
+                rows,
+                normals,
+                deltas,
+                gradient,
+                level,
+                width,
+                scale,
+                mask,
+                now,
+            )
+            if dof > 0:
+                move_outside(
+                    rng, constants, rows, factor, extra, M, dof, scale, mask, now
+                )
         move_parameters(constants, params, now[READOUT_RATE], now[BIAS_RATE])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if samples.moves.size:
             move_given(constants.drift, teachers[0], samples.moves[place])
         elif constants.drift > 0.0:
-            for level in range(layout.width.size):
+            for level in range(L):
                 move_teachers(
                     rng,
                     constants.drift,
@@ -754,3 +924,63 @@ def normal_numbers(rng, shape):
         for j in range(shape[1]):
             rows[i, j] = rng.standard_normal()
     return rows
+
+
+@compiled
+def respond_to_samples(constants, fields, labels, readout, bias, delta, moves):
+    """Fill delta (samples, K) of stored samples, and add the moves of readout and biases.
+
+    fields: without biases. moves: sums of h_k, then of delta_k.
+    """
+    coefficients = constants.student_coefficients
+    K = readout.size
+    g = np.empty(K)
+    for s in range(labels.size):
+        output = 0.0
+        for k in range(K):
+            field = fields[s, k] + bias[k]
+            g[k], delta[s, k] = activate(constants.student, coefficients, field)
+            output += readout[k] * g[k]
+        psi = descent(constants.loss, constants.loss_number, output, labels[s])
+        for k in range(K):
+            delta[s, k] *= psi * readout[k]
+            moves[0, k] += psi * g[k]
+            moves[1, k] += delta[s, k]
+
+
+@compiled
+def train_on_samples(constants, samples, labels, visits, rates, weights, readout, bias):
+    """Take SGD steps on stored samples; weights, readout and bias move in place.
+
+    visits: (steps, batch), the samples of each step. rates: of each step eta, the share
+    that weights lose by decay, and the rates of readout and biases divided by N.
+    """
+    N = samples.shape[1]
+    K = weights.shape[0]
+    batch = visits.shape[1]
+    fields = np.empty((batch, K))
+    delta = np.empty((batch, K))
+    chosen = np.empty(batch)
+    moves = np.zeros((2, K))
+    scale = 1.0 / math.sqrt(N)
+    for step in range(visits.shape[0]):
+        for s in range(batch):
+            x = samples[visits[step, s]]
+            chosen[s] = labels[visits[step, s]]
+            for k in range(K):
+                fields[s, k] = scale * inner(x, weights[k])
+        moves[:] = 0.0
+        respond_to_samples(constants, fields, chosen, readout, bias, delta, moves)
+        keep = 1.0 - rates[step, 1]
+        push = rates[step, 0] * scale / batch
+        for k in range(K):
+            w = weights[k]
+            for s in range(batch):
+                x = samples[visits[step, s]]
+                kick = push * delta[s, k]
+                for i in range(N):
+                    w[i] = keep * w[i] + kick * x[i]
+                keep = 1.0
+            keep = 1.0 - rates[step, 1]
+            readout[k] += rates[step, 2] / batch * moves[0, k]
+            bias[k] += rates[step, 3] / batch * moves[1, k]

@@ -29,7 +29,7 @@ from scipy.special import ndtri
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, labels
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
@@ -38,9 +38,10 @@ from tutelage.simulation.numba_kernels import (
     ParameterState,
     StepConstants,
 )
+from tutelage.solvers.program import BOUND
 from tutelage.stream.order_parameters import initial_overlaps
-from tutelage.stream.program import BOUND
 from tutelage.training import losses, rules
+from tutelage.training.optimizers import SGD, AdaGrad, Adam, Muon, RMSprop, SignSGD
 
 STRETCH = 4096  # steps whose rates are computed at once
 # Eigenvalues of a Gram matrix below this share of the largest are rounding.
@@ -73,6 +74,20 @@ UPDATES = {
     rules.Hebbian: kernels.HEBBIAN,
     rules.Perceptron: kernels.PERCEPTRON,
     rules.AdaTron: kernels.ADATRON,
+}
+# The codes of optimizers, and the vectors of each student that they keep.
+OPTIMIZER_CODES = {
+    SignSGD: kernels.SIGN_SGD,
+    RMSprop: kernels.RMSPROP,
+    Adam: kernels.ADAM,
+    AdaGrad: kernels.ADAGRAD,
+    Muon: kernels.MUON,
+}
+ROWS_OF_OPTIMIZERS = {
+    kernels.RMSPROP: 1,
+    kernels.ADAM: 2,
+    kernels.ADAGRAD: 1,
+    kernels.ADAGRAD_NORM: 1,
 }
 
 
@@ -196,10 +211,10 @@ def _mask(problem: Problem) -> Float[np.ndarray, "L K"]:
 
 def drift_rate(problem: Problem) -> float:
     """Return omega of teachers that drift; 0 if they stay."""
-    teacher = problem.teacher
-    if not isinstance(teacher, Tasks) or teacher.drift is None:
+    tasks = problem.several_tasks
+    if tasks is None or tasks.drift is None:
         return 0.0
-    return float(np.asarray(teacher.drift.rate))
+    return float(np.asarray(tasks.drift.rate))
 
 
 def matrix_roots(grams: Float[NumpyOrJax, "L n n"]) -> Float[np.ndarray, "L n n"]:
@@ -216,9 +231,30 @@ def _has_momentum(problem: Problem) -> bool:
     return isinstance(momentum, SlowMomentum) or float(np.asarray(momentum)) > 0
 
 
+def optimizer_code(problem: Problem) -> int:
+    """Return the code of an optimizer; PLAIN if all moves along delta x."""
+    optimizer = problem.optimizer
+    if isinstance(optimizer, SGD):
+        return kernels.PLAIN if optimizer.clip_coordinates is None else kernels.CLIPPED
+    if isinstance(optimizer, AdaGrad) and optimizer.norm:
+        return kernels.ADAGRAD_NORM
+    for cls, code in OPTIMIZER_CODES.items():
+        if isinstance(optimizer, cls):
+            return code
+    raise InputError(
+        f"simulate does not have the optimizer {type(optimizer).__name__}; "
+        f"use one of {', '.join(cls.__name__ for cls in OPTIMIZER_CODES)} or SGD."
+    )
+
+
 def moving_vectors(problem: Problem) -> int:
-    """Return the number of vectors that move: K students, and K velocities if any."""
-    return problem.student.hidden * (2 if _has_momentum(problem) else 1)
+    """Return the number of vectors that move.
+
+    They are K students, K velocities or mean gradients if any, and K scales if any.
+    """
+    groups = 1 + _has_momentum(problem)
+    groups += ROWS_OF_OPTIMIZERS.get(optimizer_code(problem), 0)
+    return problem.student.hidden * groups
 
 
 class OverlapsState(NamedTuple):
@@ -264,10 +300,16 @@ def place_weights(
     The noise of drifting teachers has their overlaps already: the root is one.
     """
     students = np.zeros((1, moving_vectors(problem), W.shape[1]))
+    students[0, len(W) :] = initial_scale(problem)
     students[0, : len(W)] = W / np.sqrt(W.shape[1])
     teachers = W_teacher[None] / np.sqrt(W.shape[1])
     roots = np.eye(len(W_teacher))[None]
     return _initial_state(problem, start, students, teachers, roots, layout)
+
+
+def initial_scale(problem: Problem) -> float:
+    """Return the scales of an adaptive optimizer at the start; 0 for other vectors."""
+    return float(np.asarray(getattr(problem.optimizer, "initial_scale", 0.0)))
 
 
 def _initial_state(
@@ -316,6 +358,8 @@ def initial_parameters(problem: Problem, start: Start) -> ParameterState:
         bias_momentum=np.zeros_like(bias),
         readout_sum=np.zeros_like(readout),
         bias_sum=np.zeros_like(bias),
+        readout_scale=np.full_like(readout, initial_scale(problem)),
+        bias_scale=np.full_like(bias, initial_scale(problem)),
     )
 
 
@@ -338,7 +382,7 @@ class RateTable:
         force = 1.0
         force_factor = 1.0
         push = optimizer.lr
-        if isinstance(optimizer.momentum, SlowMomentum):
+        if optimizer.slow_momentum is not None:
             push = 1.0 / dim
             if optimizer.momentum.k is None:
                 force = optimizer.lr
@@ -360,7 +404,7 @@ class RateTable:
             kernels.LABEL_NUMBER: label_number,
         }
         columns_of_tasks = 0
-        if isinstance(problem.teacher, Tasks):
+        if problem.several_tasks is not None:
             columns_of_tasks = 2 * len(problem.tasks)
         self._factors = np.ones(kernels.COLUMNS + columns_of_tasks)
         self._factors[kernels.FORCE] = force_factor
@@ -385,8 +429,8 @@ class RateTable:
                 table[:, column] = _scheduled(rate, times)
             else:
                 table[:, column] = float(np.asarray(rate))
-        if isinstance(self.problem.teacher, Tasks):
-            of_time = eqx.Partial(_task_columns, self.problem.teacher)
+        if self.problem.several_tasks is not None:
+            of_time = eqx.Partial(_task_columns, self.problem.several_tasks)
             columns = slice(kernels.FIRST_TASK, kernels.DECAY)
             table[:, columns] = _scheduled(of_time, times)
         table = table[: last - first]
@@ -429,8 +473,17 @@ def has_kernels(problem: Problem) -> bool:
     """
     codes = np.hstack(list(_codes_of(problem).values()))
     outputs = (problem.student.outputs, problem.references.outputs)
-    is_mixture = isinstance(problem.inputs, Mixture)
+    is_mixture = problem.inputs.classes is not None
     return outputs == (1, 1) and kernels.UNKNOWN not in codes and not is_mixture
+
+
+def has_student_kernels(problem: Problem) -> bool:
+    """Return True if the numba loops have the student's activation and the loss.
+
+    Training on stored samples needs no more, because their labels are made before.
+    """
+    codes = _codes_of(problem)
+    return kernels.UNKNOWN not in (codes["student"], codes["loss"])
 
 
 def _codes_of(problem: Problem) -> dict[str, Any]:
@@ -443,12 +496,13 @@ def _codes_of(problem: Problem) -> dict[str, Any]:
     if problem.rule.uses_loss:
         loss = LOSSES.get(type(problem.loss), kernels.UNKNOWN)
     teachers = [task.references.activation for task in problem.tasks]
+    rule = problem.optimizer.sample_rule(problem.rule)
     return {
         "student": _activation_code(problem.student.activation),
         "teacher": np.array([_activation_code(teacher) for teacher in teachers]),
         "label": label,
         "loss": loss,
-        "update": UPDATES.get(type(problem.rule), kernels.UNKNOWN),
+        "update": UPDATES.get(type(rule), kernels.UNKNOWN),
     }
 
 
@@ -480,7 +534,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     """Return the constants of a step."""
     optimizer = problem.optimizer
     teacher = problem.references
-    if isinstance(optimizer.momentum, SlowMomentum):
+    if optimizer.slow_momentum is not None:
         beta = 0.0
         keep = 1.0 - float(np.asarray(optimizer.momentum.gamma)) / dim
     else:
@@ -502,7 +556,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     if isinstance(problem.rule, rules.Perceptron):
         update_number = float(np.asarray(problem.rule.margin))
     _, draws = _label_number(problem)
-    is_split = isinstance(problem.teacher, Tasks)
+    is_split = problem.several_tasks is not None
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
@@ -518,13 +572,41 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         update_number=update_number,
         dim=dim,
         batch=problem.samples_per_step,
-        momentum=_has_momentum(problem),
+        momentum=problem.optimizer.has_momentum,
         keep=keep,
         beta=beta,
         train_readout=problem.student.train_readout,
         train_bias=problem.student.train_bias,
         spherical=optimizer.spherical,
+        optimizer=optimizer_code(problem),
+        **_optimizer_numbers(problem, dim),
     )
+
+
+def _optimizer_numbers(problem: Problem, dim: int) -> dict[str, Any]:
+    """Return the numbers of an optimizer other than plain SGD."""
+    optimizer = problem.optimizer
+
+    def number(name: str, default: float) -> float:
+        value = getattr(optimizer, name, None)
+        return default if value is None else float(np.asarray(value))
+
+    gain = forget = 0.0
+    if isinstance(optimizer, RMSprop | Adam):
+        gain = forget = 1.0 / (dim * number("memory", 1.0))
+    elif isinstance(optimizer, AdaGrad):
+        gain = 1.0 / dim
+    if forget >= 1:
+        raise InputError(
+            f"memory is {number('memory', 1.0):g} at N = {dim}: a step would forget the "
+            f"whole scale. memory must be above 1 / N; raise it or dim."
+        )
+    return {
+        "clip": number("clip_coordinates", 0.0),
+        "gain": gain,
+        "forget": forget,
+        "beta1": number("beta1", 0.0),
+    }
 
 
 def with_heads(params: ParameterState) -> ParameterState:
@@ -540,4 +622,5 @@ def with_heads(params: ParameterState) -> ParameterState:
         readout=by_head(params.readout),
         readout_momentum=by_head(params.readout_momentum),
         readout_sum=by_head(params.readout_sum),
+        readout_scale=by_head(params.readout_scale),
     )

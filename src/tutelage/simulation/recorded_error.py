@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.problem import Mixture, Problem, Tasks
+from tutelage.problem import Problem
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream import OrderParameters
 from tutelage.stream.moments import Moments, moments_for
@@ -63,15 +63,15 @@ def errors_at_records(
     """
     state_axes = 2
     parts = ()  # the axis of tasks or of classes, if any
-    if isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is not None:
         state_axes = 3
         parts = (problem.inputs.classes,)
         if dim is not None:
             shares = problem.inputs.level_dims(dim) / dim
             inputs = problem.inputs.with_shares(shares)
             problem = eqx.tree_at(lambda p: p.inputs, problem, inputs)
-    elif isinstance(problem.teacher, Tasks):
-        parts = (problem.teacher.count,)
+    elif problem.several_tasks is not None:
+        parts = (problem.several_tasks.count,)
     lead = R.shape[:-state_axes]
 
     def flat(x: np.ndarray) -> np.ndarray:
@@ -147,7 +147,7 @@ def _errors(
         variables = {"readout": state.readout}
         if problem.biased:
             variables["bias"] = state.bias
-        if isinstance(problem.inputs, Mixture):
+        if problem.inputs.classes is not None:
             variables |= {"r": state.R, "q": state.Q}
             system = OrderParameters(problem, state.T, moments=moments)
             return system.class_errors(variables, state.time)

@@ -60,6 +60,7 @@ class Request:
         count = self.steps.size
         kept = count if self.keep else 0
         moving = count if drift_rate(problem) else 0
+        trained = 0 if problem.data is None else count
 
         def empty(*shape: int) -> np.ndarray:
             return np.full((self.runs, *shape), np.nan)
@@ -74,6 +75,8 @@ class Request:
             readout=empty(count, *problem.readout_shape),
             bias=empty(count, K),
             T=empty(moving, M, M),
+            train_error=empty(trained),
+            train_loss=empty(trained),
         )
 
 
@@ -82,6 +85,7 @@ class Records(NamedTuple):
 
     All runs together have a leading axis. weights: p_l lam_l. r, q: empty when not
     kept. T: empty unless the teachers drift. readout: as in `ParameterState`.
+    train_error, train_loss: on the data set; empty without one.
     """
 
     steps: Int[np.ndarray, " time"]
@@ -93,11 +97,13 @@ class Records(NamedTuple):
     readout: np.ndarray
     bias: Float[np.ndarray, "*run time K"]
     T: Float[np.ndarray, "*run time M M"]
+    train_error: Float[np.ndarray, "*run time"]
+    train_loss: Float[np.ndarray, "*run time"]
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The arrays of recorded states."""
-        return self.R, self.Q, self.r, self.q, self.readout, self.bias, self.T
+        return self[2:]
 
     def of(self, runs: Any) -> "Records":
         """Return the records of a run or of several; np.newaxis: one run as several."""

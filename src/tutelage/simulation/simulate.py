@@ -12,12 +12,18 @@ import numpy as np
 from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import ArrayLike
-from tutelage.errors import DivergenceWarning, InputError, Status, TutelageWarning
-from tutelage.problem import Mixture, Problem, Start, random_start, start_from_weights
-from tutelage.problem.inputs import HiddenManifold, as_rows
+from tutelage.errors import (
+    DivergenceWarning,
+    InputError,
+    Status,
+    TutelageWarning,
+    ValidityWarning,
+)
+from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.problem.traits import MIXTURES, OPTIMIZERS, TASKS, require_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation import prepare, recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
@@ -29,6 +35,7 @@ from tutelage.times import steps_at
 USUAL_RUNS = 20
 MANY = 1000  # runs from which a GPU pays
 LONG_SECONDS = 3600.0  # `simulate` warns above
+SPREAD = 0.03  # least share of the coordinates along which spread weights lie
 
 
 def simulate_stream(
@@ -49,13 +56,13 @@ def simulate_stream(
     progress: bool = False,
 ) -> Trajectory:
     """Run SGD on fresh samples, as `tu.simulate` says."""
-    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
-    method = _method(method, weights, inputs)
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, OPTIMIZERS))
+    method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     law = _inputs(problem, method, inputs)
-    starts = _starts(problem, start, weights)
+    starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
-    dim = _dim(problem, dim, starts, origin, law)
+    dim = agreed_dim(problem, dim, starts, origin, law)
     times = checks.as_times(times)
     steps = steps_at(times, dim)
     last = int(steps[-1])
@@ -63,11 +70,11 @@ def simulate_stream(
         require_traits(
             problem,
             "simulate with rows of data, which have no known classes,",
-            (TASKS,),
+            (TASKS, OPTIMIZERS),
         )
         _check_rows(problem, law, dim, last, order)
     uses_rows_once = isinstance(law, np.ndarray) and order == "given"
-    runs = _runs(runs, start, uses_rows_once)
+    runs = number_of_runs(runs, start, uses_rows_once)
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     _require_batch(problem, method, dim)
@@ -78,6 +85,7 @@ def simulate_stream(
             np.concatenate(levels, axis=1)
             for levels in weights_by_level(problem, *weights)
         )
+        _warn_of_axes(problem, weights_in_eigenbasis)
     request = Request(
         problem=problem,
         method=method,
@@ -115,12 +123,17 @@ def simulate_stream(
     else:
         run = OverlapsMethod(request).run
         finished = run_in_threads(run, request, workers, progress)
-    trajectory = _as_trajectory(request, finished, together)
-    _warn_if_unfinished(trajectory, request)
+    trajectory = as_trajectory(request, finished, together)
+    warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
+def steps_per_time(problem: Problem, dim: int) -> int:
+    """Return the steps in one unit of time: N, or 1 if times count steps."""
+    return 1 if problem.optimizer.counts_steps else dim
+
+
+def number_of_runs(runs: int | None, start: object, uses_rows_once: bool) -> int:
     """Return the number of runs: as asked for, else one for each start.
 
     Default: one for rows in their given order, because every run would see the same
@@ -149,7 +162,7 @@ def _require_batch(problem: Problem, method: str, dim: int) -> None:
     )
 
 
-def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
+def as_trajectory(request: Request, finished: Runs, together: bool) -> Trajectory:
     """Return the trajectory of recorded runs, with errors at all records."""
     problem = request.problem
     records, status, taken = finished
@@ -174,7 +187,9 @@ def _as_trajectory(request: Request, finished: Runs, together: bool) -> Trajecto
         loss=loss,
         status_code=status,
         end_time=np.where(
-            status == Status.FINISHED, float(request.times[-1]), taken / request.dim
+            status == Status.FINISHED,
+            float(request.times[-1]),
+            taken / steps_per_time(problem, request.dim),
         ),
         steps=taken,
         T=_fixed_covariance(T, has_moving_teachers),
@@ -205,7 +220,7 @@ def _errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return error and loss at the records; of a mixture the averages over classes."""
     problem = request.problem
-    if not isinstance(problem.inputs, Mixture):
+    if problem.inputs.classes is None:
         return recorded_error.errors_at_records(
             problem,
             records.R,
@@ -251,7 +266,7 @@ def _settings(request: Request, together: bool) -> tuple[tuple[str, Any], ...]:
     return tuple(settings)
 
 
-def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
+def warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Warn of runs that diverged, were interrupted or never began."""
     codes = np.asarray(trajectory.status_code)
     diverged = codes == Status.DIVERGED
@@ -283,10 +298,20 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
     return f"the first at alpha = {first:.6g}; their later values are NaN"
 
 
-def _method(method: str | None, weights: object, inputs: object) -> str:
+def usual_method(problem: Problem) -> str:
+    """Return "overlaps" if the steps of an optimizer move along samples, else "weights"."""
+    moves_along_samples = prepare.optimizer_code(problem) == prepare.kernels.PLAIN
+    return "overlaps" if moves_along_samples else "weights"
+
+
+def _method(
+    problem: Problem, method: str | None, weights: object, inputs: object
+) -> str:
     """Return the method: as asked for, else the one that the other arguments need."""
     if method is None:
-        return "overlaps" if weights is None and inputs is None else "weights"
+        if weights is not None or inputs is not None:
+            return "weights"
+        return usual_method(problem)
     known = checks.known("method", method, ("overlaps", "weights"))
     is_gaussian = inputs is None or (isinstance(inputs, str) and inputs == "gaussian")
     if known == "overlaps" and not is_gaussian:
@@ -294,7 +319,38 @@ def _method(method: str | None, weights: object, inputs: object) -> str:
             "method='overlaps' holds for Gaussian inputs only, and inputs were given; "
             "use method='weights'."
         )
+    if known == "overlaps" and usual_method(problem) == "weights":
+        raise InputError(
+            f"the optimizer is {problem.optimizer}, whose steps depend on every "
+            "coordinate of the weights and not on their overlaps alone; "
+            "use method='weights'."
+        )
     return known
+
+
+def _warn_of_axes(problem: Problem, weights: tuple[np.ndarray, ...]) -> None:
+    """Warn if an optimizer acts on coordinates and a vector lies along few of them.
+
+    A vector counts (sum w_i^2)^2 / sum w_i^4 coordinates: N / 3 of Gaussian entries.
+    """
+    codes = (prepare.kernels.PLAIN, prepare.kernels.ADAGRAD_NORM, prepare.kernels.MUON)
+    if prepare.optimizer_code(problem) in codes:
+        return
+    for name, vectors in zip(("student", "teacher"), weights, strict=True):
+        squares = vectors**2
+        fourth = np.maximum(np.sum(squares**2, axis=1), 1e-300)
+        count = np.sum(squares, axis=1) ** 2 / fourth
+        fewest = int(np.argmin(np.where(count > 0, count, np.inf)))
+        if 0 < count[fewest] < SPREAD * vectors.shape[1]:
+            warnings.warn(
+                f"the weights of {name} unit {fewest + 1} lie along about "
+                f"{count[fewest]:.0f} of {vectors.shape[1]} coordinates. "
+                f"{type(problem.optimizer).__name__} acts on single coordinates, and its "
+                "theory holds for weights that are spread over all of them. Rotate the "
+                "weights into a random frame, or expect a gap.",
+                ValidityWarning,
+                stacklevel=3,
+            )
 
 
 def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
@@ -306,7 +362,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
         return checks.known("inputs", inputs, LAWS)
     if inputs is not None:
         return as_rows(inputs, "inputs")
-    if not isinstance(problem.inputs, HiddenManifold) or method != "weights":
+    if not problem.inputs.is_latent or method != "weights":
         return "gaussian"
     if prepare.drift_rate(problem):
         raise InputError(
@@ -316,7 +372,7 @@ def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     return "features"
 
 
-def _starts(
+def checked_starts(
     problem: Problem, start: Start | Sequence[Start] | None, weights: Any
 ) -> list[Start]:
     """Return one Start, one for each run, or none if none was given."""
@@ -339,7 +395,7 @@ def _starts(
     return starts
 
 
-def _dim(
+def agreed_dim(
     problem: Problem,
     dim: int | None,
     starts: list[Start],

@@ -28,7 +28,6 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._types import Array
 from tutelage.problem import Mixture, Problem, Spectrum
-from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.sample import class_of, normals_needed
 from tutelage.simulation import prepare
 from tutelage.simulation.draws import unseen_fields
@@ -147,7 +146,7 @@ class WeightsMethod(Method):
         super().__init__(request, prepare.weights_layout(problem, dims), given=True)
         self.features = None
         uses_features = isinstance(request.inputs, str) and request.inputs == "features"
-        if uses_features and isinstance(problem.inputs, HiddenManifold):
+        if uses_features and problem.inputs.is_latent:
             self.features = problem.inputs.realized()
         self.roots = []
         self.coordinates = []
@@ -212,7 +211,7 @@ class WeightsMethod(Method):
         for _, _, samples in self._samples(index, which, W_teacher):
             x = samples.x
             noise = rng.standard_normal((*x.shape[:2], normals_needed(problem)))
-            if isinstance(problem.inputs, Mixture):
+            if problem.inputs.classes is not None:
                 x = self._in_classes(problem.inputs, x, noise, W_teacher)
             unseen = samples.unseen
             if not unseen.size:

@@ -264,7 +264,7 @@ def _combined(factors: Array, k: Array) -> Array:
     return jnp.sum(factors[:, None] * k, axis=0)
 
 
-def integrate(ode: ODE, axis: str | None = None) -> Integrated:
+def integrate_explicitly(ode: ODE, axis: str | None = None) -> Integrated:
     """Integrate from time zero to the last of the times.
 
     axis: the name of the vmapped axis, if any: its members then share one loop, which

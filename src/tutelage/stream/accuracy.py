@@ -19,6 +19,7 @@ from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import Problem
 from tutelage.result.trajectory import Trajectory
+from tutelage.solvers.program import Options, Raw, step_tolerances
 from tutelage.stream.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.stream.moments.matrices import ClosedMoments, MixtureMoments
 from tutelage.stream.moments.node_moments import (
@@ -29,14 +30,7 @@ from tutelage.stream.moments.node_moments import (
 )
 from tutelage.stream.moments.quadrature import SETS, QuadratureAverages, shortfall
 from tutelage.stream.order_parameters import OrderParameters, initial_overlaps
-from tutelage.stream.program import (
-    Options,
-    Raw,
-    by_nodes,
-    by_quadrature,
-    run,
-    tolerances,
-)
+from tutelage.stream.program import by_nodes, by_quadrature, run
 
 # Quadrature errors of pairs (A, B) and of G above which a solve warns.
 ACCURATE_PAIRS = 1e-6
@@ -434,7 +428,7 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
         solver=str(settings.get("solver", "explicit")),
         keep=False,
     )
-    steps = tolerances(float(settings.get("rtol", 1e-6)), None)
+    steps = step_tolerances(float(settings.get("rtol", 1e-6)), None)
     initial = initial_overlaps(problem, trajectory.start)
     times = np.asarray(trajectory.times)
     parts = [

@@ -18,6 +18,15 @@ from jaxtyping import Float, Int
 from tutelage._numba import compiler
 from tutelage.errors import Status
 from tutelage.problem import Problem
+from tutelage.solvers import dormand_prince, step_kernel
+from tutelage.solvers.dormand_prince import ALL_STAGES, ALMOST, FIRST, STEP_STAGES
+from tutelage.solvers.step_kernel import (
+    combine,
+    record,
+    sizes,
+    step_factor,
+    step_workspace,
+)
 from tutelage.stream.moments.averages import COEFFICIENTS, ErfAverages
 from tutelage.stream.moments.matrices import ClosedMoments
 from tutelage.stream.order_parameters import (
@@ -27,22 +36,14 @@ from tutelage.stream.order_parameters import (
     unflatten,
 )
 
-# The constants of dormand_prince.py.
-STEP_STAGES = 12
-ALL_STAGES = 17
-SAFETY = 0.9
-SLOWEST = 0.2
-FASTEST = 10.0
-ALMOST = 1.0001
-FIRST = 1e-3
-
 FINISHED = int(Status.FINISHED)
 DIVERGED = int(Status.DIVERGED)
 MAX_STEPS = int(Status.MAX_STEPS)
 FAILED = int(Status.FAILED)
 TWO_OVER_PI = 2 / math.pi
 ARCSIN = np.array(COEFFICIENTS)
-compiled = compiler(__file__)
+# the steps of the integrator become machine code together with the drift
+compiled = compiler(__file__, step_kernel.__file__, dormand_prince.__file__)
 
 
 class Committee(NamedTuple):
@@ -105,28 +106,6 @@ class Workspace(NamedTuple):
     scale: Float[np.ndarray, "n P"]
     sines: Float[np.ndarray, "fields P"]
     total: Float[np.ndarray, " P"]
-
-
-class Tableau(NamedTuple):
-    """The tables STAGES, ERRORS and WEIGHTS of dormand_prince.py."""
-
-    stages: Float[np.ndarray, "stages stages"]
-    errors: Float[np.ndarray, "estimates stages"]
-    weights: Float[np.ndarray, "stages powers"]
-
-
-class StepWorkspace(NamedTuple):
-    """Arrays of one step, for a state of so many numbers.
-
-    k: the rates at each stage. y1: the end of the step. unit: 1 / tolerance of each
-    number. point: the point of a stage, or an error. zero: zeros.
-    """
-
-    k: Float[np.ndarray, "stages size"]
-    y1: Float[np.ndarray, " size"]
-    unit: Float[np.ndarray, " size"]
-    point: Float[np.ndarray, " size"]
-    zero: Float[np.ndarray, " size"]
 
 
 def workspace_for(committee: Committee) -> Workspace:
@@ -515,41 +494,6 @@ def drifts(committee, work, states, out):
 
 
 @compiled
-def combine(y, h, factors, k, out):
-    """Compute y + h sum_s factors_s k_s."""
-    for i in range(y.size):
-        out[i] = y[i]
-    for s in range(factors.size):
-        factor = h * factors[s]
-        if factor != 0.0:
-            for i in range(y.size):
-                out[i] += factor * k[s, i]
-
-
-@compiled
-def sizes(x, unit):
-    """Return the mean square of numbers in a unit, and the largest of them."""
-    total = 0.0
-    largest = 0.0
-    for i in range(x.size):
-        size = abs(x[i]) * unit[i]
-        total += size * size
-        largest = max(largest, size)
-    return total / x.size, largest
-
-
-@compiled
-def record(y, h, x, k, weights, curve, out):
-    """Compute the state at the share x of a step."""
-    for s in range(ALL_STAGES):
-        total = 0.0
-        for p in range(7, -1, -1):
-            total = total * x + weights[s, p]
-        curve[s] = total
-    combine(y, h, curve, k, out)
-
-
-@compiled
 def compute_stage(committee, work, step_work, y, h, stages, s):
     """Compute the rates at stage s of a step from those of the earlier stages."""
     combine(y, h, stages[s], step_work.k, step_work.point)
@@ -593,17 +537,7 @@ def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recor
 
 
 @compiled
-def step_factor(error):
-    """Return the factor from the length of a step with this error to the next one."""
-    if not math.isfinite(error):
-        return SLOWEST
-    most = FASTEST if error < 1.0 else 1.0
-    factor = SAFETY * max(error, 1e-300) ** (-0.125)
-    return min(max(factor, SLOWEST), most)
-
-
-@compiled
-def integrate(
+def integrate_committee(
     committee,
     work,
     y,
@@ -622,13 +556,7 @@ def integrate(
     the last state.
     """
     size = y.size
-    step_work = StepWorkspace(
-        k=np.zeros((ALL_STAGES, size)),
-        y1=np.zeros(size),
-        unit=np.zeros(size),
-        point=np.zeros(size),
-        zero=np.zeros(size),
-    )
+    step_work = step_workspace(size)
     k = step_work.k
     y1 = step_work.y1
     curve = np.zeros(ALL_STAGES)

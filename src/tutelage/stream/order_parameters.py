@@ -34,8 +34,9 @@ from jaxtyping import Float, PyTree
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax
 from tutelage.errors import InputError
-from tutelage.problem import Isotropic, Problem, SlowMomentum, Start, Tasks
+from tutelage.problem import Isotropic, Problem, SlowMomentum, Start
 from tutelage.problem.traits import (
+    ANY_THEORY,
     CLASSIC,
     CONSTANT_RATES,
     OPTIMIZERS,
@@ -64,6 +65,8 @@ from tutelage.stream.moments.matrices import (
     summed_levels,
 )
 from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.optimizers import Motion, Scales, StepTheory, theory_of
+from tutelage.stream.optimizers.base import Moment
 from tutelage.training.rules import Context, Parameters
 from tutelage.training.schedules import rate_at, switch_times
 
@@ -74,7 +77,7 @@ SMALL_PRODUCT = 2**11
 class Overlaps(NamedTuple):
     """The overlaps r and q, and all else that learns.
 
-    velocity is None without slow momentum. The arrays are of JAX inside of compiled
+    velocity is None without slow momentum, scales without an adaptive optimizer. The arrays are of JAX inside of compiled
     programs and of NumPy elsewhere. Several states may be stacked along leading axes.
     """
 
@@ -83,6 +86,7 @@ class Overlaps(NamedTuple):
     readout: Float[Any, "*lead_outputs_K"]
     bias: Float[Any, "*lead K"] | None = None
     velocity: "Velocity | None" = None
+    scales: Scales | None = None
 
 
 class Velocity(NamedTuple):
@@ -160,6 +164,11 @@ class OrderParameters(ClosedSystem):
         return self.moments.averages
 
     @property
+    def steps(self) -> StepTheory:
+        """The theory of the optimizer's steps."""
+        return theory_of(self.problem.optimizer)
+
+    @property
     def _lam(self) -> Float[Array, "L 1 1"]:
         """The eigenvalues that multiply A, B and G."""
         inputs = self.problem.inputs
@@ -173,7 +182,7 @@ class OrderParameters(ClosedSystem):
         """Return eta, eta_v, eta_b at time t; a fixed momentum is included."""
         optimizer = self.problem.optimizer
         fraction = 1.0
-        if not isinstance(optimizer.momentum, SlowMomentum):
+        if optimizer.slow_momentum is None:
             fraction = 1 - optimizer.momentum
 
         def effective(rate: Any) -> Float[Array, ""]:
@@ -191,8 +200,8 @@ class OrderParameters(ClosedSystem):
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         schedules = self.problem.schedules().values()
         known: tuple[ArrayLike, ...] = ()
-        if isinstance(self.problem.teacher, Tasks):
-            switches_of_tasks = self.problem.teacher.switches(end)
+        if self.problem.several_tasks is not None:
+            switches_of_tasks = self.problem.several_tasks.switches(end)
             if switches_of_tasks is not None:
                 known = (switches_of_tasks,)
         return switch_times(end, *schedules, known=known)
@@ -220,10 +229,11 @@ class OrderParameters(ClosedSystem):
         """Return A, B (with the mean update of readout and bias) and G at a state."""
         R, Q, T = self.covariances(state)
         situation = self.situation(R, Q, T, state.readout, state.bias, t)
+        without_G = self.gradient_flow and not self.steps.needs_G
         if isinstance(self.moments, MixtureMoments):
             blocks = (state.r, state.q, self.t)
-            return self.moments.of_levels(situation, blocks, self.gradient_flow)
-        return self.moments.matrices(situation, self.gradient_flow)
+            return self.moments.of_levels(situation, blocks, without_G)
+        return self.moments.matrices(situation, without_G)
 
     def situation(
         self,
@@ -333,10 +343,14 @@ class OrderParameters(ClosedSystem):
         """Return d state / dalpha for given A, B and G."""
         optimizer = self.problem.optimizer
         eta, eta_v, eta_b = self.rates(t)
+        scales = None
         if isinstance(optimizer.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, update, G, optimizer.momentum)
         else:
-            dr, force_on_students, noise = self._forces(t, state, update, G, eta)
+            motion = self._motion(t, state, update, G, eta)
+            update = motion.update
+            scales = motion.scales
+            dr, force_on_students, noise = self._forces(t, state, motion, eta)
             dq = force_on_students + _T(force_on_students) + noise
             if optimizer.spherical:
                 dr, dq = self.onto_sphere(state, dr, dq)
@@ -347,6 +361,7 @@ class OrderParameters(ClosedSystem):
             readout=self._readout_drift(t, state, update, eta_v),
             bias=self._bias_drift(state, update, eta_b),
             velocity=velocity,
+            scales=scales,
         )
         return self._with_drifting_teachers(state, drift)
 
@@ -354,12 +369,12 @@ class OrderParameters(ClosedSystem):
         self, t: ArrayLike, state: Overlaps, update: MeanUpdate, eta_v: Array
     ) -> Float[Array, "*outputs K"]:
         """Return dv = eta_v E[Delta g], zero for frozen readouts."""
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
         if self.problem.student.train_readout:
             dv = eta_v * update.readout
         else:
             dv = jnp.zeros_like(state.readout)
-        if isinstance(tasks, Tasks) and tasks.freeze_heads is not None:
+        if tasks is not None and tasks.freeze_heads is not None:
             dv = tasks.head_rates(t) * dv
         return dv
 
@@ -378,8 +393,8 @@ class OrderParameters(ClosedSystem):
 
         They leave students and momentum vectors behind at the rate omega.
         """
-        tasks = self.problem.teacher
-        if not isinstance(tasks, Tasks) or tasks.drift is None:
+        tasks = self.problem.several_tasks
+        if tasks is None or tasks.drift is None:
             return drift
         omega = jnp.asarray(tasks.drift.rate)
         velocity = drift.velocity
@@ -395,16 +410,27 @@ class OrderParameters(ClosedSystem):
             return jnp.ones((1, 1, 1))
         return jnp.asarray(mask)[:, :, None]
 
+    def _motion(
+        self, t: ArrayLike, state: Overlaps, update: MeanUpdate, G: Array, eta: Array
+    ) -> Motion:
+        """Return what the optimizer makes of the averages, at the rate eta."""
+        moment = Moment(
+            problem=self.problem,
+            eigenvalues=self._lam,
+            samples=self.problem.samples_per_step,
+            time=t,
+            scales=state.scales,
+            update=update,
+            G=G,
+            eta=eta,
+            gradient_flow=self.gradient_flow,
+        )
+        return self.steps.motion(moment)
+
     def _forces(
-        self,
-        t: ArrayLike,
-        state: Overlaps,
-        update: MeanUpdate,
-        G: Array,
-        eta: Array,
+        self, t: ArrayLike, state: Overlaps, motion: Motion, eta: Array
     ) -> tuple[Float[Array, "L K M"], Float[Array, "L K K"], Float[Array, "L K K"]]:
         """Return F . w*, F . w and the noise of a step, at the rate eta."""
-        lam = self._lam
         mask = self._mask()
         kappa = rate_at(self.problem.optimizer.weight_decay, t)
         r = state.r
@@ -414,11 +440,11 @@ class OrderParameters(ClosedSystem):
         overlaps_of_students = jnp.concatenate([q, r], -1)
         overlaps_of_teachers = jnp.concatenate([_T(r), self.t], -1)
         overlaps = jnp.concatenate([overlaps_of_students, overlaps_of_teachers], -2)
-        force = _product(jnp.concatenate([update.A, update.B], -1), overlaps)
-        on_teachers = eta * (lam * force[..., K:] - kappa * r)
-        on_students = eta * (lam * force[..., :K] - kappa * q)
-        noise = (eta**2 / self.problem.samples_per_step) * lam * G
-        return mask * on_teachers, mask * on_students, mask * noise * _T(mask)
+        coefficients = jnp.concatenate([motion.update.A, motion.update.B], -1)
+        force = _product(coefficients, overlaps)
+        on_teachers = eta * (motion.force * force[..., K:] - kappa * r)
+        on_students = eta * (motion.force * force[..., :K] - kappa * q)
+        return mask * on_teachers, mask * on_students, mask * motion.noise * _T(mask)
 
     def onto_sphere(
         self,
@@ -466,7 +492,8 @@ class OrderParameters(ClosedSystem):
             k = gamma * rate_at(optimizer.lr, t)
         else:
             k = rate_at(momentum.k, t)
-        on_teacher, on_student, noise = self._forces(t, state, update, G, k)
+        motion = self._motion(t, state, update, G, k)
+        on_teacher, on_student, noise = self._forces(t, state, motion, k)
         mean = update.A @ velocity.student + update.B @ _T(velocity.teacher)
         on_own = mask * k * (self._lam * mean - kappa * velocity.student)
         dU = on_teacher - gamma * velocity.teacher
@@ -483,6 +510,8 @@ class OrderParameters(ClosedSystem):
             observed["bias"] = state.bias
         if self.keep_blocks:
             observed |= {"r": state.r, "q": state.q}
+            if state.scales is not None:
+                observed["scale"] = state.scales.vectors
         return observed
 
     def error(self, observed: dict[str, Array]) -> Float[Array, "*tasks"]:
@@ -538,11 +567,14 @@ def initial_overlaps(
     if bias is not None:
         bias = xp.asarray(bias, float)
     velocity = None
-    if isinstance(problem.optimizer.momentum, SlowMomentum):
+    if problem.optimizer.slow_momentum is not None:
         velocity = Velocity(
             teacher=xp.zeros_like(r), student=xp.zeros_like(q), own=xp.zeros_like(q)
         )
-    state = Overlaps(r=r, q=q, readout=readout, bias=bias, velocity=velocity)
+    scales = theory_of(problem.optimizer).initial(problem, readout, bias, xp)
+    state = Overlaps(
+        r=r, q=q, readout=readout, bias=bias, velocity=velocity, scales=scales
+    )
     return state, t
 
 
@@ -666,7 +698,7 @@ def generalization_error(
     >>> round(float(error), 6)
     0.333333
     """
-    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS))
+    require_traits(problem, "generalization_error", (TASKS, OPTIMIZERS, ANY_THEORY))
     K = problem.student.hidden
     M = problem.references.hidden
     R = jnp.asarray(R, float)

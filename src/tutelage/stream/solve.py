@@ -33,17 +33,25 @@ from tutelage.errors import (
     explained,
     kind_of,
 )
-from tutelage.problem import Mixture, Problem, SlowMomentum, Start, random_start
+from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.labels import Logistic, Real
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.randomness import Quantile
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers import ClosedSystem
+from tutelage.solvers.program import (
+    MAX_STEPS,
+    Options,
+    Raw,
+    eager,
+    first_times,
+    padded,
+    step_tolerances,
+)
 from tutelage.stream import Overlaps, initial_overlaps, program
 from tutelage.stream.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.stream.order_parameters import as_arrays
-from tutelage.stream.program import MAX_STEPS, Options, Raw, by_nodes, first_times
+from tutelage.stream.program import by_nodes
 from tutelage.training.losses import has_bounded_slope, loss_name
 
 System: TypeAlias = Problem | ClosedSystem
@@ -86,6 +94,7 @@ FLAGS = (
     "train_bias",
     "trainable",
     "spherical",
+    "norm",
     "normalize",
     "random",
     "jumps",
@@ -149,10 +158,8 @@ def solve_on_stream(
 
     def tolerances_for(averages: Moments | None, points: int) -> np.ndarray:
         if rtol is None:
-            return program.tolerances(
-                sampled_rtol(averages, points, gradient_flow), atol
-            )
-        return program.tolerances(rtol, atol)
+            return step_tolerances(sampled_rtol(averages, points, gradient_flow), atol)
+        return step_tolerances(rtol, atol)
 
     def solved(
         averages: Moments | None, points: int, options: Options = options
@@ -238,7 +245,7 @@ def _with_observed(raw: Raw, observe: Mapping[str, Callable[..., ArrayLike]]) ->
         name: jax.vmap(function)(R, Q, readout) for name, function in observe.items()
     }
     if not checks.is_traced(observed):
-        observed = program.eager(observed)
+        observed = eager(observed)
     return raw._replace(variables=raw.variables | observed)
 
 
@@ -356,7 +363,6 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, 
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
     start = require_start(start)
-    require_traits(problem, "solve", (TASKS, MIXTURES, "plain SGD"))
     initial = initial_overlaps(problem, start)
     problem.require_rates_on(times)
     require_records(problem, times, 1, False)
@@ -453,8 +459,7 @@ def largest_rate(problem: Problem) -> float:
     lr: Any = problem.optimizer.lr
     if callable(lr):
         lr = lr(jnp.zeros(()))
-    momentum = problem.optimizer.momentum
-    gain = 1.0 if isinstance(momentum, SlowMomentum) else 1 - float(momentum)
+    gain = 1 - float(problem.optimizer.fixed_momentum)
     return float(lr) / gain * float(np.max(problem.inputs.eigenvalues))
 
 
@@ -517,7 +522,7 @@ def keeps_blocks(problem: System, keep: str | None) -> bool:
 
     They are always kept for a mixture, whose error needs them.
     """
-    if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
+    if isinstance(problem, Problem) and problem.inputs.classes is not None:
         return True
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
@@ -577,7 +582,7 @@ def solve_batch_on_stream(
         size = checks.as_count("chunk", chunk)
     chunks = -(-count // min(count, size))
     workers = cores() if workers is None else checks.as_count("workers", workers)
-    tolerances = program.tolerances(rtol, atol)
+    tolerances = step_tolerances(rtol, atol)
     raw = side_by_side(
         problems,
         averages,
@@ -632,7 +637,8 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> dict[str, np.ndarr
             "name what differs between the problems, as {'lr': rates}."
         )
     for name in over:
-        if _last_name(name) in SHAPES + FLAGS:
+        is_fixed = _last_name(name) == "batch" and problem.optimizer.fixed_batch
+        if is_fixed or _last_name(name) in SHAPES + FLAGS:
             raise InputError(
                 f"over has {name!r}, which changes shapes, functions or flags; "
                 "call solve_batch once for each, or use sweep."
@@ -741,13 +747,13 @@ def side_by_side(
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)
     count = jax.tree.leaves(numbers)[0].shape[0]
     on_cpu = jax.default_backend() == "cpu"
-    solved_times = program.padded(times) if on_cpu else times
+    solved_times = padded(times) if on_cpu else times
 
     def solve_chunk(first: int) -> Raw:
         chosen = np.minimum(np.arange(first, first + size), count - 1)
         members = eqx.combine(jax.tree.map(lambda x: x[chosen], numbers), rest)
         raw = _together(members, moments, solved_times, tolerances, options)
-        without_padding = first_times(program.eager(raw), times.size, lead=1)
+        without_padding = first_times(eager(raw), times.size, lead=1)
         return jax.tree.map(np.copy, without_padding)
 
     with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
@@ -768,6 +774,8 @@ def _together(
 
     def solve_member(problem: Problem, start: Start) -> Raw:
         initial = initial_overlaps(problem, start)
-        return program.integrate(problem, moments, initial, times, tolerances, options)
+        return program.integrate_equations(
+            problem, moments, initial, times, tolerances, options
+        )
 
     return eqx.filter_vmap(solve_member, axis_name=MEMBERS)(*members)

@@ -1,6 +1,9 @@
-"""The theory of fresh samples as a row of the table of theories."""
+"""The theory of fresh samples as a row of the table of theories.
 
-from typing import Any
+Its reports are imported when they are asked for: a solve does not need them.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,10 +11,12 @@ from tutelage import checks
 from tutelage.problem import Problem, Start
 from tutelage.problem.start import require_start
 from tutelage.result.trajectory import Trajectory
-from tutelage.stream import accuracy, validity
 from tutelage.stream.order_parameters import initial_overlaps
 from tutelage.stream.solve import solve_batch_on_stream, solve_on_stream
 from tutelage.theory import Theory
+
+if TYPE_CHECKING:
+    from tutelage.stream.validity import Validity
 
 
 class FreshSamples(Theory):
@@ -39,10 +44,14 @@ class FreshSamples(Theory):
         is_single_curve = trajectory.tasks is None and np.ndim(trajectory.error) == 1
         return is_solve and is_single_curve and not checks.is_traced(trajectory)
 
-    def validity(self, trajectory: Trajectory) -> validity.Validity:
+    def validity(self, trajectory: Trajectory) -> "Validity":
         """Return the report of one solve."""
+        from tutelage.stream import validity
+
         return validity.assess(trajectory)
 
     def error_estimates(self, trajectory: Trajectory) -> dict[str, np.ndarray]:
         """Return what averages over a quasi-random set leave in the curves."""
+        from tutelage.stream import accuracy
+
         return accuracy.sampling_errors(trajectory)

@@ -169,6 +169,7 @@ def assess(trajectory: Trajectory) -> Validity:
             problem.optimizer.lr
         ):
             critical = critical_rate(problem, t)
+    notes += system.steps.notes(problem, dim)
     if critical is not None:
         rate_to_critical = float(np.asarray(problem.optimizer.lr)) / critical
     averages, averages_error = averages_report(system, trajectory)

@@ -21,9 +21,10 @@ from tutelage._solve import simulate, solve, understood_options
 from tutelage._types import ArrayLike, Table
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
+from tutelage.solvers.program import Options, step_tolerances
 from tutelage.stream.moments import moments_for
 from tutelage.stream.order_parameters import as_arrays
-from tutelage.stream.program import Options, choose, tolerances
+from tutelage.stream.program import choose
 from tutelage.stream.solve import assemble, prepare, side_by_side
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.run import message_of
@@ -249,7 +250,7 @@ def _solve_options(spec: SweepSpec) -> Table:
         options["gradient_flow"] = True
     if spec.solver != "auto":
         options["solver"] = spec.solver
-    if spec.rtol != float(tolerances(None)[0]):
+    if spec.rtol != float(step_tolerances(None)[0]):
         options["rtol"] = spec.rtol
     return options
 
@@ -277,7 +278,7 @@ def _solve_group(
         averages,
         starts,
         times,
-        tolerances(spec.rtol),
+        step_tolerances(spec.rtol),
         options,
         size=lanes,
         workers=1,

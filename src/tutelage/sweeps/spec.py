@@ -40,7 +40,7 @@ from tutelage.problem.serialize import (
     paths_in,
 )
 from tutelage.problem.start import OVERLAPS, start_from_table
-from tutelage.problem.traits import MIXTURES
+from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS
 from tutelage.sweeps.measures import QUICK, resolve
 from tutelage.sweeps.store import Task
 
@@ -300,9 +300,10 @@ def build_spec(
     imports: object = (),
 ) -> SweepSpec:
     """Return the spec of these arguments of `sweep`, checked and made plain."""
-    from tutelage.stream.program import SOLVERS, tolerances
+    from tutelage.solvers.program import SOLVERS, step_tolerances
 
-    stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
+    supported = (MIXTURES, OPTIMIZERS, ANY_THEORY)
+    stored = require_problem(problem, "sweep", needs=supported).to_dict()
     grid, listed = plain_points(over, points)
     measures = list(measure)
     allowed = (*as_modules(imports), *_modules_of_functions(stored, over, points))
@@ -324,7 +325,7 @@ def build_spec(
         runs=checks.as_count("runs", runs, least=2),
         seed=checks.as_count("seed", seed, least=0),
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        rtol=float(tolerances(rtol)[0]),
+        rtol=float(step_tolerances(rtol)[0]),
         solver=checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=points_given,
         sources={path: source_hash(path, allowed_here) for path in paths},

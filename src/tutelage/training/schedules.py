@@ -275,6 +275,14 @@ def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""
     return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
 
 
+def rate_values(rate: Rate | Callable[..., object], times: np.ndarray) -> np.ndarray:
+    """Return a number, or the values of a schedule, at all times of an array."""
+    if not callable(rate):
+        return np.full(np.shape(times), float(np.asarray(rate)))
+    of_times = jax.vmap(lambda t: jnp.asarray(rate(t), float))
+    return np.asarray(of_times(jnp.ravel(times))).reshape(np.shape(times))
+
+
 def _is_custom(rate: Rate | None) -> TypeGuard[Schedule]:
     """Return True for a user's function, of whose shape nothing is known."""
     return callable(rate) and not is_schedule(rate)

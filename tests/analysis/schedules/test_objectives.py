@@ -10,9 +10,9 @@ import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import Evaluation
+from tutelage.solvers.program import step_tolerances
 from tutelage.stream.moments import moments_for
 from tutelage.stream.order_parameters import as_arrays
-from tutelage.stream.program import tolerances
 
 EDGES = np.array([0.0, 100.0, 200.0])
 RATES = np.array([0.7, 0.1])
@@ -36,7 +36,7 @@ def test_the_integral_over_time_is_exact():
         tu.Start([[0.2]], [[0.5]]),
         EDGES[-1:],
         moments_for(problem),
-        tolerances(),
+        step_tolerances(),
     )
     assert protocols.integrated_error(*arguments)[-1] == pytest.approx(
         integral, rel=1e-7

@@ -12,7 +12,7 @@ from tests.problems import linear_regression, pair
 from tutelage.analysis import protocols
 from tutelage.analysis.protocols import checked_controls
 from tutelage.plot import save_figure
-from tutelage.stream.program import tolerances
+from tutelage.solvers.program import step_tolerances
 
 LEVELS, SHARES = np.array([1.8, 0.2]), np.array([0.5, 0.5])
 R0, Q0, END = 0.2, 0.5, 30.0
@@ -342,7 +342,7 @@ def search_of(
         level=level,
         budgets={},
     )
-    return eqx.tree_at(lambda s: s.steps, search, tolerances(1e-11, 1e-14))
+    return eqx.tree_at(lambda s: s.steps, search, step_tolerances(1e-11, 1e-14))
 
 
 def require_derivative(search, seed=2, step=2e-3):

@@ -130,7 +130,7 @@ class MeanUpdate(eqx.Module):
     """The mean update of one sample.
 
     A and B move the vectors; the other fields are the updates of readout and biases.
-    For a gradient rule all are minus the derivatives of the loss by Q (twice), R,
+    For a gradient rule they are minus the derivatives of the loss by Q (twice), R,
     readout and bias.
     """
 
@@ -138,6 +138,8 @@ class MeanUpdate(eqx.Module):
     B: Float[Array, "K M"]
     readout: Float[Array, "*outputs K"]
     bias: Float[Array, " K"]
+    # E[h^2] of the readout, for optimizers that divide by its root
+    readout_squares: Float[Array, "*outputs K"] | None = None
 
 
 class Moments(eqx.Module):

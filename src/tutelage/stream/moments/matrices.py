@@ -60,7 +60,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
-from tutelage.problem import Mixture, Problem, Tasks
+from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.start import Blocks
 from tutelage.stream.moments.averages import (
@@ -73,6 +73,7 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
+from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -142,14 +143,14 @@ def moments_for(
     _require_quadrature(quadrature)
     must = "a Sampled, such as Sampled(points=2**14)"
     checks.as_kind("moments", sampled, Sampled | None, must)
-    if isinstance(problem.teacher, Tasks):
+    if problem.several_tasks is not None:
         tasks_of_others = [other.tasks for other in others]
         moments = []
         for s, task in enumerate(problem.tasks):
             same_task = [tasks[s] for tasks in tasks_of_others]
             moments.append(moments_for(task, quadrature, sampled, same_task))
         return TaskMoments(tuple(moments))
-    is_mixture = isinstance(problem.inputs, Mixture)
+    is_mixture = problem.inputs.classes is not None
     in_class = problem.in_class()
     moments = None
     if in_class.closed_form and sampled is None:
@@ -171,8 +172,23 @@ def moments_for(
         moments = node_moments(
             in_class, sampled, others_in_class, still=problem.teacher is None
         )
+    moments = _for_optimizer(in_class, moments, sampled)
     if is_mixture:
         return MixtureMoments(moments)
+    return moments
+
+
+def _for_optimizer(
+    problem: Problem, moments: Moments, sampled: Sampled | None
+) -> Moments:
+    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    optimizer = problem.optimizer
+    if optimizer.averages_batches:
+        return batch_moments(problem, moments, sampled)
+    if optimizer.squares_readout and problem.student.train_readout:
+        if isinstance(moments, NodeMoments):
+            return SquaresMoments(moments, moments)
+        return SquaresMoments(moments, node_moments(problem, sampled, ()))
     return moments
 
 
@@ -307,8 +323,21 @@ def mixed(
         B=B,
         readout=jnp.asarray(readout),
         bias=jnp.asarray(bias),
+        readout_squares=_mixed_squares(updates, has_own_heads),
     )
     return mean, jnp.asarray(G)
+
+
+def _mixed_squares(updates: list[MeanUpdate], has_own_heads: bool) -> Array | None:
+    """Return E[h^2] of the readout, from its parts of the tasks; None if it is unknown."""
+    squares = []
+    for update in updates:
+        if update.readout_squares is None:
+            return None
+        squares.append(update.readout_squares)
+    if has_own_heads:
+        return jnp.stack(squares)
+    return jnp.asarray(sum(squares))
 
 
 class MixtureMoments(Moments):
@@ -428,10 +457,18 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     Those of any other problem are returned as they are.
     """
     if isinstance(moments, TaskMoments):
-        return moments.each
-    if isinstance(moments, MixtureMoments):
-        return (moments.one,)
-    return (moments,)
+        parts = moments.each
+    elif isinstance(moments, MixtureMoments):
+        parts = (moments.one,)
+    else:
+        parts = (moments,)
+    single: list[Moments | None] = []
+    for part in parts:
+        if isinstance(part, SquaresMoments):
+            single += [part.usual, part.nodes]
+        else:
+            single.append(part)
+    return tuple(single)
 
 
 def error_weights(v: Readout, v_teacher: TeacherReadout) -> Float[Any, "*time n"]:

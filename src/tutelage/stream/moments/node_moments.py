@@ -18,7 +18,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._jump_search import breaks_of
 from tutelage._types import Array, NumpyOrJax
-from tutelage.problem import Mixture, Problem
+from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.labels import Labels, Logistic, Real, Sign
 from tutelage.problem.traits import is_affine_in_label, missing_traits
@@ -153,7 +153,9 @@ class NodeMoments(Moments):
         def mean_loss(rule: Rule) -> Array:
             return self._sums(self._of(rule, state)).loss
 
-        rule = state.problem.rule.of_one_sample(mean_loss)
+        problem = state.problem
+        averaged = problem.optimizer.averaged_rule(problem.rule)
+        rule = averaged.of_one_sample(mean_loss)
         rule_state = self._of(rule, state)
         sums = self._sums(rule_state)
         # a rule may have a simpler rule, at wider fields, with the same mean update
@@ -518,6 +520,8 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     rule = problem.rule
     if student.hidden + teacher.hidden > 3 + still:
         return 0
+    if problem.optimizer.averaged_rule(rule) is not rule:
+        return 0  # it is not known where the optimizer bends the update
     bends = _has_known_breaks(problem)
     if student.hidden == teacher.hidden == 1:
         if not _jumps_at_known_fields(problem, jumps, noisy, bends):
@@ -575,10 +579,7 @@ def terms_per_point(problem: Problem, moments: NodeMoments) -> int:
 
     It is the number of labels that its fields may have, times that of the rule's draws.
     """
-    if isinstance(problem.inputs, Mixture):
-        single = problem.in_class()
-    else:
-        single = problem.tasks[0]
+    single = problem.tasks[0].in_class()
     labels = _labels_per_point(single) if moments.noisy else 1
     law = single.rule.law(single.student.hidden, 0.0)
     if law is None:

@@ -11,6 +11,7 @@ needs. The theory of its steps is in `stream/optimizers/`, the steps of finite n
 from tutelage.training.optimizers.adagrad import AdaGrad
 from tutelage.training.optimizers.adam import Adam
 from tutelage.training.optimizers.base import DEFAULT_LR, OPTIMIZERS, Optimizer
+from tutelage.training.optimizers.gradient_descent import GradientDescent
 from tutelage.training.optimizers.muon import Muon
 from tutelage.training.optimizers.rmsprop import RMSprop
 from tutelage.training.optimizers.sgd import SGD, SlowMomentum

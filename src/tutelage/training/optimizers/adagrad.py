@@ -43,6 +43,7 @@ class AdaGrad(Optimizer):
 
     kind: ClassVar[str] = "adagrad"
     on_stream: ClassVar[bool] = True
+    squares_readout: ClassVar[bool] = True
 
     initial_scale: ArrayLike = checks.number_field(
         "initial_scale", checks.require_positive, default=1.0

@@ -52,6 +52,7 @@ class Adam(Optimizer):
 
     kind: ClassVar[str] = "adam"
     on_stream: ClassVar[bool] = True
+    squares_readout: ClassVar[bool] = True
 
     beta1: ArrayLike = checks.number_field("beta1", _require_beta, default=0.9)
     memory: ArrayLike = checks.number_field(
@@ -79,3 +80,8 @@ class Adam(Optimizer):
         _require_beta("beta2", number)
         steps = checks.as_count("dim", dim)
         return cls(lr, beta1, 1.0 / (steps * (1.0 - number)), **rest)
+
+    @property
+    def lag(self) -> float:
+        """Return 1 / (1 - beta1), which the limit of large N neglects."""
+        return 1.0 / (1.0 - float(self.beta1))

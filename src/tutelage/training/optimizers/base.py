@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import Part
-from tutelage._types import Numbers, Table
+from tutelage._types import Array, Numbers, Table
 from tutelage.errors import InputError
 from tutelage.training.rules import Rule
 
@@ -25,6 +26,11 @@ def as_batch(batch: Any) -> Any:
     """Convert `batch` to a count; a traced number stays as it is."""
     if checks.is_traced(batch):
         return batch
+    return checks.as_count("batch", batch)
+
+
+def as_static_batch(batch: Any) -> int:
+    """Convert `batch` to a count that JAX may not trace."""
     return checks.as_count("batch", batch)
 
 
@@ -76,6 +82,8 @@ class Optimizer(Part):
     kind: ClassVar[str]
     # True if the theory of fresh samples covers it
     on_stream: ClassVar[bool] = False
+    # True if times count steps, False if they count steps / N
+    counts_steps: ClassVar[bool] = False
 
     # lr and the rates below are numbers or schedules; most callers know which
     lr: Any = rate_field("lr", require_positive_rate)
@@ -92,6 +100,10 @@ class Optimizer(Part):
     trainable: tuple[Any, ...] | None = eqx.field(
         static=True, converter=_as_trainable, default=None, kw_only=True
     )
+    # True if the theory needs the mean square of the readout's updates
+    squares_readout: ClassVar[bool] = False
+    # True if `batch` is fixed in a compiled program: no axis of `solve_batch`
+    fixed_batch: ClassVar[bool] = False
     # options that only `SGD` has; they stand last, as in its constructor
     momentum: ClassVar[Any] = 0.0
     spherical: ClassVar[bool] = False
@@ -103,8 +115,58 @@ class Optimizer(Part):
             arguments["trainable"] = np.asarray(self.trainable)
         return arguments
 
+    @property
+    def slow_momentum(self) -> Any:
+        """The `SlowMomentum`, or None."""
+        return None
+
+    @property
+    def fixed_momentum(self) -> Any:
+        """A fixed beta; 0 if there is no momentum, or a slow one."""
+        return 0.0 if self.slow_momentum is not None else self.momentum
+
+    @property
+    def has_momentum(self) -> bool:
+        """True if past updates move the weights, too; False for a traced beta."""
+        if self.slow_momentum is not None:
+            return True
+        return not checks.is_traced(self.momentum) and self.momentum > 0
+
+    @property
+    def lag(self) -> float:
+        """Return the steps over which the optimizer averages its gradients."""
+        return 1.0
+
     def check_student(self, hidden: int) -> None:
         """Refuse a student of so many hidden units that the optimizer cannot train."""
+
+    @property
+    def averages_batches(self) -> bool:
+        """True if response and noise of a step are averages over whole batches.
+
+        They are then made of `responses` and `step_covariance`; else of the mean update of
+        a sample and its second moments.
+        """
+        return False
+
+    def responses(
+        self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "levels B K"]:
+        """Return u, which takes the place of delta in the drift of each level.
+
+        delta: the updates of a batch. levels: L, or 1 if all have the same u.
+        """
+        raise NotImplementedError
+
+    def step_covariance(
+        self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "levels K K"]:
+        """Return what takes the place of delta delta^T in the noise of each level."""
+        raise NotImplementedError
+
+    def of_parameters(self, mean: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return how readout or biases move for a mean update of the batch."""
+        return mean
 
     def sample_rule(self, rule: Rule) -> Rule:
         """Return the rule of a single sample, with what the optimizer does to it."""

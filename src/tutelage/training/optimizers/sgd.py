@@ -5,6 +5,8 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import erf
 from jaxtyping import Float
 
 from tutelage import checks
@@ -18,6 +20,10 @@ from tutelage.training.optimizers.base import (
 )
 from tutelage.training.optimizers.changed_rule import ChangedRule
 from tutelage.training.rules import Context, Parameters, Rule, Sample, Update
+
+SQRT_HALF = 0.5**0.5
+ROOT = (2.0 / np.pi) ** 0.5
+FAR = 40.0  # deviations of a Gaussian number, beyond which there is nothing
 
 
 class SlowMomentum(Part):
@@ -62,7 +68,8 @@ def _as_momentum(momentum: ArrayLike | SlowMomentum) -> Any:
 class ClippedRule(ChangedRule):
     """A rule whose update of the vectors is at most `clip` long: delta min(1, clip/|delta|).
 
-    |delta| is the norm over all hidden units. Readout and biases are not clipped.
+    |delta| is the norm over all hidden units. Biases follow the clipped delta; the
+    readout is not clipped.
     """
 
     clip: ArrayLike
@@ -112,7 +119,7 @@ class SGD(Optimizer):
         The longest update of a sample, sqrt(sum_k delta_k^2) over all hidden units. It
         needs batch=1.
     clip_coordinates : float, optional
-        The largest update of a coordinate, |mean[delta_k x_i]|.
+        The largest update of a coordinate, |delta_k x_i|. It needs batch=1.
 
     Examples
     --------
@@ -146,7 +153,7 @@ class SGD(Optimizer):
     )
 
     def __check_init__(self) -> None:
-        if self.spherical and isinstance(self.momentum, SlowMomentum):
+        if self.spherical and self.slow_momentum is not None:
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; "
                 "they contradict each other. Drop one."
@@ -159,6 +166,11 @@ class SGD(Optimizer):
                 "a held norm cannot decay."
             )
         self._check_clipping()
+
+    @property
+    def slow_momentum(self) -> SlowMomentum | None:
+        """The `SlowMomentum`, or None."""
+        return self.momentum if isinstance(self.momentum, SlowMomentum) else None
 
     def _check_clipping(self) -> None:
         """Refuse options that do not go with clipping."""
@@ -176,9 +188,12 @@ class SGD(Optimizer):
             )
         if self.clip_coordinates is None:
             return
-        momentum = self.momentum
-        is_slow = isinstance(momentum, SlowMomentum)
-        if is_slow or (not checks.is_traced(momentum) and momentum > 0):
+        if not is_traced and self.batch > 1:
+            raise InputError(
+                f"clip_coordinates is {checks.shown(self.clip_coordinates)} and batch is "
+                f"{self.batch}; coordinates are clipped sample by sample. Use batch=1."
+            )
+        if self.has_momentum:
             raise InputError(
                 "clip_coordinates and momentum are both given; their equations do not "
                 "close. Use momentum=0."
@@ -189,7 +204,60 @@ class SGD(Optimizer):
                 "their equations do not close. Use spherical=False."
             )
 
+    @property
+    def lag(self) -> float:
+        """Return 1 / (1 - beta); 0 for a momentum that is part of the theory."""
+        if isinstance(self.momentum, SlowMomentum):
+            return 0.0
+        return 1.0 / (1.0 - float(self.momentum))
+
     def sample_rule(self, rule: Rule) -> Rule:
         if self.clip is None:
             return rule
         return ClippedRule(rule, self.clip)
+
+    @property
+    def averages_batches(self) -> bool:
+        return self.clip_coordinates is not None
+
+    def responses(
+        self, delta: Float[Array, "1 K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "L 1 K"]:
+        """Return E[x clip(delta x)] over x of variance lam: lam delta erf(t / sqrt 2).
+
+        t = clip / (sqrt(lam) |delta|). The eigenvalue is included.
+        """
+        lam = eigenvalues[:, None, None]
+        return lam * delta * erf(self._thresholds(delta, eigenvalues) * SQRT_HALF)
+
+    def step_covariance(
+        self, delta: Float[Array, "1 K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "L K K"]:
+        """Return E[clip(delta_i x) clip(delta_j x)] over x of variance lam.
+
+        With a >= b the sizes sqrt(lam) |delta| and s <= t their thresholds it is
+            a b (erf(s / sqrt 2) - sqrt(2 / pi) s e^(-s^2 / 2))
+            + c b sqrt(2 / pi) (e^(-s^2 / 2) - e^(-t^2 / 2)) + c^2 erfc(t / sqrt 2).
+        """
+        clip = jnp.asarray(self.clip_coordinates)
+        size = jnp.sqrt(eigenvalues)[:, None] * jnp.abs(delta[0])
+        threshold = self._thresholds(delta, eigenvalues)[:, 0]
+        larger = jnp.maximum(size[:, :, None], size[:, None])
+        smaller = jnp.minimum(size[:, :, None], size[:, None])
+        s = jnp.minimum(threshold[:, :, None], threshold[:, None])
+        t = jnp.maximum(threshold[:, :, None], threshold[:, None])
+        tail_s = jnp.exp(-(s**2) / 2)
+        tail_t = jnp.exp(-(t**2) / 2)
+        both_inside = larger * smaller * (erf(s * SQRT_HALF) - ROOT * s * tail_s)
+        one_inside = clip * smaller * ROOT * (tail_s - tail_t)
+        both_clipped = clip**2 * (1.0 - erf(t * SQRT_HALF))
+        signs = jnp.sign(delta[0])
+        return signs[:, None] * signs * (both_inside + one_inside + both_clipped)
+
+    def _thresholds(
+        self, delta: Float[Array, "1 K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "L 1 K"]:
+        """Return t = clip / (sqrt(lam) |delta|), a large number where nothing is clipped."""
+        size = jnp.sqrt(eigenvalues)[:, None, None] * jnp.abs(delta)
+        smallest = self.clip_coordinates / FAR
+        return self.clip_coordinates / jnp.maximum(size, smallest)

@@ -1,13 +1,14 @@
 """Sign-SGD: every coordinate moves by the same amount, in the direction of its gradient."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
-from tutelage import checks
-from tutelage.training.optimizers.base import Optimizer, as_batch
+from tutelage._types import Array
+from tutelage.training.optimizers.base import Optimizer, as_static_batch
 from tutelage.training.optimizers.changed_rule import ChangedRule
 from tutelage.training.rules import Context, Parameters, Rule, Sample, Update
 
@@ -61,11 +62,47 @@ class SignSGD(Optimizer):
 
     kind: ClassVar[str] = "sign_sgd"
     on_stream: ClassVar[bool] = True
+    fixed_batch: ClassVar[bool] = True
 
-    batch: Any = eqx.field(converter=as_batch, default=1)
+    # the theory averages over batches of this size: a number of the program
+    batch: int = eqx.field(static=True, converter=as_static_batch, default=1)
 
     def averaged_rule(self, rule: Rule) -> Rule:
         """Return the signs of single samples, where a step has one."""
-        if checks.is_traced(self.batch) or self.batch > 1:
+        if self.batch > 1:
             return rule
         return SignedRule(rule)
+
+    @property
+    def averages_batches(self) -> bool:
+        return self.batch > 1
+
+    def responses(
+        self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "1 B K"]:
+        """Return delta_bk / |delta_k|, with the norm over the batch."""
+        return directions(delta)[None]
+
+    def step_covariance(
+        self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]
+    ) -> Float[Array, "1 K K"]:
+        """Return (2 / pi) arcsin of the cosine of delta_i and delta_j over the batch.
+
+        It is the mean product of the signs of two correlated Gaussian numbers.
+        """
+        unit = directions(delta)
+        cosines = jnp.clip(unit.T @ unit, -1.0, 1.0)
+        moves = jnp.sum(unit**2, axis=0)
+        products = 2.0 / jnp.pi * jnp.arcsin(cosines)
+        same = jnp.eye(delta.shape[1], dtype=bool)
+        return jnp.where(same, moves, products)[None]
+
+    def of_parameters(self, mean: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return jnp.sign(mean)
+
+
+def directions(delta: Float[Array, "B K"]) -> Float[Array, "B K"]:
+    """Return delta_bk / |delta_k|; zero where all updates are zero."""
+    squared = jnp.sum(delta**2, axis=0)
+    moves = squared > 0
+    return jnp.where(moves, delta / jnp.sqrt(jnp.where(moves, squared, 1.0)), 0.0)

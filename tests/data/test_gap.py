@@ -1,38 +1,33 @@
-"""SGD on samples next to the theory: the loop is plain SGD, the parts of the gap are right, and each cause is found."""
+"""SGD on samples next to the theory, and the causes of the gap.
+
+The loop is plain SGD, the parts of the gap are right, and each cause is found.
+"""
 
 import numpy as np
 import pytest
 from scipy.special import erf
 
 import tutelage as tu
-from tutelage.data import gap
+from tests.data.cases import mixture_samples
+from tutelage.data.laws import SampleLaw
+from tutelage.simulation.prepare import matrix_roots
 
 TIMES = [0.0, 1.0, 3.0]
 SOFTMAX = tu.Network(3, "linear", outputs=3)
 
 
-def mixture_samples(count, dim, seed):
-    """Three classes with means of order one and isotropic noise."""
-    y = np.arange(count) % 3
-    return 1.5 * np.eye(3, dim)[y] + np.random.default_rng(seed).standard_normal(
-        (count, dim)
-    ), y
-
-
 @pytest.fixture(scope="module")
 def gaussian():
     data = tu.from_data(*mixture_samples(6000, 60, 1), levels=1)
-    return data, data.compare(
-        data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.5)), TIMES, runs=30, seed=3
-    )
+    problem = data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.5))
+    return data, data.compare(problem, TIMES, runs=30, seed=3)
 
 
 def test_gaussian_samples_leave_no_gap_beyond_finite_n(gaussian):
     _, found = gaussian
     part, error = found.causes()["not Gaussian"]
-    assert np.all(
-        np.abs(part) < 4 * error + 0.01
-    )  # 6000 samples: their own moments differ a little
+    # the moments of 6000 samples themselves differ a little
+    assert np.all(np.abs(part) < 4 * error + 0.01)
     assert np.all(np.abs(found.gap()[0]) < 0.1 * found.theory.error)
     assert found.theory.error[-1] < 0.75 * found.theory.error[0]  # they learned
 
@@ -75,14 +70,18 @@ def test_the_report_and_the_figure_show_the_gap(gaussian):
     ],
 )
 def test_each_cause_is_found(law, cause):
-    """Negative controls: samples that differ from the theory's law in one respect show it in that part and no other."""
+    """Samples that differ in one respect from the theory's law show it in that part.
+
+    Negative controls: the other parts do not show it.
+    """
     rng = np.random.default_rng(2)
     x = rng.standard_normal((6000, 30))
     if law == "scaled":  # the length of each sample varies: fields have heavy tails
         x *= np.where(rng.random((6000, 1)) < 0.2, 2.0, 0.5)
     if law == "wide":  # eigenvalues that one level merges
         x *= np.sqrt(np.geomspace(4.0, 0.1, 30))
-    data, student = tu.from_data(x, levels=1), tu.Network(1, "erf")
+    data = tu.from_data(x, levels=1)
+    student = tu.Network(1, "erf")
     assert (data.grouping_error > 0.5) == (law == "wide")
     found = data.compare(
         data.problem(student, student, optimizer=tu.SGD(lr=0.5)),
@@ -101,21 +100,17 @@ def test_each_cause_is_found(law, cause):
 
 def test_gaussian_samples_have_the_moments_of_their_class():
     rng = np.random.default_rng(3)
-    x, y = (
-        rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4)),
-        np.arange(3000) % 2,
-    )
+    x = rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 4))
+    y = np.arange(3000) % 2
     x[y == 1] = 2.0 * x[y == 1][:, ::-1] + [2.0, 0.0, 0.0, 1.0]
     data = tu.from_data(x, y, levels=2)
-    problem, which = (
-        data.problem(tu.Network(1, "linear")),
-        np.repeat(np.arange(2), 40_000),
-    )
+    problem = data.problem(tu.Network(1, "linear"))
+    which = np.repeat(np.arange(2), 40_000)
     for roots, expected in (
-        (gap.matrix_roots(data.covariances), data.covariances),
+        (matrix_roots(data.covariances), data.covariances),
         (np.sqrt(data.variances), [np.diag(v) for v in data.variances]),
     ):
-        drawn, numbers = gap._Law(data, problem, roots).samples(
+        drawn, numbers = SampleLaw(data, problem, roots).samples(
             which, rng, np.random.default_rng(0)
         )
         for c in range(2):
@@ -130,7 +125,10 @@ def test_the_loop_is_plain_sgd_on_the_samples():
     x, y = mixture_samples(200, 8, 5)
     with pytest.warns(tu.errors.ValidityWarning):
         data = tu.from_data(x, y, levels=1)
-    problem, runs, seed, D = data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.3)), 2, 6, 8
+    problem = data.problem(SOFTMAX, optimizer=tu.SGD(lr=0.3))
+    runs = 2
+    seed = 6
+    D = 8
     W0 = np.random.default_rng(0).standard_normal((3, 8))
     found = data.compare(problem, [0.0, 2.0, 5.0], runs=runs, seed=seed, weights=W0)
     z = (x - x.mean(0)) @ data.basis.T / np.sqrt(data.spectrum.scale)
@@ -156,7 +154,10 @@ def require_measured(found, run, time, W, z, y):
 
 
 def test_outputs_that_tie_are_guesses():
-    """With zero weights all three classes tie: an error of 2/3 by theory and samples, however frequent the first class is."""
+    """With zero weights all three classes tie: the error is 2/3.
+
+    It is so by theory and samples, however frequent the first class is.
+    """
     x, y = mixture_samples(400, 40, 5)
     data = tu.from_data(x, np.where(np.arange(400) % 2, y, 0), levels=1)
     found = data.compare(
@@ -171,7 +172,7 @@ def test_outputs_that_tie_are_guesses():
 
 
 def test_labels_of_a_teacher_and_trained_readouts():
-    """A teacher labels real samples; a run by NumPy, with momentum of nothing, batch 2 and readouts that learn."""
+    """A teacher labels real samples; a run by NumPy, of batch 2, trains readouts."""
     rng = np.random.default_rng(8)
     x = rng.exponential(size=(300, 6))
     data = tu.from_data(x)
@@ -179,35 +180,36 @@ def test_labels_of_a_teacher_and_trained_readouts():
     problem = data.problem(
         student, tu.Network(1, "erf"), optimizer=tu.SGD(lr=0.4, batch=2)
     )
-    W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
+    W = rng.standard_normal((2, 6))
+    W_teacher = rng.standard_normal((1, 6))
     found = data.compare(problem, [0.0, 3.0], runs=2, seed=1, weights=(W, W_teacher))
     z = (x - x.mean(0)) @ data.basis.T / np.sqrt(data.spectrum.scale)
     order = (
         np.random.default_rng([1, 1]).integers(300, size=(2, 18 * 2)).reshape(2, 18, 2)
     )
-    w, v, w_teacher = W @ data.basis.T, np.array([0.5, 0.8]), W_teacher @ data.basis.T
+    w = W @ data.basis.T
+    v = np.array([0.5, 0.8])
+    w_teacher = W_teacher @ data.basis.T
     g = lambda field: erf(field / np.sqrt(2))  # noqa: E731
     for pair in order[0]:
         fields = z[pair] @ w.T / np.sqrt(6)
         delta = g(z[pair] @ w_teacher[0] / np.sqrt(6)) - g(fields) @ v
         slope = np.sqrt(2 / np.pi) * np.exp(-(fields**2) / 2) * v * delta[:, None]
-        w, v = (
-            w + 0.4 / np.sqrt(6) * slope.T @ z[pair] / 2,
-            v + 0.4 / 6 * np.mean(delta[:, None] * g(fields), axis=0),
-        )
-    error = (
-        np.mean((g(z @ w_teacher[0] / np.sqrt(6)) - g(z @ w.T / np.sqrt(6)) @ v) ** 2)
-        / 2
-    )
+        w = w + 0.4 / np.sqrt(6) * slope.T @ z[pair] / 2
+        v = v + 0.4 / 6 * np.mean(delta[:, None] * g(fields), axis=0)
+    labels = g(z @ w_teacher[0] / np.sqrt(6))
+    outputs = g(z @ w.T / np.sqrt(6)) @ v
+    error = np.mean((labels - outputs) ** 2) / 2
     assert found.error["samples"][0, -1] == pytest.approx(error, rel=1e-9)
-    assert list(found.error) == [
-        "theory's law",
-        "samples",
-    ]  # one level each: nothing is left out of the covariance
+    # one level each: nothing is left out of the covariance
+    assert list(found.error) == ["theory's law", "samples"]
 
 
 def test_real_labels():
-    """Samples that obey the fitted teacher with independent noise follow the theory; the unseen part is the floor."""
+    """Samples of the fitted teacher with independent noise follow the theory.
+
+    The unseen part is the floor of the error.
+    """
     rng = np.random.default_rng(9)
     x = rng.standard_normal((8000, 50)) * np.sqrt(np.geomspace(3, 0.3, 50))
     y = x @ rng.standard_normal(50) / 5 + rng.standard_normal(8000)
@@ -222,7 +224,7 @@ def test_real_labels():
 
 @pytest.mark.full
 def test_labels_that_are_not_linear():
-    """A part of y that depends on x, but not linearly: the student learns what the theory takes as unseen."""
+    """The student learns a part of y that is not linear in x, unseen to the theory."""
     rng = np.random.default_rng(9)
     x = rng.standard_normal((4000, 20))
     data = tu.from_data(x, x[:, 0] ** 2 + 0.5 * x[:, 1], levels=1)
@@ -235,7 +237,8 @@ def test_labels_that_are_not_linear():
 
 def test_what_compare_does_not_support():
     data = tu.from_data(*mixture_samples(300, 40, 7))
-    problem, other = data.problem(SOFTMAX), tu.Problem(tu.Network(2), tu.Network(2))
+    problem = data.problem(SOFTMAX)
+    other = tu.Problem(tu.Network(2), tu.Network(2))
     free = tu.from_data(mixture_samples(300, 40, 7)[0])
     tasks = tu.Tasks([tu.Network(1), tu.Network(1)], tu.Switch(5.0))
     for make, words in (
@@ -263,20 +266,16 @@ def test_what_compare_does_not_support():
 
 
 def test_times_of_one_number_are_few():
-    data, student = (
-        tu.from_data(mixture_samples(300, 40, 7)[0], levels=2),
-        tu.Network(1, "linear"),
-    )
+    data = tu.from_data(mixture_samples(300, 40, 7)[0], levels=2)
+    student = tu.Network(1, "linear")
     found = data.compare(data.problem(student, student), 1.0, runs=2)
     np.testing.assert_allclose(found.times, tu.linear_times(1.0, 21))
     assert np.all(np.isfinite(found.error["samples"]))
 
 
 def test_divergence_is_said():
-    data, student = (
-        tu.from_data(mixture_samples(300, 40, 7)[0], levels=2),
-        tu.Network(1, "linear"),
-    )
+    data = tu.from_data(mixture_samples(300, 40, 7)[0], levels=2)
+    student = tu.Network(1, "linear")
     with pytest.warns(tu.errors.DivergenceWarning):
         found = data.compare(
             data.problem(student, student, optimizer=tu.SGD(lr=20.0)),

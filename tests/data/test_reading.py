@@ -7,7 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import tutelage as tu
-from tutelage.data import measure
+from tutelage.data import reading
+from tutelage.data.class_moments import measure_moments
 
 
 def test_the_digits_are_those_of_the_repository():
@@ -37,9 +38,8 @@ def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
     ).astype(np.float32)
     np.save(tmp_path / "images.npy", data)
     whole = tu.from_data(data).inputs
-    monkeypatch.setattr(
-        measure, "CHUNK", 12 * 7
-    )  # seven rows at a time, the last piece shorter
+    # seven rows at a time, the last piece shorter
+    monkeypatch.setattr(reading, "CHUNK", 12 * 7)
     for name in (tmp_path / "images.npy", str(tmp_path / "images.npy")):
         pieces = tu.from_data(name).inputs
         np.testing.assert_allclose(pieces.eigenvalues, whole.eigenvalues, rtol=1e-9)
@@ -49,16 +49,13 @@ def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
 
 
 def test_covariance_of_data_far_from_zero():
-    """A mean of 1e6 leaves ten digits; the plain formula E[xx] - E[x]E[x] would keep four."""
+    """A mean of 1e6 leaves ten digits, of which E[xx] - E[x]E[x] would keep four."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((300, 5)) + 1e6
-    _, center, covariance, _ = (
-        x[0] for x in measure._moments(rows, None, np.zeros(300, dtype=int), None)
-    )
-    np.testing.assert_allclose(
-        covariance, np.cov(rows, rowvar=False, bias=True), rtol=1e-9, atol=1e-10
-    )
-    np.testing.assert_allclose(center, rows.mean(axis=0), rtol=1e-14)
+    moments = measure_moments(rows, None, np.zeros(300, dtype=int), None)
+    exact = np.cov(rows, rowvar=False, bias=True)
+    np.testing.assert_allclose(moments.covariances[0], exact, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(moments.means[0], rows.mean(axis=0), rtol=1e-14)
 
 
 def test_data_sets_archives_and_frames_bring_their_labels(tmp_path):
@@ -103,7 +100,7 @@ def test_a_feature_map_is_applied_piece_by_piece(monkeypatch):
         sizes.append(len(x))
         return np.concatenate([x, x**2], axis=1)
 
-    monkeypatch.setattr(measure, "CHUNK", 4 * 20)
+    monkeypatch.setattr(reading, "CHUNK", 4 * 20)
     found = tu.from_data(rows, feature_map=squares).inputs
     assert max(sizes) == 20
     np.testing.assert_allclose(

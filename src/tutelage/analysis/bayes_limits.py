@@ -1,0 +1,474 @@
+"""The best that any method can do with a data set, and when learning can start.
+
+`bayes_optimal`: the smallest error that n = ratio N samples allow. `weak_recovery`,
+`information_exponent`, `generative_exponent`: how many samples the first step takes.
+Equations and sources are in the files of `tutelage.equilibrium`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from tutelage._types import Numbers
+from tutelage.analysis.result import AnalysisResult
+from tutelage.equilibrium.bayes import BayesCurve, FixedPoint, Thresholds
+from tutelage.equilibrium.exponents import (
+    HIGHEST,
+    LabelMeans,
+    first_degree,
+    label_means,
+    recovery,
+)
+from tutelage.equilibrium.information import evidence_of
+from tutelage.equilibrium.prediction import Prediction, best_prediction
+from tutelage.equilibrium.setting import (
+    Setting,
+    ratios_of,
+    require_one_law,
+    setting_of,
+)
+from tutelage.equilibrium.two_units import PairCurve, pair_curve
+from tutelage.errors import InputError
+from tutelage.problem import Problem
+
+PRINTED_RATIOS = 12
+
+
+@dataclass(frozen=True)
+class BayesPoint:
+    """One fixed point of Bayes-optimal learning.
+
+    Attributes
+    ----------
+    Q : array (M, M)
+        Overlap of the posterior mean with the teacher, equal to its squared length.
+    stable : bool
+        True if small deviations shrink.
+    free_entropy : float
+        Per input dimension; the posterior is at the stable point where it is largest.
+    """
+
+    Q: np.ndarray
+    stable: bool
+    free_entropy: float
+
+
+@dataclass(frozen=True)
+class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
+    """The smallest error that n = ratio N samples allow, at large N.
+
+    The teacher's weights are Gaussian, and the method knows this and the law of the
+    labels. Arrays have one entry for each ratio; a single ratio gives single numbers.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    ratio : array (ratio,)
+        Samples per input dimension.
+    R, Q : array (ratio, M, M)
+        Overlap of the posterior mean of the teacher's weights with these weights, and
+        of the posterior mean with itself: they are equal.
+    error : array (ratio,)
+        The smallest error against noiseless labels.
+    label_error : array (ratio,)
+        The smallest probability of a wrong sign on a fresh label; NaN for real labels.
+    loss : array (ratio,)
+        The smallest mean loss of fresh labels: squared loss for real labels, -ln of the
+        predicted probability for others.
+    reached_error : array (ratio,)
+        The error that algorithms reach without prior knowledge (approximate message
+        passing). It is larger than `error` between the thresholds.
+    fixed_points : tuple of tuples of BayesPoint
+        All fixed points at each ratio, in the order of their overlap.
+    weak_recovery : float
+        Ratio below which nothing is learned; 0 if a few samples help.
+    algorithmic_threshold, information_threshold : float
+        Where the error jumps: algorithms reach the better fixed point above the first,
+        and it is the optimum above the second. NaN without a jump.
+    perfect_above : float
+        Ratio above which the optimum has zero error; infinite if never.
+    """
+
+    problem: Problem
+    ratio: Float[np.ndarray, "*ratios"]
+    R: Float[np.ndarray, "*ratios M M"]
+    Q: Float[np.ndarray, "*ratios M M"]
+    error: Float[np.ndarray, "*ratios"]
+    label_error: Float[np.ndarray, "*ratios"]
+    loss: Float[np.ndarray, "*ratios"]
+    reached_error: Float[np.ndarray, "*ratios"]
+    fixed_points: tuple[tuple[BayesPoint, ...], ...]
+    weak_recovery: float
+    algorithmic_threshold: float
+    information_threshold: float
+    perfect_above: float
+
+    def __str__(self) -> str:
+        ratios = np.atleast_1d(self.ratio)
+        places = range(ratios.size)
+        if ratios.size > PRINTED_RATIOS:
+            even = np.linspace(0, ratios.size - 1, PRINTED_RATIOS)
+            places = [round(place) for place in even]
+        lines = []
+        for place in places:
+            error = np.atleast_1d(self.error)[place]
+            reached = np.atleast_1d(self.reached_error)[place]
+            line = f"ratio {ratios[place]:.4g}: smallest error {error:.4g}"
+            if reached > error * (1 + 1e-6) + 1e-12:
+                line += f", {reached:.4g} reached without prior knowledge"
+            label_error = np.atleast_1d(self.label_error)[place]
+            if np.isfinite(label_error) and label_error > error:
+                line += f", {label_error:.4g} on fresh labels"
+            lines.append(line)
+        return "\n".join([*lines, *self._thresholds_in_words()])
+
+    def _thresholds_in_words(self) -> list[str]:
+        lines = []
+        if self.weak_recovery > 0:
+            lines.append(f"nothing is learned below ratio {self.weak_recovery:.4g}")
+        jump = self.information_threshold
+        if len(self.Q.T) == 2 and jump == self.algorithmic_threshold:
+            lines.append(f"the teacher units are distinguished above ratio {jump:.4g}")
+        elif np.isfinite(jump):
+            lines.append(
+                f"the smallest error jumps at ratio {self.information_threshold:.4g}; "
+                f"algorithms follow at ratio {self.algorithmic_threshold:.4g}"
+            )
+        if np.isfinite(self.perfect_above):
+            lines.append(f"zero error above ratio {self.perfect_above:.4g}")
+        return lines
+
+
+def bayes_optimal(problem: Problem, ratio: Numbers | None = None) -> BayesOptimal:
+    """Find the smallest error that any method can reach with n = ratio N samples.
+
+    The posterior of the teacher's weights is computed exactly at large N. All fixed
+    points at a ratio are found at once: of the stable ones the optimum has the largest
+    free entropy, and algorithms without prior knowledge reach the one of smallest
+    overlap.
+
+    Parameters
+    ----------
+    problem : Problem
+        Teacher, labels, noise and inputs are used, the student is not. One teacher unit
+        (or several linear ones), or two equal units; labels real with Gaussian noise or
+        none, signs with flips, logistic, or a function.
+    ratio : float or array, optional
+        n / N. Default: that of `problem.data`.
+
+    Returns
+    -------
+    BayesOptimal
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> unit = tu.Network(1, "linear")
+    >>> problem = tu.Problem(unit, unit, loss="logistic", labels="sign")
+    >>> print(tu.analysis.bayes_optimal(problem, [1.0, 2.0]))
+    ratio 1: smallest error 0.2544
+    ratio 2: smallest error 0.1745
+    """
+    checked = require_one_law(problem, "bayes_optimal")
+    ratios = ratios_of(checked, ratio, "bayes_optimal")
+    setting = setting_of(checked)
+    if setting.fields == 1:
+        return _one_unit(setting, ratios)
+    if setting.fields == 2:
+        return _two_units(setting, ratios)
+    raise InputError(
+        f"the labels depend on {setting.fields} teacher fields; bayes_optimal supports "
+        "one or two. weak_recovery and generative_exponent support more."
+    )
+
+
+def _one_unit(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
+    """Return the result for labels that depend on one field."""
+    evidence = evidence_of(setting, "bayes_optimal")
+    curve = BayesCurve(setting, evidence)
+    flat = np.ravel(ratios)
+    M = setting.teacher.shape[1]
+    best = [curve.optimum(float(ratio)) for ratio in flat]
+    reached = [curve.reached(float(ratio)) for ratio in flat]
+
+    def predictions(points: list[FixedPoint]) -> list[Prediction]:
+        return [best_prediction(setting, evidence, x.q, x.V) for x in points]
+
+    fixed_points = []
+    for ratio in flat:
+        points = curve.fixed_points(float(ratio))
+        fixed_points.append(
+            tuple(
+                BayesPoint(np.full((1, 1), x.q), x.stable, float(x.free_entropy))
+                for x in points
+            )
+        )
+    overlaps = [curve.teacher_overlaps(point.information)[None] for point in best]
+    return _collected(
+        setting,
+        ratios,
+        R=np.reshape(overlaps, (len(flat), 1, M)),
+        Q=np.reshape([point.q for point in best], (len(flat), 1, 1)),
+        best=predictions(best),
+        reached=predictions(reached),
+        fixed_points=fixed_points,
+        thresholds=curve.thresholds,
+    )
+
+
+def _two_units(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
+    """Return the result for labels that depend on the fields of two units."""
+    curve: PairCurve = pair_curve(setting, "bayes_optimal")
+    flat = np.ravel(ratios)
+    best = []
+    reached = []
+    fixed_points = []
+    overlaps = []
+    for ratio in flat:
+        points = curve.fixed_points(float(ratio))
+        stable = [point for point in points if point.stable]
+        optimum = max(stable, key=lambda point: point.free_entropy)
+        best.append(curve.prediction(optimum))
+        reached.append(curve.prediction(stable[0]))
+        overlaps.append(optimum.Q)
+        fixed_points.append(
+            tuple(BayesPoint(x.Q, x.stable, x.free_entropy) for x in points)
+        )
+    Q = np.reshape(overlaps, (len(flat), 2, 2))
+    return _collected(
+        setting,
+        ratios,
+        R=Q,
+        Q=Q,
+        best=best,
+        reached=reached,
+        fixed_points=fixed_points,
+        thresholds=curve.thresholds,
+    )
+
+
+def _collected(
+    setting: Setting,
+    ratios: np.ndarray,
+    *,
+    R: np.ndarray,
+    Q: np.ndarray,
+    best: list[Prediction],
+    reached: list[Prediction],
+    fixed_points: list[tuple[BayesPoint, ...]],
+    thresholds: Thresholds,
+) -> BayesOptimal:
+    """Collect points to arrays over ratios."""
+    shape = np.shape(ratios)
+
+    def shaped(values: list[Any]) -> Any:
+        return np.reshape(np.array(values, float), shape)[()]
+
+    return BayesOptimal(
+        problem=setting.problem,
+        ratio=np.asarray(ratios)[()],
+        R=np.reshape(R, (*shape, *R.shape[1:])),
+        Q=np.reshape(Q, (*shape, *Q.shape[1:])),
+        error=shaped([point.error for point in best]),
+        label_error=shaped([point.label_error for point in best]),
+        loss=shaped([point.loss for point in best]),
+        reached_error=shaped([point.error for point in reached]),
+        fixed_points=tuple(fixed_points),
+        weak_recovery=thresholds.weak,
+        algorithmic_threshold=thresholds.algorithmic,
+        information_threshold=thresholds.information,
+        perfect_above=thresholds.perfect,
+    )
+
+
+@dataclass(frozen=True)
+class WeakRecovery(AnalysisResult, figure="plot_weak_recovery"):
+    """The number of samples from which any direction of the teacher can be found.
+
+    Attributes
+    ----------
+    ratio : float
+        n / N above which an algorithm without prior knowledge finds a direction; 0 if
+        any ratio is enough, infinite if samples of order N never are.
+    linear, quadratic : float
+        Largest eigenvalues of E_y[E[z|y] E[z|y]^T] and of M -> E_y[G_y M G_y], where
+        G_y = E[z z^T - 1 | y]; z are the standardized fields of the teacher.
+    direction : array
+        The eigenvector that is found first: (M,), or (M, M) if only squares show it.
+    """
+
+    ratio: float
+    linear: float
+    quadratic: float
+    direction: np.ndarray
+
+    def __float__(self) -> float:
+        return self.ratio
+
+    def __str__(self) -> str:
+        if self.ratio == 0:
+            return (
+                "any number of samples of order N helps: the labels shift the mean of "
+                f"the fields (strength {self.linear:.4g})"
+            )
+        if np.isinf(self.ratio):
+            return (
+                "samples of order N are not enough: given the label, mean and variance "
+                "of the fields do not change"
+            )
+        return (
+            f"a direction is found above ratio {self.ratio:.4g}: the labels change the "
+            "variance of the fields, not their mean"
+        )
+
+
+def weak_recovery(problem: Problem) -> WeakRecovery:
+    """Find the ratio n / N from which an algorithm can find any direction at all.
+
+    Inputs are isotropic, or act so: the ratio counts samples per dimension of inputs of
+    unit variance. Averages over several fields are sampled if labels are continuous.
+
+    Parameters
+    ----------
+    problem : Problem
+        Teacher, labels and noise are used.
+
+    Returns
+    -------
+    WeakRecovery
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> square = tu.Problem(tu.Network(1, "quadratic"), tu.Network(1, "quadratic"))
+    >>> round(float(tu.analysis.weak_recovery(square)), 3)
+    0.5
+    """
+    setting, averages = _averages(problem, "weak_recovery")
+    inputs = setting.problem.inputs
+    if inputs.levels > 1:
+        raise InputError(
+            f"the inputs have {inputs.levels} levels; weak_recovery needs isotropic "
+            "inputs. bayes_optimal finds the ratio for one teacher unit."
+        )
+    found = recovery(averages, setting.fields)
+    ratio = np.inf
+    if found.linear > averages.zero**2:
+        ratio = 0.0
+    elif found.quadratic > averages.zero**2:
+        ratio = 1.0 / found.quadratic
+    return WeakRecovery(
+        ratio=float(ratio),
+        linear=found.linear,
+        quadratic=found.quadratic,
+        direction=found.direction,
+    )
+
+
+@dataclass(frozen=True)
+class TargetExponent(AnalysisResult, figure="plot_target_exponent"):
+    """The lowest degree at which a target shows its directions.
+
+    Attributes
+    ----------
+    kind : str
+        "information" or "generative".
+    exponent : int or None
+        The degree; None if no degree up to 8 shows any.
+    coefficients : array (degree,)
+        Size of the degree-k part, k = 1, 2, ..., for labels of unit variance: of
+        E[y He_k(z)] (information), of E[He_k(z) | y] (generative).
+    zero : float
+        Coefficients below this count as zero.
+    """
+
+    kind: str
+    exponent: int | None
+    coefficients: Float[np.ndarray, " degree"]
+    zero: float
+
+    def __int__(self) -> int:
+        if self.exponent is None:
+            raise InputError(f"no degree up to {HIGHEST} shows a direction.")
+        return self.exponent
+
+    def __str__(self) -> str:
+        if self.exponent is None:
+            return f"{self.kind} exponent above {HIGHEST}"
+        k = self.exponent
+        line = f"{self.kind} exponent {k}: "
+        if self.kind == "information":
+            needs = {1: "of order N", 2: "of order N ln N"}
+            samples = needs.get(k, f"of order N^{k - 1}")
+            return line + f"one pass of SGD needs {samples} samples to find a direction"
+        needs = {1: "of order N", 2: "of order N"}
+        samples = needs.get(k, f"of order N^{k / 2:g}")
+        return line + (
+            f"{samples} samples are enough if labels are transformed, or samples used "
+            "repeatedly"
+        )
+
+
+def information_exponent(problem: Problem) -> TargetExponent:
+    """Find the lowest degree of Hermite polynomials in the label.
+
+    It says how many samples one pass of SGD needs to find a direction from random
+    weights.
+
+    Parameters
+    ----------
+    problem : Problem
+        Teacher, labels and noise are used.
+
+    Returns
+    -------
+    TargetExponent
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> cubic = tu.Problem(tu.Network(1, "he3"), tu.Network(1, "he3"))
+    >>> tu.analysis.information_exponent(cubic).exponent
+    3
+    """
+    _, averages = _averages(problem, "information_exponent")
+    sizes = averages.coefficients
+    exponent = first_degree(sizes, averages.zero)
+    return TargetExponent("information", exponent, sizes, averages.zero)
+
+
+def generative_exponent(problem: Problem) -> TargetExponent:
+    """Find the lowest degree of Hermite polynomials that the label tells about.
+
+    It is at most the information exponent, and says how many samples are needed if
+    labels may be transformed, or samples used repeatedly.
+
+    Parameters
+    ----------
+    problem : Problem
+        Teacher, labels and noise are used.
+
+    Returns
+    -------
+    TargetExponent
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> cubic = tu.Problem(tu.Network(1, "he3"), tu.Network(1, "he3"))
+    >>> tu.analysis.generative_exponent(cubic).exponent
+    1
+    """
+    _, averages = _averages(problem, "generative_exponent")
+    sizes = averages.conditional
+    exponent = first_degree(sizes, averages.zero)
+    return TargetExponent("generative", exponent, sizes, averages.zero)
+
+
+def _averages(problem: object, function: str) -> tuple[Setting, LabelMeans]:
+    """Return the setting of a problem, and what its labels tell about the fields."""
+    setting = setting_of(require_one_law(problem, function))
+    return setting, label_means(setting, function)

@@ -1,0 +1,182 @@
+"""Averages that single optimizers need beyond those of one sample.
+
+`BatchMoments`: the step of a whole batch is no sum over its samples (signs of sums, Muon,
+clipped coordinates). With Gaussian fields lam = (fields of student and teacher) of B
+independent samples, the optimizer's response u_b(delta_1 .. delta_B) takes the place of
+delta_b,
+
+    D = sum_b E[u_b e_b^T],    (B | A) = D L^-1,
+
+where e_b are standard normal and fields_b = mean + L e_b (node_moments.py), and its
+covariance of a step takes the place of G. One point of a quasi-random set holds all numbers
+of a batch: those of the fields, and those of labels and rule.
+
+`SquaresMoments`: the mean square of the readout's update, next to the usual averages.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tutelage import checks
+from tutelage._part import with_fields
+from tutelage._types import Array
+from tutelage.problem import Problem
+from tutelage.problem.sample import label_of, normals_needed, updates_of
+from tutelage.problem.traits import missing_traits
+from tutelage.stream.moments.averages import FieldState, MeanUpdate, Moments
+from tutelage.stream.moments.node_moments import NodeMoments
+from tutelage.stream.moments.node_sums import Nodes, RuleAtState, Weights, divided
+from tutelage.stream.moments.quadrature import Sampled, sobol
+from tutelage.training.optimizers.changed_rule import ChangedRule
+from tutelage.training.rules import Context, Parameters, Sample, Update
+
+
+class BatchSums(NamedTuple):
+    """Averages over batches. levels: those of the inputs, or 1 if all are equal."""
+
+    D: Float[Array, "levels K n"]  # sum_b E[u_b e_b^T], teacher axes first
+    covariance: Float[Array, "levels K K"]
+    readout: Float[Array, "*outputs K"]
+    bias: Float[Array, " K"]
+
+
+class BatchMoments(NodeMoments):
+    """Response and noise of an optimizer whose step depends on a batch as a whole.
+
+    Each point of the set e has the numbers of `batch` samples, one after the other: the
+    fields' (teachers first), then those that labels and rule are made from. `single` has
+    error and loss, which are averages over one sample.
+    """
+
+    single: Moments | None = None
+    batch: int = eqx.field(static=True, default=1)
+
+    def matrices(
+        self, state: FieldState, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "*levels K K"]]:
+        rule = state.problem.optimizer.sample_rule(state.problem.rule)
+        own = self._of(rule, state)
+        average = partial(_batch_sums, batch=self.batch)
+        if self.blocks is None:
+            assert self.e is not None
+            weights = np.full(self.points, 1 / self.points)
+            sums = average(own, self.e, weights)
+        else:
+            sums = self._over_blocks(average, own)
+        coefficients = [divided(own.L, D.T, trans=1).T for D in sums.D]
+        M = state.problem.teacher.hidden
+        B, A = jnp.split(jnp.stack(coefficients), [M], axis=-1)
+        covariance = sums.covariance
+        if flow:
+            covariance = jnp.zeros_like(covariance)
+        if sums.D.shape[0] == 1:
+            A, B, covariance = A[0], B[0], covariance[0]
+        mean = MeanUpdate(A=A, B=B, readout=sums.readout, bias=sums.bias)
+        return mean, covariance
+
+    def error_and_loss(
+        self, state: FieldState
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        assert self.single is not None
+        return self.single.error_and_loss(state)
+
+
+def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> BatchSums:
+    """Return the averages over the points e (P, batch * numbers of a sample)."""
+    problem = at.problem
+    optimizer = problem.optimizer
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    eigenvalues = jnp.asarray(problem.inputs.eigenvalues)
+    points = e.shape[0]
+    numbers = jnp.reshape(e, (points * batch, -1))
+    of_fields, normals = jnp.split(numbers, [K + M], axis=1)
+    fields = at.mean + of_fields @ at.L.T
+    rho, student = jnp.split(fields, [M], axis=1)
+    labels = jax.vmap(partial(label_of, problem))(rho, normals)
+    update = updates_of(
+        problem, student, rho, labels, normals, at.parameters, at.context
+    )
+
+    def by_batch(x: Array) -> Array:
+        return x.reshape(points, batch, *x.shape[1:])
+
+    delta = by_batch(update.delta)
+    responses = jax.vmap(lambda d: optimizer.responses(d, eigenvalues))(delta)
+    covariances = jax.vmap(lambda d: optimizer.step_covariance(d, eigenvalues))(delta)
+    of_readout = jnp.mean(by_batch(update.parameters.readout), axis=1)
+    of_bias = jnp.mean(delta, axis=1)
+    weighted = responses * jnp.asarray(weights)[:, None, None, None]
+    return BatchSums(
+        D=jnp.einsum("plbk,pba->lka", weighted, by_batch(of_fields)),
+        covariance=jnp.tensordot(weights, covariances, 1),
+        readout=jnp.tensordot(weights, optimizer.of_parameters(of_readout), 1),
+        bias=jnp.tensordot(weights, optimizer.of_parameters(of_bias), 1),
+    )
+
+
+def batch_moments(
+    problem: Problem, single: Moments, sampled: Sampled | None
+) -> BatchMoments:
+    """Return the averages over batches of a problem, by a quasi-random set.
+
+    single: the averages of one sample, for the error.
+    """
+    sampled = Sampled() if sampled is None else sampled
+    batch = problem.optimizer.batch
+    checks.require_untraced("batch", "an optimizer of whole batches", batch)
+    numbers = problem.student.hidden + problem.teacher.hidden + normals_needed(problem)
+    checks.require_memory(
+        f"the averages over batches of {batch} samples",
+        sampled.points * int(batch) * numbers,
+        "Use a smaller batch.",
+    )
+    return BatchMoments(
+        e=sobol(sampled.points, int(batch) * numbers, sampled.seed),
+        grid=0,
+        jumps=bool(missing_traits(problem, ("smooth",))),
+        noisy=True,
+        single=single,
+        batch=int(batch),
+    )
+
+
+class SquaredReadout(ChangedRule):
+    """A rule whose update of the readout is squared."""
+
+    def update(
+        self, sample: Sample, parameters: Parameters, context: Context
+    ) -> Update:
+        update = self.rule.update(sample, parameters, context)
+        squared = replace(
+            update.parameters, readout=jnp.square(update.parameters.readout)
+        )
+        return Update(update.delta, squared, update.loss)
+
+
+class SquaresMoments(Moments):
+    """The averages of a rule, and E[h^2] of the readout's update h by nodes."""
+
+    usual: Moments
+    nodes: NodeMoments
+
+    def matrices(
+        self, state: FieldState, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        mean, G = self.usual.matrices(state, flow)
+        rule = SquaredReadout(state.problem.optimizer.averaged_rule(state.problem.rule))
+        squared = replace(state, problem=with_fields(state.problem, rule=rule))
+        squares, _ = self.nodes.matrices(squared, True)
+        return replace(mean, readout_squares=squares.readout), G
+
+    def error_and_loss(
+        self, state: FieldState
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        return self.usual.error_and_loss(state)
