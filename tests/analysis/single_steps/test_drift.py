@@ -102,7 +102,7 @@ def test_one_step_of_real_weights_moves_as_much():
     z = (step.drift - expected) / step.drift_error
     assert np.max(np.abs(z)) < 4.5
     # a negative control: a term less
-    for missing in (found.gradient, found.steps):
+    for missing in terms:
         less = expected - flat(missing.r, missing.q, missing.readout)
         assert np.max(np.abs((step.drift - less) / step.drift_error)) > 8
 
