@@ -34,7 +34,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
         [[0.6, 0.5], [0.5, 1.0]]
     )  # covariance of a student's and a teacher's field
     usual, finer = (
-        float(tu.moments.I2(bump, C, tu.Quadrature(nodes=nodes))) for nodes in (64, 400)
+        float(tu.moments.I2(bump, C, quadrature=tu.Quadrature(nodes=nodes)))
+        for nodes in (64, 400)
     )
     answer = {
         "average": usual,

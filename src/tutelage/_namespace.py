@@ -33,13 +33,42 @@ INSTALL_PAPERS = (
     "tutelage_papers; install it with 'pip install ./papers' in a clone of tutelage."
 )
 
+# Names of other packages and pages, and what to use here (docs/coming-from.md).
+TRANSLATIONS = {
+    "ComparisonPlotter": "tutelage.compare(theory, runs).plot()",
+    "GaussianDataset": (
+        "the teacher's gram and the noise of tutelage.Problem; "
+        "d is dim of tutelage.simulate"
+    ),
+    "GaussianLinearMseEquations": (
+        "tutelage_papers.notes.linear_regression(rho, noise_variance, lr, ridge)"
+    ),
+    "LinearRegression": "tutelage.Network(1, 'linear')",
+    "MSELoss": "nothing: squared loss is the default of tutelage.Problem",
+    "ODESolver": "tutelage.solve(equations, initial_values, times)",
+    "OnlineEquations": "tutelage.Equations(names, drift, error)",
+    "OnlineSimulation": "tutelage.simulate(problem, start, times=times, runs=5)",
+    "SimulationConfig": "arguments of tutelage.simulate: dim, times, runs and seed",
+    "TwoLayerReLUEquations": (
+        "tutelage.Problem(tutelage.Network(k, 'relu'), tutelage.Network(m, 'relu'))"
+    ),
+    "get_I2": "tutelage.moments.I2('erf', Q, R, T)",
+    "get_I3": "tutelage.moments.I3('erf', Q, R, T)",
+    "get_I4": "tutelage.moments.I4('erf', Q, R, T)",
+    "get_J2": "tutelage.moments.J2('erf', Q, R, T)",
+    "order_parameter_loss": (
+        "tutelage.generalization_error(problem, R, Q, T) + sigma**2 / 2"
+    ),
+}
+
 
 def attach(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package with a stub.
 
-    An unknown name is answered with the nearest one.
+    An unknown name is answered with the nearest one, a name of another package with
+    its translation.
     """
     load, list_names, names = lazy_loader.attach_stub(package, file)
 
@@ -48,6 +77,9 @@ def attach(
             return load(name)
         if name == "papers":
             raise AttributeError(f"{package} has no name 'papers': {INSTALL_PAPERS}")
+        if name in TRANSLATIONS:
+            use = f"use {TRANSLATIONS[name]} (docs/coming-from.md)."
+            raise AttributeError(f"{package} has no name {name!r}; {use}")
         raise AttributeError(f"{package} has no name {name!r}.{_hint(name)}")
 
     return get, list_names, names

@@ -1,6 +1,8 @@
 """The package loads its names on demand; to its users it looks like any other."""
 
 import ast
+import operator
+import re
 import subprocess
 import sys
 import types
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tutelage
-from tutelage._namespace import NAMESPACES, public_names
+from tutelage._namespace import NAMESPACES, TRANSLATIONS, public_names
 
 STUBBED = [
     space
@@ -77,3 +79,15 @@ def test_an_unknown_name_gets_the_nearest_or_its_home():
         with pytest.raises(AttributeError, match=answer):
             getattr(space, name)
     assert not hasattr(tutelage, "zzzzzz")
+
+
+@pytest.mark.parametrize("name", TRANSLATIONS)
+def test_a_name_of_a_source_is_answered_with_ours(name):
+    """Every name in an answer exists, and the page of translations has the name."""
+    with pytest.raises(AttributeError, match=f"no name '{name}'; use "):
+        getattr(tutelage, name)
+    for ours in re.findall(r"tutelage\.([\w.]+)", TRANSLATIONS[name]):
+        assert operator.attrgetter(ours)(tutelage) is not None
+    page = Path(__file__).parents[2] / "docs" / "coming-from.md"
+    assert name.removeprefix("get_") in page.read_text()
+    assert not hasattr(tutelage, name)

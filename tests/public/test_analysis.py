@@ -95,6 +95,20 @@ def test_the_drift_of_a_linear_unit():
     np.testing.assert_allclose(B, [[2.0], [1.0]], atol=1e-12)
 
 
+def test_the_central_equations_of_a_linear_unit():
+    """dR = eta (T - R); dQ = 2 eta (R - Q) + eta^2 (Q - 2 R + T) + eta^2 sigma^2."""
+    network = tu.Network(1, "linear")
+    task = tu.Problem(network, network, optimizer=tu.SGD(0.4), noise=0.3)
+    found = tu.analysis.drift(task, tu.Start(R=[[0.2]], Q=[[0.5]]))
+    assert isinstance(found, tu.analysis.OverlapDrift)
+    assert isinstance(found.steps, tu.analysis.DriftTerm)
+    assert found.R[0, 0] == pytest.approx(0.4 * 0.8)
+    assert found.gradient.Q[0, 0] == pytest.approx(2 * 0.4 * (0.2 - 0.5))
+    assert found.steps.Q[0, 0] == pytest.approx(0.4**2 * (0.5 - 0.4 + 1.0))
+    assert found.label_noise.Q[0, 0] == pytest.approx(0.4**2 * 0.3**2)
+    assert "dQ/dalpha" in str(found)
+
+
 # Curves
 
 

@@ -47,8 +47,27 @@ def test_the_output_of_two_relu_units():
 def test_quadrature_gives_the_closed_form():
     fine = tu.moments.Quadrature(nodes=64)
     closed = float(tu.moments.I2("erf", C2))
-    smooth = float(tu.moments.I2("tanh", C2, fine))
+    smooth = float(tu.moments.I2("tanh", C2, quadrature=fine))
     assert 0.0 < smooth < 1.0
     assert smooth != pytest.approx(closed, rel=1e-3)
     assert tu.Quadrature is tu.moments.Quadrature
     assert tu.Sampled is tu.moments.Sampled
+
+
+def test_all_pairs_of_two_networks():
+    """Q, R and T in place of one covariance: students first, then teachers."""
+    Q, R, T = np.array([[0.4]]), np.array([[0.2, 0.1]]), np.eye(2)
+    pairs = tu.moments.I2("erf", Q, R, T)
+    assert pairs.shape == (3, 3)
+    assert float(pairs[0, 1]) == pytest.approx(2 / pi * asin(0.2 / sqrt(1.4 * 2.0)))
+    assert tu.moments.J2("erf", Q, R, T).shape == (1, 1)
+    assert tu.moments.I3("erf", Q, R, T).shape == (1, 3, 3)
+    assert tu.moments.I4("erf", Q, R, T).shape == (1, 1, 3, 3)
+
+
+def test_a_pair_of_activations():
+    """Stein's lemma: E[g(a) b] = C_ab E[g'(a)], which depends on the variance of a."""
+    value = float(tu.moments.I2(("erf", "linear"), C2))
+    assert value == pytest.approx(0.3 * sqrt(2 / pi) / sqrt(1.7))
+    mirrored = float(tu.moments.I2(("linear", "erf"), C2))
+    assert mirrored == pytest.approx(0.3 * sqrt(2 / pi) / sqrt(2.2))

@@ -101,6 +101,7 @@ def test_the_list_says_what_is_known(tutelage):
     }
     assert "2 pass, 1 does not hold, 0.0 s" in rows["toy-1"]
     assert rows["toy-2"].split()[-2:] == ["-", "-"]
+    assert tutelage("replicate", "--list").stdout == ending.stdout
     figures = json.loads(tutelage("replicate", "--json").stdout)["figures"]
     assert [figure["quick"]["status"] for figure in figures] == ["done", "not computed"]
     assert figures[0]["quick"]["pass"] == 2
@@ -110,6 +111,8 @@ def test_the_list_says_what_is_known(tutelage):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
+        (("--list", "toy-1"), "--list and 'toy-1' are given; --list computes nothing"),
+        (("--list", "--all"), "--list and --all are given"),
         (
             ("toy-3",),
             "there is no figure 'toy-3'; it must be one of toy-1, toy-2. The nearest is",

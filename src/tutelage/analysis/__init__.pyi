@@ -34,6 +34,7 @@ from .curve_phases import (
     plateaus,
     specialization,
 )
+from .drift_terms import DriftTerm, OverlapDrift, drift
 from .equilibrium import (
     EmpiricalMinimum,
     MinimumRuns,
@@ -66,6 +67,7 @@ __all__ = [
     "CriticalRate",
     "Curvature",
     "DecayRate",
+    "DriftTerm",
     "EarlyStopping",
     "EmpiricalMinimum",
     "EscapeDistribution",
@@ -80,6 +82,7 @@ __all__ = [
     "Mode",
     "NodeReuse",
     "NoiseFloor",
+    "OverlapDrift",
     "Phase",
     "Phases",
     "Plateau",
@@ -97,6 +100,7 @@ __all__ = [
     "best_replay",
     "critical_learning_rate",
     "decay_rate",
+    "drift",
     "drift_matrices",
     "early_stopping",
     "empirical_minimum",

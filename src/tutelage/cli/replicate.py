@@ -69,6 +69,7 @@ def load_papers() -> Papers:
 def replicate(
     *ids: str,
     all_: Annotated[Switch, Parameter(name="--all")] = False,
+    list_: Annotated[Switch, Parameter(name="--list")] = False,
     quick: Switch = False,
     out: Path = Path("output/replicate"),
     format_: Annotated[Literal["pdf", "svg"] | None, Parameter(name="--format")] = None,
@@ -88,6 +89,8 @@ def replicate(
         Figures, such as primer-1.
     all_: bool
         All figures, and one page (gallery.html) with all of them.
+    list_: bool
+        Print the list of figures and their results so far, as without ids.
     quick: bool
         Smaller networks and fewer runs, the same claims.
     out: Path
@@ -105,6 +108,11 @@ def replicate(
     if all_ and ids:
         raise InputError(
             f"--all and {ids[0]!r} are given; name figures, or ask for all of them."
+        )
+    if list_ and (all_ or ids):
+        asked = repr(ids[0]) if ids else "--all"
+        raise InputError(
+            f"--list and {asked} are given; --list computes nothing. Leave one out."
         )
     if workers is not None and workers < 1:
         raise InputError(

@@ -7,10 +7,12 @@
 `moments_for` (matrices.py) chooses: `ClosedMoments` serves squared loss by five
 Gaussian averages of the activations, in closed form (averages.py) or by quadrature
 (quadrature.py). `NodeMoments` (node_moments.py) averages any rule over nodes.
+integrals.py has I2, I3, I4 and J2 of the textbooks, made of the same averages.
 """
 
 from tutelage.stream.moments.averages import Moments
-from tutelage.stream.moments.matrices import I2, I3, I4, J2, moments_for
+from tutelage.stream.moments.integrals import I2, I3, I4, J2
+from tutelage.stream.moments.matrices import moments_for
 from tutelage.stream.moments.quadrature import Quadrature, Sampled
 
 __all__ = ["I2", "I3", "I4", "J2", "Moments", "Quadrature", "Sampled", "moments_for"]

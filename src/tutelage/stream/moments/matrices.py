@@ -53,17 +53,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.errors import InputError
+from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Problem
-from tutelage.problem.activation import Activation, as_activation
+from tutelage.problem.activation import Activation
 from tutelage.problem.start import Blocks
 from tutelage.stream.moments.averages import (
     FAMILIES,
@@ -708,97 +706,3 @@ def _squared_error_of_kept(
     of_single_units = of_weights(single_units)[:, i, j]  # E[g'_i g'_j g_a^2]
     variances = jnp.where(kept[:, :K].T, 0.0, w[:K, None] ** 2) * (1 - keep) / keep
     return (at_mean_weights + jnp.sum(variances * of_single_units, axis=0))[place]
-
-
-def I2(
-    activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None
-) -> Array:
-    """E[g(a) g(b)] for Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
-    return _integral("I2", activation, C, 2, 2, quadrature)
-
-
-def J2(
-    activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None
-) -> Array:
-    """E[g'(a) g'(b)] for Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
-    return _integral("J2", activation, C, 2, 1, quadrature)
-
-
-def I3(
-    activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None
-) -> Array:
-    """E[g'(a) b g(c)] for Gaussian (a, b, c) with covariance C of shape (..., 3, 3).
-
-    By Stein's lemma C_ab E[g''(a) g(c)] + C_bc E[g'(a) g'(c)].
-    """
-    return _integral("I3", activation, C, 3, 1, quadrature)
-
-
-def I4(
-    activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None
-) -> Array:
-    """E[g'(a) g'(b) g(c) g(d)] for Gaussian fields with covariance C (..., 4, 4)."""
-    return _integral("I4", activation, C, 4, 2, quadrature)
-
-
-def _integral(
-    name: str,
-    activation: str | Activation,
-    C: ArrayLike,
-    fields: int,
-    students: int,
-    quadrature: Quadrature | None,
-) -> Array:
-    """Return one of the integrals: the first fields are students, then teachers."""
-    g = as_activation(activation)
-    if name != "I2" and not g.trainable:
-        raise InputError(
-            f"{name} needs the derivative of {g.name!r}, which has none; "
-            "use 'erf', or I2 alone."
-        )
-    C = jnp.asarray(checks.as_array("C", C))
-    if C.ndim < 2 or C.shape[-2:] != (fields, fields):
-        raise InputError(
-            f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), "
-            "the covariance of its fields."
-        )
-    checks.require_gram("C", C)
-    averages = averages_for(g, g, students, fields - students, quadrature=quadrature)
-    flat = C.reshape(-1, fields, fields)
-    return _integrals(name, averages, flat).reshape(C.shape[:-2])
-
-
-@eqx.filter_jit
-def _integrals(
-    name: str, averages: Averages, C: Float[Array, "count n n"]
-) -> Float[Array, " count"]:
-    """Return the integral of every covariance."""
-    formulas = {"I2": _outputs, "J2": _slopes, "I3": _stein, "I4": _polarized}
-    formula = formulas[name]
-    return jax.vmap(lambda c: formula(averages, c))(C)
-
-
-def _outputs(averages: Averages, C: Float[Array, "2 2"]) -> Float[Array, ""]:
-    """Return I2 = E[g(a) g(b)]."""
-    return averages.outputs(C, None)[0, 1]
-
-
-def _slopes(averages: Averages, C: Float[Array, "2 2"]) -> Float[Array, ""]:
-    """Return J2 = E[g'(a) g'(b)]."""
-    return averages.slopes(C, None)[0, 1]
-
-
-def _stein(averages: Averages, C: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """Return I3 = C_ab E[g''(a) g(c)] + C_bc E[g'(a) g'(c)]."""
-    of_curvature = C[0, 1] * averages.curvatures(C, None)[0, 2]
-    of_slopes = C[1, 2] * averages.slopes(C, None)[0, 2]
-    return of_curvature + of_slopes
-
-
-def _polarized(averages: Averages, C: Float[Array, "4 4"]) -> Float[Array, ""]:
-    """Return I4 from squares: g(c) g(d) = ((g(c) + g(d))^2 - (g(c) - g(d))^2) / 4."""
-    w_sum = jnp.array([0.0, 0.0, 1.0, 1.0])
-    w_difference = jnp.array([0.0, 0.0, 1.0, -1.0])
-    of_sum = averages.slopes_squared_error(C, None, w_sum)[0, 1]
-    of_difference = averages.slopes_squared_error(C, None, w_difference)[0, 1]
-    return (of_sum - of_difference) / 4
