@@ -206,7 +206,7 @@ def test_its_curves_are_drawn(runs):
     for trajectory in (tu.solve(PROBLEM, START, TIMES), runs):
         axes = trajectory.plot().axes
         words = axes[0].get_legend_handles_labels()[1]
-        assert words == ["error", "training error"]
+        assert words == ["error on fresh samples", "training error"]
         assert axes[1].get_ylabel() == "loss"
         assert axes[-1].get_xlabel() == "steps"
         assert "train_error" in trajectory._repr_html_()

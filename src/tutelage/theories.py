@@ -97,14 +97,16 @@ def theory_of(problem: object, function: str = "solve") -> Theory:
     theory = covering(problem)
     if theory is not None:
         return theory
+    missing = {theory.name: theory.missing(problem) for theory in TABLE}
+    fewest = min(len(traits) for traits in missing.values())
     reasons = []
-    for theory in TABLE:
-        missing = theory.missing(problem)
-        remedies = " and ".join(trait.remedy for trait in missing)
-        reasons.append(
-            f"the theory of {theory.name} needs {remedies} "
-            f"({said_instead(problem, missing)})"
-        )
+    for name, traits in missing.items():
+        reason = f"the theory of {name} needs "
+        reason += " and ".join(trait.remedy for trait in traits)
+        # what the problem has instead, where the way is shortest
+        if len(traits) == fewest:
+            reason += f" ({said_instead(problem, traits)})"
+        reasons.append(reason)
     raise InputError(f"no theory covers this problem: {'; '.join(reasons)}.")
 
 

@@ -117,7 +117,6 @@ def plot_trajectory(
         lines_by_panel = _panel_of_losses(trajectory) | panels_of(trajectory)
     grid = column([2.3] + [1.75] * len(lines_by_panel), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times, trajectory)
-    _draw_curves_beside_error(grid[0], times, trajectory)
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
@@ -212,21 +211,6 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
         errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
-
-
-def _draw_curves_beside_error(axes: Axes, times: np.ndarray, trajectory: Any) -> None:
-    """Draw curves of the theory, such as a training error, next to the error.
-
-    Of several runs it is their mean.
-    """
-    chosen = _observables_in("error", trajectory)
-    if not chosen:
-        return
-    axes.lines[-1].set_label("error")
-    for place, observable in enumerate(chosen, start=1):
-        mean = _by_run(trajectory, observable.name).mean(axis=0)
-        look = {"color": color_at(place), "linestyle": DASHES[1], "linewidth": 2.0}
-        axes.plot(times, mean, label=observable.words, **look)
 
 
 def _panel_of_losses(trajectory: Any) -> dict[str, list[Line]]:
