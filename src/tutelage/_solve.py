@@ -34,7 +34,7 @@ def solve(
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     moments: Sampled | None = None,
-    accuracy: float | None = 1e-3,
+    accuracy: float | str | None = "usual",
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
@@ -75,13 +75,15 @@ def solve(
         Average over a quasi-random set of so many points, `Sampled(points, seed)`, also
         where a closed form or a grid exists. Its error is estimated when
         `sampling_error`, `validity` or `compare` needs it.
-    accuracy : float, optional
+    accuracy : float or str, optional
         Where averages are sampled and `moments` does not fix the points: the relative
         error of the error curve that they may leave (95% confidence). `solve` estimates
         it by eight more solves with an eighth of the points each, and takes from 2^14
         up to 2^17 points until it is reached or the curve would cost more than some
         seconds. `accuracy` of the result is what was reached; above 1e-2 there is a
-        warning. None, and inside jit, vmap and grad: 2^14 points without an estimate.
+        warning. "usual" is 1e-3; for a data set it is 5e-3, one standard error relative
+        to the largest entry of each curve. None, and inside jit, vmap and grad: 2^14
+        points without an estimate.
     keep : str, optional
         "blocks" records r and q per level, "fields" only R and Q. Default: blocks up to
         16 levels.
@@ -178,6 +180,9 @@ def solve_batch(
     """
     chosen = _chosen(solve_batch, locals(), {})
     theory = theories.theory_of(problem, "solve_batch")
+    _require_options(
+        theory.solve_batch, f"solve_batch by the theory of {theory.name}", chosen
+    )
     return theory.solve_batch(problem, over, start=start, times=times, **chosen)
 
 
@@ -285,11 +290,19 @@ def _chosen(
 ) -> dict[str, Any]:
     """Return the options of a call that differ from the defaults of the verb."""
     defaults = _defaults(verb)
-    chosen = {}
-    for name, default in defaults.items():
-        if given[name] is not default:
-            chosen[name] = given[name]
+    chosen = {
+        name: given[name]
+        for name, default in defaults.items()
+        if not _is_default(given[name], default)
+    }
     return chosen | dict(options)
+
+
+def _is_default(value: object, default: object) -> bool:
+    """Return True for the default itself, and for an equal plain value."""
+    if value is default:
+        return True
+    return isinstance(value, bool | int | float | str) and value == default
 
 
 @cache

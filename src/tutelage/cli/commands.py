@@ -219,7 +219,8 @@ def _solved(request: Request, how: flags.TheoryFlags) -> "Trajectory":
     import tutelage as tu
 
     with leave_on_interrupt(), working("solving"):
-        return tu.solve(request.problem, request.start, request.times, **asdict(how))
+        options = {k: v for k, v in asdict(how).items() if v is not None}
+        return tu.solve(request.problem, request.start, request.times, **options)
 
 
 def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajectory":

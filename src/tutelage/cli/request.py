@@ -205,9 +205,10 @@ class TheoryFlags:
     """Keep only the terms of first order in the learning rate."""
     rtol: float | None = None
     """Relative tolerance per step of the solver (default 1e-8)."""
-    accuracy: float | None = 1e-3
+    accuracy: float | None = None
     """Relative error of the curve that sampled averages may leave: more points are
-    taken until it is reached, or until the curve would cost more than some seconds."""
+    taken until it is reached, or until the curve would cost more than some seconds
+    (default 1e-3; for a data set 5e-3)."""
     solver: str = "auto"
     """explicit, stiff (for wide spectra), implicit, or auto: stiff if explicit would
     clearly be slower."""

@@ -1,7 +1,8 @@
 """`compare`: runs against the theory, as a list of analyses.
 
-Each analysis is one module with a typed result. All of them take the `Pair` of theory
-and runs; some take the results of those before.
+Each analysis is one module with a typed result. Most take the `Pair` of theory and
+runs, or the results of analyses before them. Only the search for a missed factor takes
+the trajectories as they were given, because it simulates the changed problem.
 """
 
 from dataclasses import replace
@@ -107,18 +108,18 @@ def _explained(verdict: Verdict, missed_factor: MissedFactor | None) -> Verdict:
 
 def _notes(matching: Matching, shift: LevelShift, is_sampled: bool) -> tuple[str, ...]:
     """Return remarks on the verdict."""
-    pair = matching.pair
-    notes = list(pair.notes)
+    matched = matching.pair
+    notes = list(matched.notes)
     if shift.note is not None:
         notes.append(shift.note)
-    if pair.gradient_flow:
+    if matched.gradient_flow:
         notes.append(
             "the theory is gradient flow: without the terms of order eta^2 that the "
             "runs have"
         )
-    if 1 < pair.count < FEW_RUNS:
+    if 1 < matched.count < FEW_RUNS:
         notes.append(
-            f"{pair.count} runs give a standard error that is itself uncertain; "
+            f"{matched.count} runs give a standard error that is itself uncertain; "
             "run 10 or more"
         )
     if is_sampled:
@@ -128,7 +129,7 @@ def _notes(matching: Matching, shift: LevelShift, is_sampled: bool) -> tuple[str
         )
     if matching.count > 0:
         notes.append(
-            f"{matching.count} of {pair.count} runs had their hidden units relabeled "
+            f"{matching.count} of {matched.count} runs had their hidden units relabeled "
             "before averaging"
         )
     return tuple(notes)

@@ -77,8 +77,9 @@ SMALL_PRODUCT = 2**11
 class Overlaps(NamedTuple):
     """The overlaps r and q, and all else that learns.
 
-    velocity is None without slow momentum, scales without an adaptive optimizer. The arrays are of JAX inside of compiled
-    programs and of NumPy elsewhere. Several states may be stacked along leading axes.
+    velocity is None without slow momentum, scales without an adaptive optimizer. The
+    arrays are of JAX inside of compiled programs and of NumPy elsewhere. Several states
+    may be stacked along leading axes.
     """
 
     r: Float[Any, "*lead L K M"]

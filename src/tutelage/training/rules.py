@@ -28,6 +28,7 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 from tutelage.training.losses import Loss
+from tutelage.training.schedules import rate_at
 
 __all__ = [
     "AdaTron",
@@ -325,7 +326,7 @@ class FeedbackAlignment(Gradient):
     )
 
     def feedback_at(self, readout: Readout, time: ArrayLike) -> Readout:
-        feedback = _value_at(self.strength, time) * jnp.asarray(self.feedback)
+        feedback = rate_at(self.strength, time) * jnp.asarray(self.feedback)
         return jnp.broadcast_to(feedback, jnp.shape(readout))
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
@@ -355,7 +356,7 @@ class Dropout(Gradient):
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
         """Return the probability that a unit is kept, at this time."""
-        return _value_at(self.keep, time)
+        return rate_at(self.keep, time)
 
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
@@ -523,13 +524,6 @@ def _backpropagate(
         readout=psi * g if has_one_output else jnp.outer(psi, g),
         loss=context.loss(v @ unmasked, sample.label),
     )
-
-
-def _value_at(value: Any, time: ArrayLike) -> Float[Array, ""]:
-    """Return a number, or the value of a schedule at this time."""
-    if callable(value):
-        value = value(jnp.asarray(time))
-    return jnp.asarray(value, float)
 
 
 def is_proportional(activation: Any) -> bool:

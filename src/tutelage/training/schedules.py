@@ -272,7 +272,8 @@ def schedules_of(part: Part) -> dict[str, Any]:
 
 def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:
     """Return a number, or the value of a schedule at time t."""
-    return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
+    value = rate(jnp.asarray(t)) if callable(rate) else rate
+    return jnp.asarray(value, float)
 
 
 def rate_values(rate: Rate | Callable[..., object], times: np.ndarray) -> np.ndarray:
