@@ -203,7 +203,8 @@ def test_the_walk_is_what_solve_does():
     ]
     assert len(functions) > 25
     assert set(functions) - called == set()
-    assert len(files - {"_namespace.py"}) <= 12, sorted(files)
+    # The table of theories takes three of them, and the optimizer four.
+    assert len(files - {"_namespace.py"}) <= 20, sorted(files)
     assert (
         f"{theory.error[0]:.5f} at time 0 and {theory.error[-1]:.5f} at time 100"
         in " ".join(walk.split())

@@ -31,10 +31,9 @@ GROUPS = {
     "rules": "Learning rules",
     "optimizers": "Optimizers",
     "schedules": "Schedules",
-    "theory": "Solve",
+    "theory": "Solve and simulate",
     "moments": "Gaussian averages",
     "results": "Results, times and pages",
-    "simulation": "Simulation",
     "recording": "Recorded training runs",
     "conventions": "Units of other programs",
     "comparison": "Comparison",
@@ -46,19 +45,22 @@ GROUPS = {
     "analysis.single_steps": "Single steps",
     "analysis.landscapes": "Landscape",
     "analysis.continual": "Continual learning",
+    "analysis.equilibrium": "The end of training",
     "sweeps": "Sweeps",
     "plot": "Figures",
     "tutelage_papers": "Published figures",
     "tutelage_papers.notes": "Formulas: online SGD",
     "tutelage_papers.power_law": "Formulas: power-law spectra",
     "tutelage_papers.quadratic": "Formulas: quadratic networks",
+    "theories": "The table of theories",
     "checks": "Checks for extensions",
     "errors": "Errors and warnings",
 }
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws"), "curves")
-SHARED |= {"protocols": "schedules"}
-THEORY = ("stream", "solvers")
+SHARED |= {"protocols": "schedules", "drift_terms": "single_steps"}
+SHARED |= {"bayes_limits": "equilibrium"}
+THEORY = ("_solve", "stream", "solvers")
 PAPERS = (
     "tutelage_papers",
     "tutelage_papers.notes",

@@ -21,6 +21,7 @@ NAMESPACES = (
     "tutelage.optimizers",
     "tutelage.schedules",
     "tutelage.theories",
+    "tutelage.conventions",
     "tutelage.analysis",
     "tutelage.plot",
     "tutelage.page",

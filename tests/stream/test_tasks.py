@@ -250,7 +250,7 @@ def test_a_drifting_teacher_has_the_exact_error(tmp_path):
 
 def test_other_numbers_do_not_compile_again():
     """Switch time, similarity, probabilities and rates are data to the program."""
-    count = lambda: program.integrate._cached._cache_size()  # noqa: E731
+    count = lambda: program.integrate_equations._cached._cache_size()  # noqa: E731
     tu.solve(two_tasks(), START, TIMES)
     before = count()
     tu.solve(two_tasks(tu.Switch(40.0), 0.25).replace(lr=0.5), START, TIMES)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._html import ResultCard
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.equilibrium.bayes import BayesCurve, FixedPoint, Thresholds
@@ -37,7 +38,7 @@ PRINTED_RATIOS = 12
 
 
 @dataclass(frozen=True)
-class BayesPoint:
+class BayesPoint(ResultCard):
     """One fixed point of Bayes-optimal learning.
 
     Attributes

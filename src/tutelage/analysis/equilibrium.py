@@ -26,7 +26,6 @@ PRINTED_RATIOS = 12
 LARGEST_Z = 4.0  # of a mean that agrees with the theory
 FEWEST_RUNS = 3  # for a standard error
 FRESH_SAMPLES = 4000  # on which the error of a run is measured
-REACHED = "The minimum exists at every ratio."
 
 
 @dataclass(frozen=True)

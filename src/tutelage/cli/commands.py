@@ -232,13 +232,14 @@ def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajecto
     from tutelage.simulation.simulate import (
         duration_warning,
         estimated_seconds,
+        steps_per_time,
         usual_method,
     )
 
     problem = request.problem
     dim = request.start.dim
     if dim is not None and not runs.long:
-        steps = dim * float(request.times[-1])
+        steps = steps_per_time(problem, dim) * float(request.times[-1])
         method = usual_method(problem) if runs.method is None else runs.method
         estimate = estimated_seconds(problem, dim, steps, runs.runs, method)
         if estimate > DAY:

@@ -57,7 +57,8 @@ def print_curve(trajectory: "Trajectory") -> None:
     times = np.asarray(trajectory.times)
     shown = sorted({0, len(times) // 2, len(times) - 1})
     rows = Table.grid(padding=(0, 3))
-    rows.add_row("alpha", *(f"{times[i]:g}" for i in shown))
+    time = "steps" if problem.optimizer.counts_steps else "alpha"
+    rows.add_row(time, *(f"{times[i]:g}" for i in shown))
     error = mean("error")
     loss = mean("loss")
     name_of_error = "e_g"
@@ -65,7 +66,13 @@ def print_curve(trajectory: "Trajectory") -> None:
         name_of_error = error_name(problem)
     curves = {name_of_error: error}
     if np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True):
-        curves["training loss"] = loss
+        name_of_loss = "training loss"
+        if trajectory.observables:  # another theory records that of its data set, too
+            name_of_loss = "loss on fresh samples"
+        curves[name_of_loss] = loss
+    beside = [o for o in trajectory.observables if o.panel]
+    for observable in beside:
+        curves[observable.words] = mean(observable.name)
     for name, curve in curves.items():
         if curve.ndim == 1:
             rows.add_row(f"{name}{words}", *(f"{curve[i]:.4g}" for i in shown))
@@ -82,7 +89,7 @@ def print_curve(trajectory: "Trajectory") -> None:
         else:
             matrices["readout"] = readout.reshape(-1, readout.shape[-1])
     table = Table.grid(padding=(0, 5))
-    table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
+    table.add_row(*(f"{name} at {time} = {times[-1]:g}" for name in matrices))
     table.add_row(*(_matrix(values) for values in matrices.values()))
     console.print(table, end="\n\n")
     print_field("status", [trajectory.status])

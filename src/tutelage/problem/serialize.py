@@ -243,8 +243,8 @@ def problem_arguments(data: Table, allow: str | Iterable[str] = ()) -> Table:
     checks.as_kind("the problem", data, dict, must)
     if "sgd" in data:
         raise InputError(
-            "the problem has the table [sgd] of an older tutelage; "
-            "rename it to [optimizer], with kind = 'sgd'."
+            "the problem has a table [sgd]; it is called [optimizer] now. Rename it, and "
+            "add kind = 'sgd'."
         )
     for name in data:
         checks.known("a name in the problem", name, NAMES)

@@ -46,13 +46,13 @@ OVERLAPS = {
 DIMS = {name: dims for name, (dims, _) in OVERLAPS.items()}
 LONG = {name: words for name, (_, words) in OVERLAPS.items()} | {
     "error": METRICS["squared"],
-    "loss": "training loss, averaged over inputs and labels",
+    "loss": "loss on fresh samples, averaged over inputs and labels",
     "status_code": (
         "0 finished, 1 diverged, 2 out of steps, 3 no acceptable step, 4 interrupted"
     ),
     "end_time": "time reached",
     "steps": "steps taken",
-    "time": "alpha = steps / N",
+    "time": "alpha = steps / N; steps for gradient descent",
     "step": "steps taken by then, ceil(alpha N)",
     "eigenvalue": "eigenvalue of the level",
     "fraction": "fraction of dimensions",

@@ -41,7 +41,15 @@ from tutelage.simulation.numba_kernels import (
 from tutelage.solvers.program import BOUND
 from tutelage.stream.order_parameters import initial_overlaps
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SGD, AdaGrad, Adam, Muon, RMSprop, SignSGD
+from tutelage.training.optimizers import (
+    SGD,
+    AdaGrad,
+    Adam,
+    GradientDescent,
+    Muon,
+    RMSprop,
+    SignSGD,
+)
 
 STRETCH = 4096  # steps whose rates are computed at once
 # Eigenvalues of a Gram matrix below this share of the largest are rounding.
@@ -234,6 +242,8 @@ def _has_momentum(problem: Problem) -> bool:
 def optimizer_code(problem: Problem) -> int:
     """Return the code of an optimizer; PLAIN if all moves along delta x."""
     optimizer = problem.optimizer
+    if isinstance(optimizer, GradientDescent):
+        return kernels.PLAIN
     if isinstance(optimizer, SGD):
         return kernels.PLAIN if optimizer.clip_coordinates is None else kernels.CLIPPED
     if isinstance(optimizer, AdaGrad) and optimizer.norm:

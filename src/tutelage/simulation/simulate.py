@@ -299,7 +299,12 @@ def _when_first(trajectory: Trajectory, chosen: np.ndarray) -> str:
 
 
 def usual_method(problem: Problem) -> str:
-    """Return "overlaps" if the steps of an optimizer move along samples, else "weights"."""
+    """Return the method of `simulate` for a problem.
+
+    "overlaps" if the steps of its optimizer move along fresh samples, else "weights".
+    """
+    if problem.data is not None:
+        return "weights"
     moves_along_samples = prepare.optimizer_code(problem) == prepare.kernels.PLAIN
     return "overlaps" if moves_along_samples else "weights"
 

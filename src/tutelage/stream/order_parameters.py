@@ -65,7 +65,7 @@ from tutelage.stream.moments.matrices import (
     summed_levels,
 )
 from tutelage.stream.moments.quadrature import Quadrature
-from tutelage.stream.optimizers import Motion, Scales, StepTheory, theory_of
+from tutelage.stream.optimizers import Motion, Scales, StepTheory, step_theory_of
 from tutelage.stream.optimizers.base import Moment
 from tutelage.training.rules import Context, Parameters
 from tutelage.training.schedules import rate_at, switch_times
@@ -167,7 +167,7 @@ class OrderParameters(ClosedSystem):
     @property
     def steps(self) -> StepTheory:
         """The theory of the optimizer's steps."""
-        return theory_of(self.problem.optimizer)
+        return step_theory_of(self.problem.optimizer)
 
     @property
     def _lam(self) -> Float[Array, "L 1 1"]:
@@ -572,7 +572,10 @@ def initial_overlaps(
         velocity = Velocity(
             teacher=xp.zeros_like(r), student=xp.zeros_like(q), own=xp.zeros_like(q)
         )
-    scales = theory_of(problem.optimizer).initial(problem, readout, bias, xp)
+    scales = None
+    if problem.optimizer.on_stream:
+        steps = step_theory_of(problem.optimizer)
+        scales = steps.initial(problem, readout, bias, xp)
     state = Overlaps(
         r=r, q=q, readout=readout, bias=bias, velocity=velocity, scales=scales
     )

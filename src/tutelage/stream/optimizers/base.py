@@ -97,7 +97,7 @@ class StepTheory:
         return []
 
 
-def theory_of(optimizer: Optimizer) -> StepTheory:
+def step_theory_of(optimizer: Optimizer) -> StepTheory:
     """Return the theory that serves an optimizer."""
     theories = _all_subclasses(StepTheory)
     for cls in type(optimizer).__mro__:
