@@ -57,9 +57,10 @@ class Problem(Part, ResultCard):
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z
         yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
 
-    x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. Each step uses a
-    fresh batch, or with `data` samples of a finite data set. N is not part of the problem:
-    `solve` takes the limit, `simulate` takes `dim`. `replace` changes any part by name.
+    x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. Each step uses
+    a fresh batch, or with `data` samples of a finite data set. N is not part of the
+    problem: `solve` takes the limit, `simulate` takes `dim`. `replace` changes any part
+    by name.
 
     Parameters
     ----------
