@@ -84,7 +84,10 @@ def simulate(
     runs: flags.RunFlags = flags.RunFlags(),  # noqa: B008
     output: flags.OutputFlags = flags.OutputFlags(),  # noqa: B008
 ) -> int:
-    """Simulate online SGD of finite networks, exact in law at any N.
+    """Simulate the training of finite networks at any N.
+
+    Plain SGD on fresh samples is simulated by the exact law of the overlaps, other
+    optimizers and data sets on actual weights.
 
     Problem and initial condition are those of tutelage compare. Ctrl-C keeps the
     complete runs (exit code 130).

@@ -5,7 +5,7 @@
      integrator, the colors of tutelage, the spectrum of the digits, and overlaps
      {r, q, t, v} of a start "as given", or null.
    The phases are those of tutelage.analysis.phases, with the same constants;
-   tests/page/test_theory.py compares them. */
+   tests/page/test_standalone.py compares them. */
 const tutelageLocal = (tables) => {
   "use strict";
   const { method, phaseColors, colors, faint, digits, given } = tables;

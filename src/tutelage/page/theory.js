@@ -15,7 +15,7 @@
    method: nodes, stages, errors and weights of the integrator, from
      solvers/dormand_prince.py.
    The formulas are those of stream/moments/averages.py, stream/moments/matrices.py and
-   stream/order_parameters.py; tests/page/test_theory.py compares the numbers. */
+   stream/order_parameters.py; tests/page/test_standalone.py compares the numbers. */
 const tutelageTheory = (() => {
   "use strict";
   // The error is integrated in this unit, to guide the steps near perfect learning

@@ -4,6 +4,9 @@ A problem is checked when it is built, and holds plain data.
 
     activation -> network -> tasks    the networks
     inputs -> mixture                 the laws of the inputs
+    labels                            the laws of the labels, and their error
+    data_set                          a finite data set in place of fresh samples
+    data_support                      what training on a data set needs, as traits
     problem                           everything together
     traits                            properties that functions may rely on
     serialize                         TOML and JSON

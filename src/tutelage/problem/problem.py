@@ -52,13 +52,14 @@ Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]
 
 
 class Problem(Part, ResultCard):
-    """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
+    """A student learns a teacher's labels (Saad and Solla 1995).
 
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z
         yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
 
-    x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. N is not part of
-    the problem: `solve` takes the limit, `simulate` takes `dim`. `replace` changes any part
+    x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. Each step uses
+    a fresh batch, or with `data` samples of a finite data set. N is not part of the
+    problem: `solve` takes the limit, `simulate` takes `dim`. `replace` changes any part
     by name.
 
     Parameters

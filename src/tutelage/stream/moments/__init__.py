@@ -7,7 +7,12 @@
 `moments_for` (matrices.py) chooses: `ClosedMoments` serves squared loss by five
 Gaussian averages of the activations, in closed form (averages.py) or by quadrature
 (quadrature.py). `NodeMoments` (node_moments.py) averages any rule over nodes.
-integrals.py has I2, I3, I4 and J2 of the textbooks, made of the same averages.
+
+    node_sums      sums over given nodes, and their derivatives
+    noise_nodes    nodes of what labels and rules draw at random
+    class_error    the error over nodes; wrong classes in closed form
+    batch_moments  averages over whole batches, and mean squares, for optimizers
+    integrals      I2, I3, I4 and J2 of the textbooks, made of the same averages
 """
 
 from tutelage.stream.moments.averages import Moments

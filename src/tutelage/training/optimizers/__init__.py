@@ -2,8 +2,10 @@
 
 base: `Optimizer`, the arguments that all share, and the registry `OPTIMIZERS`.
 One file for each optimizer: its arguments, its name in files, and the conditions that it
-needs. The theory of its steps is in `stream/optimizers/`, the steps of finite networks in
-`simulation/optimizers/`, one file for each optimizer too.
+needs. changed_rule: a rule whose updates an optimizer changes, sample by sample.
+
+The theory of its steps is in `stream/optimizers/`. The steps of finite networks are in
+`simulation/numba_kernels.py`, and in JAX in `simulation/optimizer_steps.py`.
 """
 
 # ruff: noqa: F401  other packages import these names from here
