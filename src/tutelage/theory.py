@@ -1,4 +1,4 @@
-"""What a theory is, and the curves that theories record.
+"""What a theory is: the problems that it covers, its solver and its simulator.
 
 A theory solves the problems that have the traits it needs. `theories.py` lists all of
 them; `tu.solve`, `tu.solve_batch` and `tu.simulate` ask them in order.

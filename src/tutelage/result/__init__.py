@@ -1,1 +1,6 @@
-"""What a solve or a simulation returns: `Trajectory`, and its files (`storage`)."""
+"""What a solve or a simulation returns.
+
+trajectory: `Trajectory`. observables: the curves of a theory besides the error. storage:
+NetCDF files. tables: pandas and CSV. citations: the papers behind a result. attached:
+reports, figures and pages, which the layers to the right provide.
+"""

@@ -281,7 +281,9 @@ class Trajectory(eqx.Module):
         """Relative error that sampled averages leave in `error`, at the worst time.
 
         With 95% confidence it is below this. Errors below 1% of the largest one are
-        judged by that size. None: nothing is sampled, or it was not estimated.
+        judged by that size. None: nothing is sampled, or it was not estimated. On a
+        data set it is one standard error of the least accurate curve, relative to the
+        largest entry of that curve.
         """
         return dict(self.settings).get("accuracy")
 
