@@ -75,7 +75,8 @@ def first_layer_problem(problem: object, name: str) -> "tu.Problem":
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
     """Nothing but plain SGD on the first layer, without biases; the function `name` supports nothing else."""
-    optimizer, student = problem.optimizer, problem.student
+    optimizer = problem.optimizer
+    student = problem.student
     reasons = {
         "units have biases": problem.biased,
         "train_readout is True": student.train_readout,

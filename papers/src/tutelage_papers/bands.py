@@ -36,7 +36,8 @@ from tutelage_papers.claims import Claim, at_least, below
 if TYPE_CHECKING:
     from xarray import Dataset
 
-LIMIT, SHARE = 4.0, 0.95
+LIMIT = 4.0
+SHARE = 0.95
 FACTOR = 0.9
 DIMS = {  # as `Trajectory.to_dataset` names them
     "R": ("student", "teacher"),
@@ -60,10 +61,8 @@ def against_runs(
     **options: Any,
 ) -> "Dataset":
     """Theory, runs and the wrong theory of one problem as a Dataset; see `band`. options: of both solves."""
-    theory, wrong = (
-        solve(problem, start, times, **options),
-        wrong_theory(problem, start, times, factor, **options),
-    )
+    theory = solve(problem, start, times, **options)
+    wrong = wrong_theory(problem, start, times, factor, **options)
     return band(
         theory,
         simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed),
@@ -78,7 +77,8 @@ def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
     """
     import xarray as xr
 
-    right, control = gaps(theory, runs), gaps(wrong, runs)
+    right = gaps(theory, runs)
+    control = gaps(wrong, runs)
     variables: dict[str, Any] = {
         "inside": ((), _share(right)),
         "inside_wrong": ((), _share(control)),
@@ -150,7 +150,11 @@ def wrong_theory(
 
 def _slowed_tasks(tasks: Tasks, factor: float) -> Tasks:
     """The same tasks with switches at times / factor and a drift of factor times its rate."""
-    schedule, times = tasks.schedule, lambda x: np.asarray(x) / factor
+    schedule = tasks.schedule
+
+    def times(slow_times: Any) -> np.ndarray:
+        return np.asarray(slow_times) / factor
+
     if isinstance(schedule, Switch):
         schedule = Switch(times(schedule.times), schedule.order)
     elif isinstance(schedule, Replay):

@@ -15,7 +15,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-PASS, FAIL, DOES_NOT_HOLD = "pass", "fail", "does_not_hold"
+PASS = "pass"
+FAIL = "fail"
+DOES_NOT_HOLD = "does_not_hold"
 VERDICTS = (PASS, FAIL, DOES_NOT_HOLD)
 
 
@@ -149,7 +151,8 @@ def _claim(
     evidence: str,
     says: str,
 ) -> Claim:
-    measured, expected = float(measured), float(expected)
+    measured = float(measured)
+    expected = float(expected)
     passed = bool(holds) and math.isfinite(measured) and math.isfinite(expected)
     return Claim(
         name, expected, measured, tolerance, PASS if passed else FAIL, evidence, says

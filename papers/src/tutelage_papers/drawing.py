@@ -42,10 +42,8 @@ def draw_band(
     that those of several curves lie side by side.
     """
     theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
-    color, line = (
-        COLORS[look % len(COLORS)],
-        DASHES[(look if dashes is None else dashes) % len(DASHES)],
-    )
+    color = COLORS[look % len(COLORS)]
+    line = DASHES[(look if dashes is None else dashes) % len(DASHES)]
     fill_band(axes, times, mean, 2 * error, color, alpha=0.3)
     axes.plot(times, theory, color=color, linestyle=line, linewidth=1.5, label=label)
     every = spread_marks(times, (look if place is None else place) % 5, 5, MARKS)

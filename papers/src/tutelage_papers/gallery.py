@@ -84,7 +84,8 @@ def _board(counts: dict[str, int], seconds: float) -> str:
 def _contents(results: Sequence[Result]) -> str:
     rows = []
     for result in results:
-        counts, replica = count(result.claims), result.replica
+        counts = count(result.claims)
+        replica = result.replica
         score = " ".join(
             f'<span class="mark-{CLASSES[v]}">{n} {SIGNS[v]}</span>'
             for v, n in counts.items()

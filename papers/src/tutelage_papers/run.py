@@ -61,7 +61,8 @@ def replicate(
     formats: drawings to make (png, pdf, svg). around: a context for the computation, such as a sign of life;
     it is called with the id.
     """
-    key, path = cache.key(replica, quick), folder / f"{replica.name(quick)}.nc"
+    key = cache.key(replica, quick)
+    path = folder / f"{replica.name(quick)}.nc"
     data = cache.read(path)
     fresh = data is None or data.attrs.get("key") != key
     if data is None or fresh:

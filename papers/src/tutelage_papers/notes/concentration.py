@@ -40,7 +40,8 @@ def mean_gap(steps: StepMoments, f: np.ndarray, gaussian: bool) -> tuple[float, 
         inputs.level_dims(steps.dim), np.asarray(inputs.fractions) * steps.dim
     )
     values = steps.increments - (steps.limit if exact else f)
-    gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
+    gap = values.mean(axis=0)
+    error = values.std(axis=0) / np.sqrt(len(values))
     size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
     along = np.sqrt(np.sum((gap * error) ** 2)) / max(
         float(np.linalg.norm(gap)), 1e-300
@@ -62,9 +63,11 @@ def start_scatter(
     Coordinates of all vectors are drawn with the start's overlaps as their covariance; then, in a level of n dimensions,
     Var(a.b/n) = ((a.a/n)(b.b/n) + (a.b/n)^2) / n on average. Gram matrices are drawn by Bartlett's factor, at the same cost for any N.
     """
-    rng, K = np.random.default_rng([seed, dim]), problem.student.hidden
+    rng = np.random.default_rng([seed, dim])
+    K = problem.student.hidden
     r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
-    squares, exact = np.zeros(WEIGHT_DRAWS), 0.0
+    squares = np.zeros(WEIGHT_DRAWS)
+    exact = 0.0
     for n, *level in zip(problem.inputs.level_dims(dim), r, q, t, strict=True):
         joint = np.block([[level[1], level[0]], [level[0].T, level[2]]])
         values, vectors = np.linalg.eigh(joint)
@@ -268,10 +271,8 @@ def _dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
             f"dims are {checks.shown(sizes)}; give {LEAST_POINTS} or more increasing sizes over half a decade or more, such as "
             "(16, 32, 64, 128, 256, 512)."
         )
-    least, vectors = (
-        int(problem.inputs.level_dims(int(sizes[0])).min()),
-        problem.student.hidden + problem.teacher.hidden,
-    )
+    least = int(problem.inputs.level_dims(int(sizes[0])).min())
+    vectors = problem.student.hidden + problem.teacher.hidden
     if least < vectors:
         raise InputError(
             f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (student and teacher units) need at least "
@@ -291,10 +292,10 @@ def judge_condition(
 ) -> Condition:
     """A condition with its exponent, if its values stand out of the noise, and a verdict."""
     clear = values > CLEAR_ERRORS * errors
-    fit, wide = (
-        None,
+    fit = None
+    wide = (
         clear.sum() >= LEAST_POINTS
-        and np.log10(dims[clear][-1] / dims[clear][0]) >= LEAST_DECADES,
+        and np.log10(dims[clear][-1] / dims[clear][0]) >= LEAST_DECADES
     )
     if wide:
         x = dims[clear].astype(float)

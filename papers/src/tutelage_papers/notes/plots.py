@@ -38,7 +38,9 @@ def plot_concentration(result: Any, *, title: str | None = None) -> "Figure":
 
 
 def _draw_condition(axes: Any, condition: Any) -> None:
-    dims, values, errors = condition.dims, condition.values, condition.errors
+    dims = condition.dims
+    values = condition.values
+    errors = condition.errors
     clear = values > 2 * errors
     color = COLORS[0] if condition.holds else ALARM
     if condition.theory is not None:

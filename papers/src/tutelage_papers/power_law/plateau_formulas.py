@@ -39,7 +39,8 @@ class PlateauFormulas:
         The common student is the same combination of teachers in every level, so each height goes with the row sum:
         R^(j)_n = R^(1)_n (T^(j)_nn + d^(j)_n) / (T^(1)_nn + d^(1)_n).
         """
-        rows, first = np.asarray(T).sum(axis=1), self.moments[0].sum(axis=1)
+        rows = np.asarray(T).sum(axis=1)
+        first = self.moments[0].sum(axis=1)
         return self.R_each * rows / first, float(self.Q_each * rows.sum() / first.sum())
 
     def __str__(self) -> str:
@@ -74,7 +75,8 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
         raise InputError(
             "the problem has one teacher unit; a plateau needs two or more."
         )
-    own, rows = np.diag(T1), T1.sum(axis=1)
+    own = np.diag(T1)
+    rows = T1.sum(axis=1)
     R_each, Q_each = _heights(own, rows, M)
     (T, D), (T_2, D_2) = (_mean_entries(x) for x in (T1, T2))
     R, Q = _heights(T, T + D, M)
@@ -127,7 +129,8 @@ def _time_constant(T: float, D: float, contrast: float, M: int) -> float:
 
 
 def _require_committee(problem: Problem) -> None:
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K = problem.student.hidden
+    M = problem.teacher.hidden
     erf = (
         problem.student.activation
         == problem.teacher.activation

@@ -249,7 +249,8 @@ def _all_modes(network: Any) -> np.ndarray:
 
 
 def _draw_closed_form(axes: Any, network: Any, times: np.ndarray) -> None:
-    error, small = network.error(times), network.small_rate(times)
+    error = network.error(times)
+    small = network.small_rate(times)
     label = "exact" if network.dim is None else f"exact mean, $N={network.dim}$"
     axes.plot(times, error, color=COLORS[0], linewidth=2.0, label=label)
     if network.dim is not None:

@@ -120,7 +120,8 @@ class PowerLawSum:
         """The integral without its second gamma function (equation 52): for x > 1, later than the window's first time."""
 
         def value(t: np.ndarray) -> np.ndarray:
-            x, q = _positive_time(self._x(t)), self.exponent
+            x = _positive_time(self._x(t))
+            q = self.exponent
             upper = gammaincc(q, x * self._count ** -(1 + self.beta)) * gamma(q)
             return self._height / (1 + self.beta) * x**-q * upper + self.floor
 
@@ -130,7 +131,8 @@ class PowerLawSum:
         """The pure power, A/(1+beta) Gamma(q) x^-q (equation 53): what the integral tends to inside a wide window."""
 
         def value(t: np.ndarray) -> np.ndarray:
-            x, q = _positive_time(self._x(t)), self.exponent
+            x = _positive_time(self._x(t))
+            q = self.exponent
             return self._height / (1 + self.beta) * gamma(q) * x**-q + self.floor
 
         return at_times(times, value)
@@ -149,11 +151,9 @@ class PowerLawSum:
 
     def bounds(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
         """Two numbers that e_g always lies between: integral + f(1) + f(N_l) - max f, integral + min(max f, zeta_gap)."""
-        ends, highest, middle = (
-            2 * self.corrections(times),
-            at_times(times, self._peak),
-            self.integral(times),
-        )
+        ends = 2 * self.corrections(times)
+        highest = at_times(times, self._peak)
+        middle = self.integral(times)
         return middle + ends - highest, middle + np.minimum(highest, self.zeta_gap)
 
     @property
@@ -181,12 +181,11 @@ class PowerLawSum:
 
         def value(t: np.ndarray) -> np.ndarray:
             if form == "sum":
-                falling, total = self._moment(t, 2), self._moment(t, 1)
+                falling = self._moment(t, 2)
+                total = self._moment(t, 1)
             else:
-                falling, total = (
-                    self._integral(t, 1 + self.exponent),
-                    self._integral(t, self.exponent),
-                )
+                falling = self._integral(t, 1 + self.exponent)
+                total = self._integral(t, self.exponent)
             return log_slope(self._x(t), total + self.floor / self._height, -falling)
 
         return at_times(times, value)
@@ -246,7 +245,8 @@ class PowerLawSum:
 
     def _terms(self, times: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """f(k) and f'(k), (T, k)."""
-        x, u = self._x(times)[:, None], k ** -(1 + self.beta)
+        x = self._x(times)[:, None]
+        u = k ** -(1 + self.beta)
         f = self._height * u * np.exp(-x * u)
         return f, f * (x * u - 1) * (1 + self.beta) / k
 

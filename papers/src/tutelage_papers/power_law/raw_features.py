@@ -179,10 +179,8 @@ class RawFeatures:
             if self.stable
             else "no end: the learning rate is above the critical one"
         )
-        lr, aligned = (
-            float(self.problem.optimizer.lr),
-            float(self.eigenbasis_floors(self.trained)),
-        )
+        lr = float(self.problem.optimizer.lr)
+        aligned = float(self.eigenbasis_floors(self.trained))
         lines = [
             f"one linear unit, {self.trained} of {self.dim} raw inputs learn, learning rate {lr:g}"
         ]
@@ -236,14 +234,16 @@ class RawFeatures:
         if self.weights is None:
             between, own = self._variances
             bb = own + between * np.sum(regression**2, axis=1)
-            ab, E = np.zeros(n), bb + v**2 * self.scale**2
+            ab = np.zeros(n)
+            E = bb + v**2 * self.scale**2
         else:
-            a, b = v * self.weights[0], v_teacher * self.weights[1]
-            student, teacher = (
-                vectors.T @ a[:n],
-                vectors.T @ b[:n] - regression @ (a - b)[n:],
-            )
-            ab, bb, E = student * teacher, teacher**2, (student - teacher) ** 2
+            a = v * self.weights[0]
+            b = v_teacher * self.weights[1]
+            student = vectors.T @ a[:n]
+            teacher = vectors.T @ b[:n] - regression @ (a - b)[n:]
+            ab = student * teacher
+            bb = teacher**2
+            E = (student - teacher) ** 2
         return Relaxation(
             lam=values,
             p=np.full(n, 1 / self.dim),
@@ -320,10 +320,8 @@ def random_basis_floors(
     scale = checks.as_array("scale", scale)
     checks.require_shape("scale", scale, ())
     checks.require_nonnegative("scale", scale)
-    lam, p = (
-        np.asarray(inputs.eigenvalues, dtype=float),
-        np.asarray(inputs.fractions, dtype=float),
-    )
+    lam = np.asarray(inputs.eigenvalues, dtype=float)
+    p = np.asarray(inputs.fractions, dtype=float)
     values = [_missed(lam, p, float(share)) for share in shares.ravel()]
     return (1 + float(scale) ** 2) / 2 * np.array(values).reshape(shares.shape)
 

@@ -43,10 +43,8 @@ class ReducedSystem:
     @property
     def matrix(self) -> np.ndarray:
         """The derivative of (x_1, ..., x_L), (4L, 4L), eta included."""
-        lam, weights = (
-            np.asarray(self.problem.inputs.eigenvalues),
-            np.asarray(self.problem.inputs.weights),
-        )
+        lam = np.asarray(self.problem.inputs.eigenvalues)
+        weights = np.asarray(self.problem.inputs.weights)
         L = lam.size
         blocks = np.einsum("l,lk,ab->lakb", lam, np.eye(L), self.own)
         blocks = blocks + np.einsum("l,k,ab->lakb", lam, weights, self.shared)
@@ -95,7 +93,8 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     )
     constant_rate(problem, "reduced_system")
     checks.known("near", near, ("plateau", "perfect"))
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K = problem.student.hidden
+    M = problem.teacher.hidden
     v = np.concatenate(
         [np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)]
     )
@@ -134,7 +133,8 @@ def _derivatives(problem: Problem, point: Array, mean: Any) -> tuple[Array, Arra
     def motion(level: Array, fields: Array) -> Array:
         (r, q), (R, Q) = matrices(level), matrices(fields)
         p = drift_matrices(problem, R, Q, mean * one)
-        dr, fq = p.A @ r + p.B, p.A @ q + p.B @ r.T
+        dr = p.A @ r + p.B
+        fq = p.A @ q + p.B @ r.T
         return jnp.stack([dr[0, 0], dr[0, 1], (fq + fq.T)[0, 0], (fq + fq.T)[0, 1]])
 
     return jax.jacfwd(motion, argnums=(0, 1))(point / mean, point)

@@ -55,7 +55,8 @@ class TeacherMoments:
         lam = np.unique(self.eigenvalues)
         if lam.size == 1:
             return 0.0
-        grow, logs = np.log1p(lam), np.log(lam)
+        grow = np.log1p(lam)
+        logs = np.log(lam)
         rows = range(lam.size)
         inverse = max(
             grow.sum() - grow[i] - np.log(np.abs(np.delete(lam, i) - lam[i])).sum()

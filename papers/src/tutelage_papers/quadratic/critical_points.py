@@ -85,7 +85,8 @@ class CriticalPoint:
     def name(self) -> str:
         """tabula rasa, plateau, aligned, zero error, best fit or mixed."""
         p, p_teacher = self._widths
-        s, r = self.aligned, self.orthogonal
+        s = self.aligned
+        r = self.orthogonal
         if s == p_teacher:
             return "zero error"
         if s == p:
@@ -144,7 +145,8 @@ class CriticalPoint:
         the choice of the directions themselves.
         """
         p, p_teacher = self._widths
-        s, r = self.aligned, self.orthogonal
+        s = self.aligned
+        r = self.orthogonal
         k = s + r
         return (
             p * k
@@ -165,7 +167,10 @@ class CriticalPoint:
 
     def _between(self) -> Iterator[tuple[float, int, str]]:
         """Directions m_i u_j, from the vectors to each other."""
-        s, r, a, b = self.aligned, self.orthogonal, self.alpha, self.beta
+        s = self.aligned
+        r = self.orthogonal
+        a = self.alpha
+        b = self.beta
         unit = 4 * self._readouts[0] ** 2
         k = s + r
         yield (
@@ -203,7 +208,9 @@ class CriticalPoint:
             self.orthogonal,
             self._tau,
         )
-        missing, rest, idle = p_teacher - s, self.dim - p_teacher - r, p - s - r
+        missing = p_teacher - s
+        rest = self.dim - p_teacher - r
+        idle = p - s - r
         yield 0.0, s * missing, f"{EQUAL_ERROR}: other directions of the teachers' span"
         yield (
             -4 * v * v_teacher,
@@ -249,7 +256,8 @@ class CriticalPoint:
         """W (p, N) and W* (p*, N) of a random member of the class."""
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         p, p_teacher = self._widths
-        s, r = self.aligned, self.orthogonal
+        s = self.aligned
+        r = self.orthogonal
         inputs = np.linalg.qr(
             rng.standard_normal(
                 (self.dim, self.dim if self.dim < 64 else p_teacher + r)
@@ -280,7 +288,8 @@ class CriticalPoint:
         return plot_landscape(self, title=title)
 
     def __str__(self) -> str:
-        s, r = self.aligned, self.orthogonal
+        s = self.aligned
+        r = self.orthogonal
         lines = [f"{self.name} (s = {s}, r = {r}): e_g = {self.error:.6g}"]
         lines += [
             f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}"
@@ -328,7 +337,8 @@ class CriticalPoints:
         for point in self.points:
             if (point.aligned, point.orthogonal) == place:
                 return point
-        p, p_teacher = self.problem.student.hidden, self.problem.teacher.hidden
+        p = self.problem.student.hidden
+        p_teacher = self.problem.teacher.hidden
         raise InputError(
             f"there is no critical point with (s, r) = {place}; s must be at most {p_teacher}, s + r at most {p}, r at most "
             f"{self.dim - p_teacher}, and 0 at zero error."
@@ -368,7 +378,8 @@ def critical_points(problem: Problem, dim: int) -> CriticalPoints:
     (8, 0.0)
     """
     quadratic_readouts(problem, "critical_points")
-    p, p_teacher = problem.student.hidden, problem.teacher.hidden
+    p = problem.student.hidden
+    p_teacher = problem.teacher.hidden
     gram = problem.teacher.gram
     if (
         gram is not None

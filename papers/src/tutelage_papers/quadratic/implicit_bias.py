@@ -206,7 +206,8 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_first_layer_sgd(problem, "implicit_bias")
-    p, p_teacher = problem.student.hidden, problem.teacher.hidden
+    p = problem.student.hidden
+    p_teacher = problem.teacher.hidden
     checks.require_untraced("start", "implicit_bias", require_start(start))
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:
@@ -224,7 +225,8 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     missing = (
         v_teacher * max(p_teacher - p, 0) / (2 + p)
     )  # tau / 2 of the class (p, 0), critical_points.py
-    S, scale = polar_factor(R), np.sqrt((v_teacher + missing) / v)
+    S = polar_factor(R)
+    scale = np.sqrt((v_teacher + missing) / v)
     end = scale**2 * S @ T @ S.T
     return ImplicitBias(
         problem=problem,

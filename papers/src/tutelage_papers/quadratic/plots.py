@@ -26,7 +26,8 @@ from tutelage.plot import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 7.0, 2.45
+WIDTH = 7.0
+HEIGHT = 2.45
 MODES = "singular values of $R$,\neigenvalues of $Q$"
 PAPER_TIME = r"time $t = \eta\alpha$ of a loss without 1/2"
 MEASURED = 150  # weights up to which degrees of freedom are also measured as ranks
@@ -268,7 +269,8 @@ def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
     (axes,) = column([3.3], title, width=WIDTH)
     for s in sorted({c.aligned for c in points}):
         row = sorted((c for c in points if c.aligned == s), key=lambda c: c.orthogonal)
-        x, y = [c.index / c.parameters for c in row], [c.error for c in row]
+        x = [c.index / c.parameters for c in row]
+        y = [c.error for c in row]
         look = {
             "color": COLORS[s % len(COLORS)],
             "linestyle": DASHES[s % len(DASHES)],

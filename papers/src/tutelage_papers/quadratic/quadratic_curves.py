@@ -31,7 +31,8 @@ IN_ORDER = (
     1e-9  # what Q and T may have off their diagonals, in units of the largest entry
 )
 DIVERGED = 1e3  # squared lengths this much larger than at the start have diverged
-RTOL, ATOL = 1e-9, 1e-14
+RTOL = 1e-9
+ATOL = 1e-14
 STIFF_SIZE = 40  # up to so many numbers a solver for stiff curves (slow extra units, noise) is affordable
 
 
@@ -63,7 +64,8 @@ class QuadraticCurves:
         """(..., time, p, p*)."""
         p_teacher = self.right.shape[-1]
         k = min(self.d.shape[-1], p_teacher)
-        left, right = self.left[..., None, :, :k], self.right[..., None, :, :k]
+        left = self.left[..., None, :, :k]
+        right = self.right[..., None, :, :k]
         return left * self.d[..., None, :k] @ np.swapaxes(right, -1, -2)
 
     @property
@@ -156,7 +158,8 @@ def quadratic_curves(
     law = _Law(v, v_teacher, eta, square, noise, t, unseen)
     d, z = _integrate(law, d, z, times)
     error = np.stack([law.error(a, b) for a, b in zip(d, z, strict=True)], axis=-1)
-    d, z = np.moveaxis(d, 0, -2), np.moveaxis(z, 0, -2)
+    d = np.moveaxis(d, 0, -2)
+    z = np.moveaxis(z, 0, -2)
     pick = (lambda x: x[0]) if isinstance(start, Start) else (lambda x: x)
     return QuadraticCurves(
         problem, times, *(pick(x) for x in (d, z, t, error, left, right))
@@ -190,7 +193,8 @@ class _Law:
 
     def drift(self, d: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         q, missing, s, squares = self._sums(d, z)
-        v, u = self.v, self.v_teacher
+        v = self.v
+        u = self.v_teacher
         X = u * d**2 - v * q**2
         Y = u * d * (d * missing) - v * q * X
         noise = (
@@ -207,7 +211,8 @@ def _integrate(
     """d and z at the times (time, start, p), by scipy; a start that diverges stands still where it does, and becomes NaN."""
     from scipy.integrate import solve_ivp
 
-    shape, bound = d.shape, DIVERGED * (1.0 + z.max() + (d**2).max())
+    shape = d.shape
+    bound = DIVERGED * (1.0 + z.max() + (d**2).max())
 
     def rates(_: float, y: np.ndarray) -> np.ndarray:
         d, z = y.reshape(2, *shape)
@@ -247,14 +252,17 @@ def _in_modes(start: Start, problem: Problem) -> tuple[np.ndarray, ...]:
     right = right.T
     left[:, k:] = left[:, k:] @ np.linalg.eigh(left[:, k:].T @ Q @ left[:, k:])[1]
     right[:, k:] = right[:, k:] @ np.linalg.eigh(right[:, k:].T @ T @ right[:, k:])[1]
-    inside_Q, inside_T = left.T @ Q @ left, right.T @ T @ right
+    inside_Q = left.T @ Q @ left
+    inside_T = right.T @ T @ right
     for name, matrix in (("Q(0) and R0 R0^T", inside_Q), ("T and R0^T R0", inside_T)):
         off = float(np.max(np.abs(matrix - np.diag(np.diag(matrix)))))
         if off > IN_ORDER * float(np.max(np.abs(matrix))):
             raise InputError(
                 f"{name} do not commute (by {off:.2g}); quadratic_curves needs matrices that commute. Use solve."
             )
-    d, t, lengths = np.zeros(p), np.zeros(p), np.diag(inside_T)
+    d = np.zeros(p)
+    t = np.zeros(p)
+    lengths = np.diag(inside_T)
     d[:k], t[:k], rest = sizes, lengths[:k], lengths[k:]
     return (
         d,

@@ -74,7 +74,8 @@ class PlateauAtRate:
 
 def plateau_at(students: int, teachers: int, paper_lr: float) -> PlateauAtRate:
     """The plateau at this rate; refused where there is none."""
-    p, x = students, 2 * paper_lr / students
+    p = students
+    x = 2 * paper_lr / students
     largest = largest_rate(students, teachers)
     if paper_lr > largest:
         raise InputError(
@@ -92,8 +93,11 @@ def plateau_at(students: int, teachers: int, paper_lr: float) -> PlateauAtRate:
 
 def largest_rate(students: int, teachers: int) -> float:
     """The rate (of a loss without 1/2) beyond which the norms diverge before anything is learned."""
-    p, k = students, teachers
-    square, linear, constant = 8 * (1 / p + 1 / k + 4 / (p * k)), 8 / p, 1 + 2 / p
+    p = students
+    k = teachers
+    square = 8 * (1 / p + 1 / k + 4 / (p * k))
+    linear = 8 / p
+    constant = 1 + 2 / p
     x = (-linear + np.sqrt(linear**2 + 4 * square * constant)) / (2 * square)
     return float(p * x / 2)
 
@@ -214,7 +218,10 @@ def seed_noise(
     """What the noise of SGD adds to overlaps, carried back to time zero, from students of squared length `norm`."""
     from scipy.integrate import solve_ivp
 
-    p, k, eta, x = students, teachers, paper_lr, 2 * paper_lr / students
+    p = students
+    k = teachers
+    eta = paper_lr
+    x = 2 * paper_lr / students
     a, b, c = coefficients(p, k, x)
 
     def growth(q: float) -> float:
@@ -242,11 +249,9 @@ def seed_noise(
 
 def diffusion(p: int, k: int, eta: float, q: float) -> float:
     """N Var of one overlap per unit of alpha, at Q = q and no overlaps."""
-    teachers, mixed, students = (
-        (k + 2) * (k + 4) / k**2,
-        (k + 2) * (p + 2) / (p * k),
-        (p + 2) * (p + 4) / p**2,
-    )
+    teachers = (k + 2) * (k + 4) / k**2
+    mixed = (k + 2) * (p + 2) / (p * k)
+    students = (p + 2) * (p + 4) / p**2
     return 16 * eta**2 / p**2 * q * (teachers - 2 * q * mixed + q**2 * students)
 
 
@@ -279,11 +284,10 @@ class QuadraticNetwork:
     @property
     def problem(self) -> Problem:
         """The problem in our conventions: lr = 2 eta."""
-        p, p_teacher = self.students, self.teachers
-        student, teacher = (
-            Network(p, "quadratic", readout=1 / p),
-            Network(p_teacher, "quadratic", readout=1 / p_teacher),
-        )
+        p = self.students
+        p_teacher = self.teachers
+        student = Network(p, "quadratic", readout=1 / p)
+        teacher = Network(p_teacher, "quadratic", readout=1 / p_teacher)
         return Problem(student, teacher, optimizer=SGD(lr=2 * self.paper_lr))
 
     def start(
@@ -436,7 +440,8 @@ class QuadraticNetwork:
         )
 
     def __str__(self) -> str:
-        eta, pairs = self.paper_lr, f"p = {self.students}, p* = {self.teachers}"
+        eta = self.paper_lr
+        pairs = f"p = {self.students}, p* = {self.teachers}"
         return "\n".join(
             [
                 f"quadratic network, {pairs}, readouts 1/p, 1/p*: eta = {eta:g} of a loss without 1/2 is lr = {2 * eta:g}; "

@@ -50,7 +50,8 @@ class SolutionManifold:
 
     def measured_degrees_of_freedom(self, seed: int = 0) -> int:
         """The rank of dW -> dW^T W + W^T dW at a random W."""
-        p, n = self.students, self.dim
+        p = self.students
+        n = self.dim
         W = _rng(seed).standard_normal((p, n))
         rows, columns = np.triu_indices(n)
         _require_small(p * n)
@@ -67,7 +68,9 @@ class SolutionManifold:
                 f"{self.students} units cannot copy {self.teachers}; there is no solution to measure at. "
                 "Give the student as many units as the teacher."
             )
-        p, n, rng = self.students, self.dim, _rng(seed)
+        p = self.students
+        n = self.dim
+        rng = _rng(seed)
         rank = min(self.teachers, n)
         _require_small(p * (p - 1) // 2, p * n)
         W = np.linalg.qr(rng.standard_normal((p, rank)))[0] @ rng.standard_normal(
@@ -107,10 +110,8 @@ def solution_manifold(students: int, teachers: int, dim: int) -> SolutionManifol
     >>> count.degrees_of_freedom, count.dimension
     (15, 12)
     """
-    p, p_teacher = (
-        checks.as_count("students", students),
-        checks.as_count("teachers", teachers),
-    )
+    p = checks.as_count("students", students)
+    p_teacher = checks.as_count("teachers", teachers)
     n = checks.as_count("dim", dim)
     rank = min(p_teacher, n)
     return SolutionManifold(

@@ -52,7 +52,8 @@ def compute_errors(
     problem = tu.Problem(
         tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr)
     )
-    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    start = tu.Start(R=R, Q=Q)
+    times = tu.linear_times(end, points)
     bars = tu.analysis.fluctuations(problem, start, times, dim=1, points=moments)
     networks = [
         tu.simulate(problem, start, dim=n, times=times, runs=runs, seed=seed + i)
@@ -132,7 +133,8 @@ def draw_errors(data: "Dataset") -> "Figure":
         height=3.0,
     )
     left, middle, right = axes[0]
-    times, bar = data["time"].values, data["error_bar"].values
+    times = data["time"].values
+    bar = data["error_bar"].values
     _draw_band(left, data, int(data["dim"].values[min(1, data["dim"].size - 1)]))
     middle.plot(times, bar, color=INK, label="theory")
     middle.plot(
@@ -161,7 +163,8 @@ def draw_errors(data: "Dataset") -> "Figure":
 
 
 def _draw_band(panel: Any, data: "Dataset", n: int) -> None:
-    times, error = data["time"].values, data["error"].values
+    times = data["time"].values
+    error = data["error"].values
     reach = 2 * data["error_bar"].values / np.sqrt(n)
     panel.fill_between(
         times,

@@ -68,11 +68,10 @@ def _one_pair(
         n: tu.analysis.escape_distribution(problem, dim=n, samples=samples, seed=seed)
         for n in dims
     }
-    far, ends = laws[max(dims)], []
-    run_times, same = (
-        np.full((len(run_dims), max(runs)), np.nan),
-        np.empty((3, len(run_dims))),
-    )
+    far = laws[max(dims)]
+    ends = []
+    run_times = np.full((len(run_dims), max(runs)), np.nan)
+    same = np.empty((3, len(run_dims)))
     chosen = []
     for i, (n, count) in enumerate(zip(run_dims, runs, strict=True)):
         end = float(laws[n].quantiles([CENSORED])[0])
@@ -161,12 +160,14 @@ def odds(part: "Dataset") -> float:
     from scipy.stats import chisquare
 
     known = np.isfinite(part["share"].values)
-    share, count = part["share"].values[known], part["count"].values[known]
+    share = part["share"].values[known]
+    count = part["count"].values[known]
     often = share * count.sum() > RARE
     share = np.append(share[often], share[~often].sum())
     count = np.append(count[often], count[~often].sum())
     if share[-1] * count.sum() < 1.0:  # next to never expected: judged by the others
-        share, count = share[:-1], count[:-1]
+        share = share[:-1]
+        count = count[:-1]
     return float(chisquare(count, share / share.sum() * count.sum()).pvalue)
 
 
@@ -174,14 +175,14 @@ def claims_escape(data: "Dataset") -> list[Claim]:
     """Runs follow the law, their permutations its odds; its width does not shrink with N. Times off by a quarter fail."""
     claims = []
     for K in data["units"].values:
-        part, dims = data.sel(units=K), data["dim"].values
-        few, many = int(dims.min()), int(dims.max())
+        part = data.sel(units=K)
+        dims = data["dim"].values
+        few = int(dims.min())
+        many = int(dims.max())
         for n in part["run_dim"].values:
             runs = int(np.isfinite(part["run_times"].sel(run_dim=n)).sum())
-            at, text = (
-                part.sel(run_dim=n),
-                f"K = M = {K}, N = {n}: KS test of the escape times of {runs} runs",
-            )
+            at = part.sel(run_dim=n)
+            text = f"K = M = {K}, N = {n}: KS test of the escape times of {runs} runs"
             claims.append(
                 at_least(f"{text} against their law, p-value", float(at["same"]), ALARM)
             )
@@ -267,7 +268,8 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         times = part["run_times"].sel(run_dim=n).values
         times = np.sort(times[np.isfinite(times)])
         share = (np.arange(times.size) + 0.5) / times.size
-        i, gone = dims.index(n), times < end
+        i = dims.index(n)
+        gone = times < end
         marks = {
             "marker": MARKERS[i],
             "markerfacecolor": "white",
@@ -291,7 +293,8 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
 
 def _draw_widths(panel: Any, part: "Dataset") -> None:
     """ln N / (2 rate) is a guide: it becomes exact only when the slow symmetric modes have come to rest, at very large N."""
-    dims, rate = part["dim"].values, float(part["rate"])
+    dims = part["dim"].values
+    rate = float(part["rate"])
     for look, name in enumerate(("mean", "width")):
         panel.plot(
             dims,
@@ -330,7 +333,8 @@ def _draw_widths(panel: Any, part: "Dataset") -> None:
 
 def _draw_permutations(panel: Any, part: "Dataset") -> None:
     known = np.isfinite(part["share"].values)
-    share, count = part["share"].values[known], part["count"].values[known]
+    share = part["share"].values[known]
+    count = part["count"].values[known]
     at = np.arange(share.size)
     spread = 2 * np.sqrt(share * (1 - share) / count.sum())
     panel.bar(at, share, width=0.6, color=COLORS[0], alpha=0.35, label="law")

@@ -38,7 +38,8 @@ def compute_large(
     problem = tu.Problem(
         tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr)
     )
-    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    start = tu.Start(R=R, Q=Q)
+    times = tu.linear_times(end, points)
     began = time.perf_counter()
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
     seconds = time.perf_counter() - began
@@ -105,7 +106,9 @@ def _share(data: "Dataset", which: str) -> float:
 
 def draw_large(data: "Dataset") -> "Figure":
     """The error, its gap to the theory, and the overlaps."""
-    dim, runs, seconds = int(data["dim"]), int(data["runs"]), float(data["run_seconds"])
+    dim = int(data["dim"])
+    runs = int(data["runs"])
+    seconds = float(data["run_seconds"])
     title = f"A network with {f'{dim:,}'.replace(',', ' ')} inputs, K = M = 3"
     small = (
         f"Lines: theory; marks: mean of {runs} runs ({seconds:.0f} s for all of them); bands: ± 2 standard errors. "

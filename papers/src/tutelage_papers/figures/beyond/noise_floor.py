@@ -35,10 +35,8 @@ def student(extra: int, room: int, lr: float, noise: float) -> "tu.Problem":
     program serves every number of extra units.
     """
     speaks = (np.arange(TEACHERS + room) < TEACHERS + extra).astype(float)
-    student, teacher = (
-        tu.Network(TEACHERS + room, "erf", readout=speaks),
-        tu.Network(TEACHERS, "erf"),
-    )
+    student = tu.Network(TEACHERS + room, "erf", readout=speaks)
+    teacher = tu.Network(TEACHERS, "erf")
     return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
 
 
@@ -99,7 +97,8 @@ def compute_floor(
 
 def _last_stable(response: Any) -> float:
     """The learning rate above which zero error is unstable, by bisection."""
-    low, high = 0.0, 10.0
+    low = 0.0
+    high = 10.0
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if response.is_stable(middle) else (low, middle)
@@ -111,7 +110,8 @@ def _long_after(
 ) -> float:
     """e_g at a late time, from students near their teachers and extra units at exactly zero (which stay alike)."""
     K = problem.student.hidden
-    start_R, start_Q = np.zeros((K, TEACHERS)), np.zeros((K, K))
+    start_R = np.zeros((K, TEACHERS))
+    start_Q = np.zeros((K, K))
     start_R[:TEACHERS], start_Q[:TEACHERS, :TEACHERS] = R, Q
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
@@ -127,17 +127,17 @@ def law(extra: Any, lr: Any) -> Any:
 
 def claims_floor(data: "Dataset") -> list[Claim]:
     """The law at the smallest rate; linear response, fixed point and solve against each other."""
-    lrs, critical, variance = data["lr"], data["critical"], float(data["noise"]) ** 2
+    lrs = data["lr"]
+    critical = data["critical"]
+    variance = float(data["noise"]) ** 2
     small = float(lrs.min())
     off = [
         float(data["floor"].sel(extra=e, lr=small)) / law(e, small) - 1
         for e in data["extra"].values
     ]
     linear = variance * data["floor"]
-    gap, exact_gap = (
-        abs(linear / data["solved"] - 1),
-        abs(data["exact"] / data["solved"] - 1),
-    )
+    gap = abs(linear / data["solved"] - 1)
+    exact_gap = abs(data["exact"] / data["solved"] - 1)
     high = lrs > 0.35
     ratios = (data["exact"] / linear - 1) / (4 * data["exact_half"] / linear - 1)
     orders = np.log2(ratios.where(high & (lrs < 0.95 * critical)).values)
@@ -189,9 +189,11 @@ def draw_floor(data: "Dataset") -> "Figure":
         1, 3, "What label noise leaves of the error", small, height=3.0
     )
     left, middle, right = axes[0]
-    rates, fine = data["lr"].values, data["lr_fine"].values
+    rates = data["lr"].values
+    fine = data["lr_fine"].values
     for i, extra in enumerate(data["extra"].values):
-        part, look = data.sel(extra=extra), {"color": COLORS[i % len(COLORS)]}
+        part = data.sel(extra=extra)
+        look = {"color": COLORS[i % len(COLORS)]}
         marks = look | {
             "marker": MARKERS[i % len(MARKERS)],
             "markerfacecolor": "white",

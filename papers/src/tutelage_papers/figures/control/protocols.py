@@ -66,7 +66,8 @@ def compute_1(
     """The best protocol of tasks and learning rate, the best 50/50 and the sequence of both tasks, and runs of the first."""
     import xarray as xr
 
-    unit, start = tu.Network(1, "erf"), tu.Start(**START)
+    unit = tu.Network(1, "erf")
+    start = tu.Start(**START)
     teachers = tu.Tasks([unit, unit], similarity=similarity)
     problem = tu.Problem(
         tu.Network(2, "erf", train_readout=True), teachers, optimizer=tu.SGD(1.0)
@@ -107,7 +108,8 @@ def _compared(
     """Theory and runs; the shares of gaps within 4 standard errors, the 1/N gap included, also for a wrong theory."""
     from tutelage_papers.bands import band, wrong_theory
 
-    theory, wrong = tu.solve(problem, start, times), wrong_theory(problem, start, times)
+    theory = tu.solve(problem, start, times)
+    wrong = wrong_theory(problem, start, times)
     seen = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
     shares = [
         tu.compare(one, seen, fluctuations=False).verdict.within_bias
@@ -118,8 +120,11 @@ def _compared(
 
 def claims_1(data: "Dataset") -> list[Claim]:
     """How far below 50/50; the shape of the protocol; and whether runs agree."""
-    value, half = float(data["value"]), float(data["values"].sel(baseline="50/50"))
-    share, lr, segments = data["share"].values, data["lr"].values, data.sizes["segment"]
+    value = float(data["value"])
+    half = float(data["values"].sel(baseline="50/50"))
+    share = data["share"].values
+    lr = data["lr"].values
+    segments = data.sizes["segment"]
     middle = share[segments // 4 : -(segments // 4)]
     last = lr[-max(2, round(ANNEALED * segments)) :]
     full = segments >= 24
@@ -209,10 +214,10 @@ def draw_1(data: "Dataset") -> "Figure":
             label=str(name),
             **look,
         )
-    times, columns = (
-        data["time"].values,
-        [data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")],
-    )
+    times = data["time"].values
+    columns = [
+        data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")
+    ]
     draw_band(right, times, np.full(times.size, np.nan), *columns, look=0)
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     for panel, text in zip(axes[0], ("rate", "tasks", "error"), strict=True):
@@ -252,11 +257,9 @@ def best_power_decay(
         method="Nelder-Mead",
         options={"maxfev": evaluations, "xatol": 1e-2},
     )
-    initial, exponent, timescale = (
-        min(np.exp(found.x[0]), highest),
-        abs(found.x[1]),
-        np.exp(found.x[2]),
-    )
+    initial = min(np.exp(found.x[0]), highest)
+    exponent = abs(found.x[1])
+    timescale = np.exp(found.x[2])
     return float(np.exp(found.fun)), tu.schedules.PowerDecay(
         initial, exponent, timescale
     )
@@ -274,7 +277,9 @@ def compute_2(
     """For each rule the best schedule of its learning rate, the best constant rate and the best power decay."""
     import xarray as xr
 
-    unit, start, cases = tu.Network(1, "linear"), tu.Start([[R]], [[Q]]), []
+    unit = tu.Network(1, "linear")
+    start = tu.Start([[R]], [[Q]])
+    cases = []
     edges = end * np.linspace(0.0, 1.0, segments + 1) ** 2
     for name in rules:
         options: dict[str, Any] = {"labels": "sign", **RULES[name]}
@@ -308,7 +313,8 @@ def compute_2(
 
 def claims_2(data: "Dataset") -> list[Claim]:
     """Laws of the annealed rules, and what a free schedule gains over constant rates and power decays."""
-    end, claims = float(data["end"]), []
+    end = float(data["end"])
+    claims = []
     laws = {"perceptron": (4 / np.pi, "4/pi"), "AdaTron": (4 / 3, "4/3")}
     for name in data["rule"].values:
         one = data.sel(rule=name)
@@ -380,7 +386,8 @@ def draw_2(data: "Dataset") -> "Figure":
         1, 2, "The best learning rate of four rules", small, height=3.2
     )
     for i, name in enumerate(data["rule"].values):
-        one, look = data.sel(rule=name), {"color": COLORS[i], "linewidth": 1.8}
+        one = data.sel(rule=name)
+        look = {"color": COLORS[i], "linewidth": 1.8}
         axes[0][0].plot(
             one["knot"], np.maximum(one["lr"], 1e-3), label=str(name), **look
         )
@@ -417,11 +424,13 @@ def compute_3(
     """The best dropout, and the best order of noisy labels when their total noise is given; each with runs."""
     import xarray as xr
 
-    student, teacher = tu.Network(4, "erf", train_readout=True), tu.Network(1, "erf")
+    student = tu.Network(4, "erf", train_readout=True)
+    teacher = tu.Network(1, "erf")
     problem = tu.Problem(student, teacher, optimizer=tu.SGD(1.0), noise=noise)
     start = tu.Start(np.linspace(0.1, 0.2, 4)[:, None], 0.3 * np.eye(4))
     dropped = problem.replace(rule=tu.rules.Dropout(0.8))
-    least, most = 0.0, 2 * budget
+    least = 0.0
+    most = 2 * budget
     keep = tu.schedules.optimize(
         dropped, start, end, {"keep": (0.2, 1.0)}, segments=segments
     )
@@ -465,9 +474,11 @@ def compute_3(
 
 def claims_3(data: "Dataset") -> list[Claim]:
     """Gains over the best constants; the budget is kept; noisy labels come first; runs agree."""
-    keep, order = data.sel(case="dropout"), data.sel(case="label noise")
+    keep = data.sel(case="dropout")
+    order = data.sel(case="label noise")
     gain = float(order["constant_value"] / order["value"])
-    noise, budget = order["control"].values, float(data["budget"])
+    noise = order["control"].values
+    budget = float(data["budget"])
     claims = [
         at_most(
             "dropout: final error over that of the best constant dropout",

@@ -69,8 +69,10 @@ def compute_1(
     """Curves of ReLU units for every width, runs of the widest but one, erf units, and the digits of quadratic units."""
     import xarray as xr
 
-    times, sampled = tu.linear_times(end, points), tu.Sampled(samples)
-    errors, losses = [], []
+    times = tu.linear_times(end, points)
+    sampled = tu.Sampled(samples)
+    errors = []
+    losses = []
     for count in widths:
         problem, start = units(count, "relu", lr)
         theory = tu.solve(problem, start, times, moments=sampled)

@@ -102,12 +102,11 @@ def compute_2(
     """Theory with and without the unseen part and measured errors for one D/N; floors for all D/N."""
     import xarray as xr
 
-    rng, D = np.random.default_rng(seed), round(share * dim)
-    F, beta, W = (
-        rng.standard_normal((dim, D)),
-        rng.standard_normal((2, D)),
-        scale * rng.standard_normal((2, dim)),
-    )
+    rng = np.random.default_rng(seed)
+    D = round(share * dim)
+    F = rng.standard_normal((dim, D))
+    beta = rng.standard_normal((2, D))
+    W = scale * rng.standard_normal((2, dim))
     steps = np.unique(np.linspace(0, end * dim, points).round().astype(int))
     curves: dict[str, list[Any]] = {
         "error": [],
@@ -132,7 +131,8 @@ def compute_2(
                 name, inputs.features, W, beta, lr, steps, runs, tests, seed + 1 + i
             )
         )
-        floors, unseen = [], []
+        floors = []
+        unseen = []
         for ratio in ratios:
             wide = tu.HiddenManifold(features, name, round(ratio * WIDE), dim=WIDE)
             limit = tu.Problem(
@@ -220,7 +220,8 @@ def draw_2(data: "Dataset") -> "Figure":
     )
     left, right = axes[0]
     for i, name in enumerate(SIGMAS):
-        one, look = data.sel(sigma=name), {"color": COLORS[i], "linestyle": DASHES[i]}
+        one = data.sel(sigma=name)
+        look = {"color": COLORS[i], "linestyle": DASHES[i]}
         left.plot(one["time"], one["error"], label=name, **look)
         left.plot(
             one["time"],

@@ -33,19 +33,21 @@ def closed_error(
     """e_g by the linear equations; the last entry is its limit."""
     from scipy.linalg import expm
 
-    inputs, eta = problem.inputs, float(problem.optimizer.lr)
-    lam, weights = np.asarray(inputs.eigenvalues), np.asarray(inputs.weights)
+    inputs = problem.inputs
+    eta = float(problem.optimizer.lr)
+    lam = np.asarray(inputs.eigenvalues)
+    weights = np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
     T = weights @ t + float(np.asarray(problem.unseen)[0, 0])
     if problem.teacher.activation.name == "erf":
-        b, square = np.sqrt(2 / np.pi / (1 + T)), 2 / np.pi * np.arcsin(T / (1 + T))
+        b = np.sqrt(2 / np.pi / (1 + T))
+        square = 2 / np.pi * np.arcsin(T / (1 + T))
     else:
-        b, square = 1.0, T
+        b = 1.0
+        square = T
     U = square - b**2 * (weights @ t)
-    matrix, source = (
-        np.diag(-2 * eta * lam) + eta**2 * np.outer(lam, weights),
-        eta**2 * lam * U,
-    )
+    matrix = np.diag(-2 * eta * lam) + eta**2 * np.outer(lam, weights)
+    source = eta**2 * lam * U
     rest = -np.linalg.solve(matrix, source)
     start_d = q - 2 * b * r + b**2 * t
     error = [U + weights @ (rest + expm(matrix * a) @ (start_d - rest)) for a in times]
@@ -78,18 +80,14 @@ def compute_3(
 
     from tutelage_papers.bands import band, wrong_theory
 
-    inputs, times = (
-        tu.HiddenManifold("random", sigma, round(share * dim), dim=dim),
-        tu.linear_times(end, points),
-    )
+    inputs = tu.HiddenManifold("random", sigma, round(share * dim), dim=dim)
+    times = tu.linear_times(end, points)
     parts: list[xr.Dataset] = []
     for name in TEACHERS:
         problem = readout_problem(name, inputs, lr)
         start = tu.random_start(problem, dim=dim, scale=1.0, seed=seed)
-        theory, wrong = (
-            tu.solve(problem, start, times),
-            wrong_theory(problem, start, times),
-        )
+        theory = tu.solve(problem, start, times)
+        wrong = wrong_theory(problem, start, times)
         networks = tu.simulate(
             problem, start, times=times, runs=runs, seed=seed, method="weights"
         )

@@ -161,10 +161,8 @@ def draw_4(data: "Dataset") -> "Figure":
             label=words,
         )
         for law, dashes in (("images", DASHES[0]), ("gaussian", DASHES[1])):
-            gap, error = (
-                own[law] / own["theory"] - 1,
-                2 * own[f"{law}_se"] / own["theory"],
-            )
+            gap = own[law] / own["theory"] - 1
+            error = 2 * own[f"{law}_se"] / own["theory"]
             look = {
                 "color": COLORS[i],
                 "linestyle": dashes,

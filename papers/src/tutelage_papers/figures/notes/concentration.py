@@ -113,9 +113,11 @@ def _one_step(step: "tu.analysis.StepMoments") -> dict[str, Any]:
 
 def claims_2(data: "Dataset") -> list[Claim]:
     """The moments of one step, the exponents, the agreement of three laws at large N, and the slower fourth."""
-    claims, dims = [], data["dim"].values
+    claims = []
+    dims = data["dim"].values
     for law in LIGHT:
-        part, name = data.sel(law=law), LAWS[law]
+        part = data.sel(law=law)
+        name = LAWS[law]
         for moment in ("drift", "diffusion"):
             z = np.abs(part[moment] - part[f"{moment}_theory"]) / part[f"{moment}_se"]
             claims.append(

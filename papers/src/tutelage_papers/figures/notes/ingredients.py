@@ -62,7 +62,8 @@ def compute_4(
 
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    start = tu.Start(R=R, Q=Q)
+    times = tu.linear_times(end, points)
     bands = {
         name: against_runs(
             problem,
@@ -96,7 +97,9 @@ def draw_4(data: "Dataset") -> "Figure":
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted gray: theory with 0.9 G."
     figure, axes = panel_grid(4, 3, title, small, height=2.0, sharex=True, sharey=False)
     for i, case in enumerate(data["case"].values):
-        part, row, column = data.sel(case=case), 2 * (i // 3), i % 3
+        part = data.sel(case=case)
+        row = 2 * (i // 3)
+        column = i % 3
         _draw_ingredient(axes[row, column], axes[row + 1, column], part)
         label_panel(axes[row, column], str(case))
         if column == 0:

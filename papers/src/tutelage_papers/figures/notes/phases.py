@@ -86,10 +86,8 @@ def compute_6(
     )
     times = tu.linear_times(end, points)
     curves = [tu.solve(problem, _start(a, length), times) for a in asymmetries]
-    plateau, final = (
-        tu.analysis.fixed_point(problem),
-        tu.analysis.fixed_point(problem, "perfect"),
-    )
+    plateau = tu.analysis.fixed_point(problem)
+    final = tu.analysis.fixed_point(problem, "perfect")
     manifold = tu.solve(problem, _tilted(plateau, tilt), times)
     found: Any = tu.analysis.phases(curves[0])
     predicted = [
@@ -147,7 +145,8 @@ def _flat(R: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
 
 def _overlaps(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    R, upper = flat[: UNITS**2].reshape(UNITS, UNITS), flat[UNITS**2 : -UNITS]
+    R = flat[: UNITS**2].reshape(UNITS, UNITS)
+    upper = flat[UNITS**2 : -UNITS]
     Q = np.zeros((UNITS, UNITS))
     Q[np.triu_indices(UNITS)] = upper
     return R, Q + np.triu(Q, 1).T
@@ -171,7 +170,8 @@ def _escape(
 
     a: what the state at the time `settled` holds of the growing mode.
     """
-    mode, at = plateau.unstable[0], int(np.searchsorted(curve.times, settled))
+    mode = plateau.unstable[0]
+    at = int(np.searchsorted(curve.times, settled))
     dR, _ = _overlaps(
         mode.right
         * (mode.left @ (_flat(curve.R[at], curve.Q[at]) - _flat(plateau.R, plateau.Q)))
@@ -198,16 +198,12 @@ def _arrival(
     from scipy.optimize import root_scalar
 
     at = int(np.argmax(curve.error < FAR * point.error))
-    dR, dX = (
-        curve.R[at] - point.R,
-        _outside(curve.R[at], curve.Q[at]) - _outside(point.R, point.Q),
-    )
+    dR = curve.R[at] - point.R
+    dX = _outside(curve.R[at], curve.Q[at]) - _outside(point.R, point.Q)
     first = _flat(dR, dX + dR @ point.R.T + point.R @ dR.T)
     fading = [mode for mode in point.modes if mode.growth < 0]
-    parts, rates = (
-        np.stack([mode.right * (mode.left @ first) for mode in fading]),
-        np.array([mode.rate for mode in fading]),
-    )
+    parts = np.stack([mode.right * (mode.left @ first) for mode in fading])
+    rates = np.array([mode.rate for mode in fading])
 
     def excess(later: float) -> float:
         dR, dQ = _overlaps(np.real(np.exp(rates * later) @ parts))
@@ -349,7 +345,8 @@ def _draw_curve(panel: Any, data: "Dataset") -> None:
 
 
 def _draw_delays(panel: Any, data: "Dataset") -> None:
-    x, y = data["asymmetry"].values, data["plateau_end"].values
+    x = data["asymmetry"].values
+    y = data["plateau_end"].values
     panel.plot(
         x,
         y,

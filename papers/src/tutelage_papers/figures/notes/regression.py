@@ -81,7 +81,8 @@ def compute_1(
     """The worked example with its runs; the state at rest and the rate at which it is lost, for several ridges."""
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(R=[[m0]], Q=[[q0]]), tu.linear_times(end, points)
+    start = tu.Start(R=[[m0]], Q=[[q0]])
+    times = tu.linear_times(end, points)
     data = against_runs(
         regression(rho, noise_variance, lr, ridge),
         start,
@@ -136,10 +137,8 @@ def compute_1(
 
 def _error_at_rest(problem: "tu.Problem", start: "tu.Start", points: int) -> float:
     """The error after forty times the slowest time constant."""
-    lr, ridge = (
-        float(problem.optimizer.lr),
-        float(np.asarray(problem.optimizer.weight_decay)),
-    )
+    lr = float(problem.optimizer.lr)
+    ridge = float(np.asarray(problem.optimizer.weight_decay))
     slowest = lr * min(1 + ridge, 2 * (1 + ridge) - lr)
     return float(
         tu.solve(problem, start, tu.linear_times(40 / slowest, points)).error[-1]
@@ -234,7 +233,8 @@ def draw_1(data: "Dataset") -> "Figure":
 
 def _draw_rest(panel: Any, data: "Dataset") -> None:
     for look, ridge in enumerate(data["ridge"].values):
-        part, edge = data.sel(ridge=ridge), 2 * (1 + ridge)
+        part = data.sel(ridge=ridge)
+        edge = 2 * (1 + ridge)
         panel.plot(
             part["line"] * edge,
             part["rest_line"],

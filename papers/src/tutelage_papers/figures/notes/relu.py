@@ -41,16 +41,13 @@ def compute_3(
         optimizer=tu.SGD(lr=lr),
         noise=noise,
     )
-    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    start = tu.Start(R=R, Q=Q)
+    times = tu.linear_times(end, points)
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
-    theory, flow = (
-        tu.solve(problem, start, times),
-        wrong_theory(problem, start, times, VANISHING),
-    )
-    data, without = (
-        band(theory, networks, wrong_theory(problem, start, times)),
-        band(flow, networks, flow),
-    )
+    theory = tu.solve(problem, start, times)
+    flow = wrong_theory(problem, start, times, VANISHING)
+    data = band(theory, networks, wrong_theory(problem, start, times))
+    without = band(flow, networks, flow)
     by_hand = [
         _error_by_hand(r, q, np.eye(UNITS), whole)
         for whole in (True, False)
@@ -80,7 +77,8 @@ def _error_by_hand(R: np.ndarray, Q: np.ndarray, T: np.ndarray, whole: bool) -> 
 
     whole = False leaves out the last term, without which this is the average of |x_a| |x_b| / 4 and no more.
     """
-    C, w = np.block([[Q, R], [R.T, T]]), np.repeat([1.0, -1.0], UNITS)
+    C = np.block([[Q, R], [R.T, T]])
+    w = np.repeat([1.0, -1.0], UNITS)
     size = np.sqrt(np.outer(np.diag(C), np.diag(C)))
     c = np.clip(C / size, -1.0, 1.0)
     average = size * (np.sqrt(1 - c**2) + c * np.arcsin(c)) / (2 * np.pi) + (

@@ -52,10 +52,10 @@ def compute_5(
     """
     import xarray as xr
 
-    problem, start = (
-        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr)),
-        tu.Start(R=R, Q=Q),
+    problem = tu.Problem(
+        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr)
     )
+    start = tu.Start(R=R, Q=Q)
     cases = [
         _one_noise(
             problem.replace(noise=x), start, end, pieces, iterations, rates, shown, step
@@ -91,7 +91,9 @@ def _one_noise(
         iterations=iterations,
         baselines={"greedy": {"lr": greedy}},
     )
-    times, knots, constant = design.trajectory.times, edges, design.best_constant
+    times = design.trajectory.times
+    knots = edges
+    constant = design.best_constant
     rate = float(constant.controls["lr"])
     curves = {
         x: _error(problem, start, knots, np.full(knots.size, x), times)
@@ -190,11 +192,13 @@ def claims_5(data: "Dataset") -> list[Claim]:
     """What the designed schedule gains, over the best constant and the greedy rate; its gradient is right."""
     claims = []
     for noise in data["noise"].values:
-        part, name = data.sel(noise=noise), f"sigma = {noise:g}"
+        part = data.sel(noise=noise)
+        name = f"sigma = {noise:g}"
         designed, greedy, constant = (
             float(part[which][-1]) for which in ("designed", "greedy", "constant")
         )
-        slope, differences = part["slope"].values, part["slope_differences"].values
+        slope = part["slope"].values
+        differences = part["slope_differences"].values
         gap = np.max(np.abs(slope - differences)) / np.max(np.abs(differences))
         claims += [
             at_least(
@@ -255,11 +259,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def _draw_rates(panel: Any, part: "Dataset") -> None:
-    times, knots, values = (
-        part["time"].values,
-        part["knot"].values,
-        part["designed_rate"].values,
-    )
+    times = part["time"].values
+    knots = part["knot"].values
+    values = part["designed_rate"].values
     panel.plot(
         times, np.interp(times, knots, values), label="designed", **LOOKS["designed"]
     )

@@ -49,7 +49,8 @@ def stopping(
     from tutelage_papers.bands import against_runs
 
     nothing = np.zeros((len(eigenvalues), 1, 1))
-    start, times = tu.Start(R=nothing, Q=nothing), tu.linear_times(end, points)
+    start = tu.Start(R=nothing, Q=nothing)
+    times = tu.linear_times(end, points)
     problems = [_unit(lr, eigenvalues, fractions, noise) for noise in noises]
     found: Any = [
         tu.analysis.early_stopping(tu.solve(problem, start, times))

@@ -127,11 +127,11 @@ def network_slopes(
 ) -> tuple[list[float], list[float]]:
     """Networks of as many inputs as levels that begin at `near` times their random teachers: slopes of their gradient flow
     at times `within`, in units of the middle, and of the sum with the rates of their T."""
-    inputs, times, found = tu.PowerLaw(beta, N), middle(K, beta, N) * within, []
-    problem, lam = (
-        tutelage_papers.power_law.committee(K, inputs=inputs, lr=1.0),
-        np.asarray(inputs.eigenvalues),
-    )
+    inputs = tu.PowerLaw(beta, N)
+    times = middle(K, beta, N) * within
+    found = []
+    problem = tutelage_papers.power_law.committee(K, inputs=inputs, lr=1.0)
+    lam = np.asarray(inputs.eigenvalues)
     for i in range(starts):
         teachers = np.random.default_rng(seed + i).standard_normal((K, N))
         moments = np.concatenate([[0.0], times])
@@ -163,5 +163,6 @@ def inset_axes(axes: Any, place: list[float]) -> Any:
 
 def around(values: np.ndarray, room: float) -> tuple[float, float]:
     """Limits that hold the values, with room above and below."""
-    low, high = float(np.min(values)), float(np.max(values))
+    low = float(np.min(values))
+    high = float(np.max(values))
     return low - room * (high - low), high + room * (high - low)

@@ -119,11 +119,11 @@ def _slopes(
         2 * lr * (2 / (np.pi * units)) * (1 / np.sqrt(3) - 0.5)
     )  # the slow group of orthonormal teachers
     window = late / np.sqrt(10 * lam[0] * lam[-1]) / slow
-    problem, flows, sums = (
-        tutelage_papers.power_law.committee(units, inputs=tu.PowerLaw(beta, L), lr=lr),
-        [],
-        [],
+    problem = tutelage_papers.power_law.committee(
+        units, inputs=tu.PowerLaw(beta, L), lr=lr
     )
+    flows = []
+    sums = []
     for i in range(starts):
         rng = np.random.default_rng(seed + i)
         weights = (
@@ -166,8 +166,10 @@ def _with_and_without(
 
 def claims_22(data: "Dataset") -> list[Claim]:
     """The window opens with L, more slowly for small beta; networks follow the sum; eta^2 moves the curve, not its slope."""
-    decades, slope = data["decades"].values, data["slope"].values.mean(axis=1)
-    expected, exponent = data["slope_sum"].values.mean(axis=1), float(data["exponent"])
+    decades = data["decades"].values
+    slope = data["slope"].values.mean(axis=1)
+    expected = data["slope_sum"].values.mean(axis=1)
+    exponent = float(data["exponent"])
     change = np.abs(data["slope_with"].values / data["slope_without"].values - 1)
     return [
         above(

@@ -132,7 +132,8 @@ def _groups(M: int) -> list[float]:
         tutelage_papers.power_law.committee(M), "perfect"
     )
     unit = 2 / (np.sqrt(3) * np.pi * M)
-    own, shared = system.own_rates / unit, system.shared_rates / unit
+    own = system.own_rates / unit
+    shared = system.shared_rates / unit
     return [-own[0], -own[2], shared[-1]]
 
 
@@ -352,7 +353,9 @@ def _flows(
     seed: int,
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[list[float]]]:
     """e_g of each start, the sum over levels with the rates of its teachers, and the share of units that found theirs."""
-    errors, sums, found = [], [], []
+    errors = []
+    sums = []
+    found = []
     for i in range(starts):
         problem, weights = _network(units, dim, beta, lr, scale, seed + i)
         curve = tutelage_papers.power_law.weight_flow(
@@ -365,7 +368,8 @@ def _flows(
                 for edge in window
             ]
         )
-        lam, W = np.asarray(problem.inputs.eigenvalues), weights[1]
+        lam = np.asarray(problem.inputs.eigenvalues)
+        W = weights[1]
         rates = lr * np.multiply.outer(own_rates((W * lam) @ W.T / dim), lam)
         sums.append(
             np.array([np.sum(rates * np.exp(-2 * rates * t)) for t in times])

@@ -288,7 +288,8 @@ def draw_5(data: "Dataset") -> "Figure":
         ("levels", axes[0, 1], "L"),
     ):
         for i, n in enumerate(data[axis].values):
-            error, end = data[f"error_{axis}"].values[i], float(data[f"end_{axis}"][i])
+            error = data[f"error_{axis}"].values[i]
+            end = float(data[f"end_{axis}"][i])
             panel.plot(
                 np.linspace(0, end, error.size),
                 error,
@@ -302,10 +303,8 @@ def draw_5(data: "Dataset") -> "Figure":
         )
         panel.legend(loc="upper right", fontsize=7, ncols=2)
     ratio = axes[0, 2]
-    far, over = (
-        data["over_ratios"].values,
-        (data["rates_units"] / data["closed_units"]).values,
-    )
+    far = data["over_ratios"].values
+    over = (data["rates_units"] / data["closed_units"]).values
     ratio.loglog(
         data["ratio"],
         np.exp(np.log(far).mean(axis=1)),
@@ -384,21 +383,19 @@ def _length(
     seed: int,
 ) -> dict[str, Any]:
     """One start: e_g, how long its largest overlap takes to grow by B = (e - 1) R*, or half the way to T; rates."""
-    times, inputs = tu.linear_times(end, 701), split_power_law(beta, L, total)
-    padded, problem = (
-        padded_committee(M, largest, inputs, lr),
-        tutelage_papers.power_law.committee(M, inputs=inputs, lr=lr),
-    )
+    times = tu.linear_times(end, 701)
+    inputs = split_power_law(beta, L, total)
+    padded = padded_committee(M, largest, inputs, lr)
+    problem = tutelage_papers.power_law.committee(M, inputs=inputs, lr=lr)
     start = tu.random_start(padded, dim=dim, scale=scale, seed=seed)
     curve = tu.solve(padded, start, times, gradient_flow=True, keep="blocks")
     R = curve.R[:, :M, :M]
     r, q, t = start.blocks(padded)
     alone = tu.Start(r[:, :M, :M], q[:, :M, :M], t[:, :M, :M])
-    closed, exact = (
-        tutelage_papers.power_law.plateau_formulas(problem, alone),
-        tutelage_papers.power_law.symmetric_plateau(problem, alone),
-    )
-    size, first = unit_spread(R), int(np.searchsorted(times, begin))
+    closed = tutelage_papers.power_law.plateau_formulas(problem, alone)
+    exact = tutelage_papers.power_law.symmetric_plateau(problem, alone)
+    size = unit_spread(R)
+    first = int(np.searchsorted(times, begin))
     height = float(R[first].mean())
     far = min(
         (np.e - 1) * height, (float(np.mean(np.diag(closed.moments[0]))) - height) / 2
@@ -424,10 +421,8 @@ def _length(
 
 def claims_19(data: "Dataset") -> list[Claim]:
     """Trends of the length, the ratio to tau ln(B / sigma_P), and time constants against the exact plateau."""
-    by_L, by_M = (
-        data.isel(case=slice(0, data.sizes["level_case"])),
-        data.isel(case=slice(data.sizes["level_case"], None)),
-    )
+    by_L = data.isel(case=slice(0, data.sizes["level_case"]))
+    by_M = data.isel(case=slice(data.sizes["level_case"], None))
     predicted = (data["tau"] * data["log"]).values
     ratio = data["length"].values / predicted
     printed = data["length"].values / (
@@ -473,7 +468,8 @@ def claims_19(data: "Dataset") -> list[Claim]:
 
 def draw_19(data: "Dataset") -> "Figure":
     """e_g by L and by M with predicted ends of the plateau."""
-    begin, count = float(data["begin"]), data.sizes["level_case"]
+    begin = float(data["begin"])
+    count = data.sizes["level_case"]
     small = SETTING + r"; vertical: $\alpha_0+\tau\,\ln(B/\sigma_P)$"
     figure, axes = panel_grid(
         1,

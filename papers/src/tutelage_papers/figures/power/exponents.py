@@ -75,10 +75,11 @@ def compute_23(
         network_slopes(K, L, beta, near, starts, seed, WITHIN) for K, L in networks
     ]
     late = [_late(K, L, total, beta, near) for K, L in linear]
-    axes, pick = (
-        ("beta", "units", "levels"),
-        lambda i: np.array([[[x[i] for x in row] for row in b] for b in cases]),
-    )
+    axes = ("beta", "units", "levels")
+
+    def pick(index: int) -> np.ndarray:
+        return np.array([[[x[index] for x in row] for row in b] for b in cases])
+
     return xr.Dataset(
         {
             "slope": (axes, pick(0)),
@@ -130,10 +131,8 @@ def compute_23(
 
 def _sum_slope(K: int, beta: float, L: int, fast: float | None = None) -> float:
     """Of the sum over levels, over the decade amid them."""
-    lam, times = (
-        np.asarray(tu.PowerLaw(beta, L).eigenvalues),
-        middle(K, beta, L) * WITHIN,
-    )
+    lam = np.asarray(tu.PowerLaw(beta, L).eigenvalues)
+    times = middle(K, beta, L) * WITHIN
     return slope(times, level_sum(lam, *groups(K, fast), times))
 
 
@@ -157,7 +156,8 @@ def _alike(
         problem, _start(K, own), np.concatenate([[0.0], times]), rtol=1e-5, atol=1e-8
     )
     error = np.asarray(flow.trajectory.error[1:])
-    t, e = times[DECADE], error[DECADE]
+    t = times[DECADE]
+    e = error[DECADE]
     return slope(t, e), slope(t[-4:], e[-4:]) / slope(t[:4], e[:4]), error
 
 
@@ -167,18 +167,20 @@ def _start(K: int, own: float) -> "tu.Start":
 
 def _late(K: int, L: int, total: int, beta: float, near: float) -> tuple[float, float]:
     """Slopes amid the window: linear in the weights (modes), and the exact flow."""
-    problem, times = (
-        tutelage_papers.power_law.committee(K, inputs=tu.PowerLaw(beta, L), lr=1.0),
-        middle(K, beta, L) * WITHIN,
+    problem = tutelage_papers.power_law.committee(
+        K, inputs=tu.PowerLaw(beta, L), lr=1.0
     )
+    times = middle(K, beta, L) * WITHIN
     decay = tutelage_papers.power_law.asymptotic_decay(problem, _start(K, near))
     return slope(times, decay.error(times)), _alike(K, L, total, beta, near)[0]
 
 
 def claims_23(data: "Dataset") -> list[Claim]:
     """Slopes are those of the sum over levels; they come to the exponent as L^(-beta/2); other laws fail."""
-    beta, L = data["beta"].values, data["levels"].values
-    found, summed = data["slope"].values, data["sum"].values
+    beta = data["beta"].values
+    L = data["levels"].values
+    found = data["slope"].values
+    summed = data["sum"].values
     exponent = -beta / (1 + beta)
     gaps = np.abs(found / summed - 1)
     last = gaps[..., -1]
@@ -286,15 +288,18 @@ def _bend(data: "Dataset") -> float:
 
 def draw_23(data: "Dataset") -> "Figure":
     """Curves of the largest committee; slopes against L; how far they are from the exponent."""
-    K, beta = int(data["units"][-1]), float(data["shown_beta"])
+    K = int(data["units"][-1])
+    beta = float(data["shown_beta"])
     small = r"K = M erf units, gradient flow; slopes over the decade amid all levels. Lines: sum over levels; marks: exact flow."
     figure, axes = panel_grid(
         1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0
     )
     curves, slopes, distance = axes[0]
-    L, one = data["levels"].values, data.sel(beta=beta)
+    L = data["levels"].values
+    one = data.sel(beta=beta)
     for i, n in enumerate(L):
-        error, t = data["small_error"].values[-1, i], CURVE * middle(K, beta, int(n))
+        error = data["small_error"].values[-1, i]
+        t = CURVE * middle(K, beta, int(n))
         curves.loglog(t, error, color=COLORS[i % 7], label=f"$L={n}$")
     draw_power(
         curves,
@@ -307,10 +312,8 @@ def draw_23(data: "Dataset") -> "Figure":
     curves.legend(loc="lower left", fontsize=7)
     label_panel(curves, rf"$K=M={K}$, $\beta={beta:g}$, from small students")
     for i, units in enumerate(data["units"].values):
-        row, look = (
-            one.sel(units=units),
-            {"color": COLORS[i % 7], "linestyle": "none", "markersize": 4},
-        )
+        row = one.sel(units=units)
+        look = {"color": COLORS[i % 7], "linestyle": "none", "markersize": 4}
         slopes.semilogx(L, row["sum"], color=COLORS[i % 7], label=f"$K=M={units}$")
         slopes.semilogx(L, row["slope"], marker=MARKERS[0], **look)
         slopes.semilogx(
@@ -369,7 +372,8 @@ def _marks(panel: Any) -> None:
 def _draw_distance(panel: Any, data: "Dataset") -> None:
     L = data["levels"].values
     for i, b in enumerate(data["beta"].values):
-        row, exponent = data.sel(beta=b).isel(units=0), -b / (1 + b)
+        row = data.sel(beta=b).isel(units=0)
+        exponent = -b / (1 + b)
         panel.loglog(
             L,
             np.abs(row["sum"] / exponent - 1),

@@ -70,10 +70,8 @@ def compute_modes(
             found["data"][i, j, :L] = modes.levels
         for j, L in enumerate(checked):
             modes = modes_of(L, beta, rate)
-            own, setting = (
-                np.array([modes.eigenvalues, modes.coefficients]),
-                (L, beta, rate),
-            )
+            own = np.array([modes.eigenvalues, modes.coefficients])
+            setting = (L, beta, rate)
             exact = secular_modes(*setting, digits, modes.eigenvalues)
             gaps["secular_gap"][i, j] = _gap(own, exact)
             gaps["moment_gap"][i, j] = _gap(
@@ -178,9 +176,11 @@ def moment_solution(
     """R^(1) and Q^(1) of equations 30 and 45, by matrix exponentials of the moment form, from R = 0 and Q = SPREAD T."""
     from scipy.linalg import expm
 
-    R, Q = [], []
+    R = []
+    Q = []
     for time in times:
-        slow, fast = expm(rate * time * A), expm(rate * time * (2 * A + rate * U))
+        slow = expm(rate * time * A)
+        fast = expm(rate * time * (2 * A + rate * U))
         R.append((T[:-1] - slow @ T[:-1])[1])
         Q.append((T[:-1] + (1 + SPREAD) * fast @ T[:-1] - 2 * slow @ T[:-1])[1])
     return np.array(R), np.array(Q)
@@ -188,10 +188,12 @@ def moment_solution(
 
 def claims_10(data: "Dataset") -> list[Claim]:
     """Float64 against long arithmetic, and the printed sums against integration."""
-    digits, long = data.attrs["digits"], data.attrs["moment_digits"]
+    digits = data.attrs["digits"]
+    long = data.attrs["moment_digits"]
     claims = []
     for i, beta in enumerate(data["beta"].values):
-        case, most = data.isel(case=i), int(data["checked"].max())
+        case = data.isel(case=i)
+        most = int(data["checked"].max())
         total = float(case["coefficients"].isel(levels=-1).sum())
         claims += [
             at_most(
@@ -430,7 +432,8 @@ def claims_12(data: "Dataset") -> list[Claim]:
     for i, (beta, rate) in enumerate(
         zip(data["beta"].values, data["rate"].values, strict=True)
     ):
-        case, name = data.isel(case=i), f"eps = {rate:g}, beta = {beta:g}"
+        case = data.isel(case=i)
+        name = f"eps = {rate:g}, beta = {beta:g}"
         shift = 2 * case["data"] - case["eigenvalues"]
         below = (case["eigenvalues"] - 2 * case["data"].shift(k=-1)).isel(
             k=slice(0, -1)

@@ -153,7 +153,8 @@ def claims_16(data: "Dataset") -> list[Claim]:
     most = float(data["many"].max())
     for beta in data["beta"].values:
         case = data.sel(beta=beta)
-        raw, wide = float(case["raw_beta"]), case["wide_beta"].values
+        raw = float(case["raw_beta"])
+        wide = case["wide_beta"].values
         claims.append(
             close(
                 f"eigenbasis: fitted beta, {beta:g}",
@@ -193,7 +194,8 @@ def draw_16(data: "Dataset") -> "Figure":
         1, 3, "Floors fall with the number of inputs that learn", small, height=3.1
     )
     for look, beta in enumerate(data["beta"].values):
-        case, panel = data.sel(beta=beta), axes[0, look // 2]
+        case = data.sel(beta=beta)
+        panel = axes[0, look // 2]
         color = COLORS[look]
         panel.plot(
             case["count"], case["integral"], color=color, label=rf"$\beta = {beta:g}$"

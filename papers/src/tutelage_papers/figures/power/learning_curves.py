@@ -59,10 +59,8 @@ def step_by_step(
     network: "tutelage_papers.power_law.LinearNetwork", dim: int, time: float
 ) -> float:
     """The exact mean error at finite N by iterating its recursion: E_l of every component, one step after another."""
-    lam, h = (
-        np.asarray(network.problem.inputs.eigenvalues),
-        float(network.problem.optimizer.lr) / dim,
-    )
+    lam = np.asarray(network.problem.inputs.eigenvalues)
+    h = float(network.problem.optimizer.lr) / dim
     E = network.levels(0.0)
     for _ in range(round(time * dim)):
         E = E - 2 * h * lam * E + h * h * (lam * np.sum(lam * E) + 2 * lam**2 * E)
@@ -81,10 +79,8 @@ def runs_of(
     """Errors of runs from random weights (run, time); exact mean and small-rate error for the weights of each."""
     rng = np.random.default_rng(seed)
     lam = np.asarray(tu.PowerLaw(beta, levels).eigenvalues)
-    W_teacher, W = (
-        rng.standard_normal((runs, levels)),
-        scale * rng.standard_normal((runs, levels)),
-    )
+    W_teacher = rng.standard_normal((runs, levels))
+    W = scale * rng.standard_normal((runs, levels))
     steps = np.ceil(times * levels - 1e-9).astype(int)
     found = linear_sgd(
         (W_teacher - W)[None],
@@ -119,14 +115,14 @@ def compute_2(
     import xarray as xr
 
     (L, beta, rate, scale), (N, own_beta, own_rate, own_scale) = left, right
-    L, N = int(L), int(N)
-    edge, times = network_of(L, beta, rate, scale), np.geomspace(0.1, 100.0, points)
+    L = int(L)
+    N = int(N)
+    edge = network_of(L, beta, rate, scale)
+    times = np.geomspace(0.1, 100.0, points)
     seen = times[times <= left_end * (1 + 1e-9)]
     many, _, _ = runs_of(L, beta, rate, scale, left_runs, seen, seed)
-    law, slow = (
-        tutelage_papers.power_law.PowerLawSum(own_beta, N, own_rate, own_scale),
-        network_of(N, own_beta, own_rate, own_scale),
-    )
+    law = tutelage_papers.power_law.PowerLawSum(own_beta, N, own_rate, own_scale)
+    slow = network_of(N, own_beta, own_rate, own_scale)
     late = np.geomspace(1.0, 1000.0, points)
     watched = late[late <= end * (1 + 1e-9)]
     few, expected, wrong = runs_of(
@@ -180,7 +176,8 @@ def claims_2(data: "Dataset") -> list[Claim]:
     small, ode, exact = data["at_ten"].values
     typical = float(np.median(data["left_runs"].sel(seen=AT, method="nearest")))
     slopes = np.abs(data["slope_exact"] / data["slope_integral"] - 1)
-    middle, exponent = data["slope_middle"].values, float(data["exponent"])
+    middle = data["slope_middle"].values
+    exponent = float(data["exponent"])
     inside, wrong = (
         float(np.mean(np.abs(z_scores(data["runs"].values, data[name].values)) < 4))
         for name in ("expected", "wrong")
@@ -409,7 +406,8 @@ def draw_13(data: "Dataset") -> "Figure":
         height=2.5,
     )
     for i, rate in enumerate(data["rate"].values):
-        panel, case = axes.flat[i], data.sel(rate=rate)
+        panel = axes.flat[i]
+        case = data.sel(rate=rate)
         for look, (name, label) in enumerate(
             (
                 ("small_rate", "small rate"),

@@ -83,7 +83,8 @@ def _by_quadrature(law: "tutelage_papers.power_law.PowerLawSum") -> float:
 
 def claims_7(data: "Dataset") -> list[Claim]:
     """Corrections, bounds, and the learning rate that the caption prints."""
-    left, right = data.isel(case=0), data.isel(case=1)
+    left = data.isel(case=0)
+    right = data.isel(case=1)
     return [
         refuted(
             close(
@@ -119,9 +120,12 @@ def claims_8(data: "Dataset") -> list[Claim]:
 
 def _sum_claims(case: "Dataset", name: str) -> list[Claim]:
     """What the corrections leave, the bound that holds, and the one that does not."""
-    gap, x = (case["sum"] - case["integral"]).values, case["x"].values
-    left, later = np.abs(gap - case["ends"].values), x >= 1.0
-    next_term, early = np.abs(case["next_term"].values), x <= 0.5
+    gap = (case["sum"] - case["integral"]).values
+    x = case["x"].values
+    left = np.abs(gap - case["ends"].values)
+    later = x >= 1.0
+    next_term = np.abs(case["next_term"].values)
+    early = x <= 0.5
     half = np.exp(-1.0) / 2 * float(case["height"])
     broken = np.mean(gap[later] > case["half_first"].values[later])
     literal = x[later & (gap > 2 * case["half_first"].values)].min()
@@ -172,7 +176,8 @@ def claims_9(data: "Dataset") -> list[Claim]:
     claims = []
     for i, beta in enumerate(data["beta"].values):
         case = data.isel(case=i, x=slice(1, None))
-        x, single = case["x"].values, case["single_gamma"].values
+        x = case["x"].values
+        single = case["single_gamma"].values
         to_sum = np.abs(single / case["sum"].values - 1)
         to_integral = single / case["integral"].values - 1
         later = (x >= 1) & (x <= 20)  # further on the difference is rounding
@@ -216,12 +221,11 @@ def draw_corrections(data: "Dataset") -> "Figure":
     )
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
-        times, total, middle = (
-            case["alpha"].values,
-            case["sum"].values,
-            case["integral"].values,
-        )
-        ends, zeta_gap = case["ends"].values, float(case["zeta_gap"])
+        times = case["alpha"].values
+        total = case["sum"].values
+        middle = case["integral"].values
+        ends = case["ends"].values
+        zeta_gap = float(case["zeta_gap"])
         lines = (
             ("sum (eq. 47)", total),
             ("integral", middle),

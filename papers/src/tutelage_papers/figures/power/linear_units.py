@@ -165,7 +165,8 @@ def secular_modes(
 ) -> np.ndarray:
     """(2, levels): roots s of 1 = (eta/L) sum lam^2/(2 lam - s), and 2 - eta times the residues of the error there."""
     with localcontext(Context(prec=digits, traps=[])):
-        lam, eta = power_law(levels, beta), Decimal(repr(rate))
+        lam = power_law(levels, beta)
+        eta = Decimal(repr(rate))
         spread = [eta / levels * x * x for x in lam]
 
         def secular(s: Decimal) -> tuple[Decimal, Decimal]:
@@ -185,7 +186,8 @@ def moment_modes(
 ) -> np.ndarray:
     """(2, levels): poles -s and residues of e_2 . (z - 2 A_1 - eta U)^-1 T, times 2 - eta."""
     with localcontext(Context(prec=digits, traps=[])):
-        lam, eta = power_law(levels, beta), Decimal(repr(rate))
+        lam = power_law(levels, beta)
+        eta = Decimal(repr(rate))
         T = [_total(x**j for x in lam) / levels for j in range(levels + 1)]
         c = [Decimal(1)]  # of prod (X - lam), ascending
         for x in lam:
@@ -212,9 +214,12 @@ def _second_entry(
 
     Row i: z x_i + 2 x_(i+1) = u_i, so x = fixed + free x_1; the last row, z x_L - 2 sum_j c_j x_j = u_L, gives x_1.
     """
-    zero, one = Decimal(0), Decimal(1)
-    fixed, free = [zero], [one]
-    fixed_slope, free_slope = [zero], [zero]
+    zero = Decimal(0)
+    one = Decimal(1)
+    fixed = [zero]
+    free = [one]
+    fixed_slope = [zero]
+    free_slope = [zero]
     for value in u[:-1]:
         fixed_slope.append(-(fixed[-1] + z * fixed_slope[-1]) / 2)
         free_slope.append(-(free[-1] + z * free_slope[-1]) / 2)
@@ -224,7 +229,8 @@ def _second_entry(
     def last(x: list[Decimal]) -> Decimal:
         return z * x[-1] - 2 * _total(k * y for k, y in zip(c, x, strict=False))
 
-    slope_fixed, slope_free = last(fixed_slope) + fixed[-1], last(free_slope) + free[-1]
+    slope_fixed = last(fixed_slope) + fixed[-1]
+    slope_free = last(free_slope) + free[-1]
     head = (u[-1] - last(fixed)) / last(free)
     head_slope = (-slope_fixed - head * slope_free) / last(free)
     if len(u) == 1:

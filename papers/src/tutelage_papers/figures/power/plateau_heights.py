@@ -65,10 +65,8 @@ def compute_4(
     problem, start, curve = solved_committee(
         units, split_power_law(beta, levels, levels), dim, scale, lr, times, seed
     )
-    closed, exact = (
-        tutelage_papers.power_law.plateau_formulas(problem, start),
-        tutelage_papers.power_law.symmetric_plateau(problem, start),
-    )
+    closed = tutelage_papers.power_law.plateau_formulas(problem, start)
+    exact = tutelage_papers.power_law.symmetric_plateau(problem, start)
     size = unit_spread(curve.R)
     still = resting_index(curve.error, times, size, begin / 3, ESCAPED)
     growing = (size > LINEAR[0]) & (size < LINEAR[1]) & (times > begin)
@@ -137,11 +135,15 @@ def _printed_error(T: float, D: float, Q: float, R: float, M: int) -> float:
 
 def claims_4(data: "Dataset") -> list[Claim]:
     """M heights, one time constant, one length; what C.4 says of them."""
-    R, tau = data["R_rest"].values, float(data["tau"])
-    fitted, rates = float(data["tau_fitted"]), data["rates"].values[:-1]
-    e, loss = float(data["error_rest"]), float(data["rate_loss"]) * fitted
+    R = data["R_rest"].values
+    tau = float(data["tau"])
+    fitted = float(data["tau_fitted"])
+    rates = data["rates"].values[:-1]
+    e = float(data["error_rest"])
+    loss = float(data["rate_loss"]) * fitted
     log = float(np.log(data["deviation"] / data["sigma"]))
-    length, extra = float(data["length"]), 0.5 * float(np.log(data["dim"]))
+    length = float(data["length"])
+    extra = 0.5 * float(np.log(data["dim"]))
     one = f"the M = {R.size} heights of the solved curve equal those of eq. 95 and of the exact common student"
     return [
         at_most(
@@ -261,7 +263,8 @@ def claims_4(data: "Dataset") -> list[Claim]:
 
 def draw_4(data: "Dataset") -> "Figure":
     """R, Q and e_g against time, with the plateau enlarged."""
-    t, begin = data["time"].values, float(data["begin"])
+    t = data["time"].values
+    begin = float(data["begin"])
     M = data.sizes["teacher"]
     figure, axes = panel_grid(
         1,
@@ -361,19 +364,16 @@ def compute_17(
     """Curves for several L, with the error of eq. 95's overlaps, of eq. 99 and of the exact plateau."""
     import xarray as xr
 
-    times, rows = tu.linear_times(end, 701), []
+    times = tu.linear_times(end, 701)
+    rows = []
     for L in levels:
         problem, start, curve = solved_committee(
             units, split_power_law(beta, L, total), dim, scale, lr, times, seed
         )
-        closed, exact = (
-            tutelage_papers.power_law.plateau_formulas(problem, start),
-            tutelage_papers.power_law.symmetric_plateau(problem, start),
-        )
-        R, Q = (
-            np.tile(closed.R_each, (units, 1)),
-            np.full((units, units), closed.Q_each),
-        )
+        closed = tutelage_papers.power_law.plateau_formulas(problem, start)
+        exact = tutelage_papers.power_law.symmetric_plateau(problem, start)
+        R = np.tile(closed.R_each, (units, 1))
+        Q = np.full((units, units), closed.Q_each)
         still = resting_index(curve.error, times, unit_spread(curve.R), 50.0, ESCAPED)
         rows.append(
             {
@@ -421,14 +421,16 @@ def draw_17(data: "Dataset") -> "Figure":
         height=3.4,
         width=7.5,
     )
-    axis, t = axes[0, 0], data["time"].values
+    axis = axes[0, 0]
+    t = data["time"].values
     for i, L in enumerate(data["levels"].values):
         row = data.sel(levels=L)
         axis.plot(t, row["error"], color=COLORS[i], label=f"$L={L}$")
         axis.axhline(
             float(row["each"]), color=COLORS[i], linestyle=DASHES[1], linewidth=1.0
         )
-    low, high = float(data["each"].min()), float(data["each"].max())
+    low = float(data["each"].min())
+    high = float(data["each"].max())
     room = max(high - low, 0.01 * high)
     axis.set(xlabel=TIME, ylabel=ERROR, ylim=(low - room, high + room))
     label_panel(axis, "dashed: the overlaps of eq. 95")

@@ -143,10 +143,8 @@ def _band(
     from tutelage_papers.bands import band, wrong_theory
 
     times = _band_times(end)
-    theory, wrong = (
-        tu.solve(problem, start, times),
-        wrong_theory(problem, start, times, NEARLY_NONE),
-    )
+    theory = tu.solve(problem, start, times)
+    wrong = wrong_theory(problem, start, times, NEARLY_NONE)
     found = band(
         theory,
         tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed),
@@ -190,7 +188,8 @@ def _fourth_averages() -> list[float]:
         ]
     )
     z = np.random.default_rng(0).multivariate_normal(np.zeros(4), C, size=400_000)
-    g, slope = _erf(z), np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
+    g = _erf(z)
+    slope = np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
     d = 1 + np.diag(C)
     A4 = d[0] * d[1] - C[0, 1] ** 2
     A0 = (
@@ -209,7 +208,9 @@ def _fourth_averages() -> list[float]:
 def _errors(problem: Any) -> list[float]:
     """e_g at generic overlaps: by the library, by averaging, and by eq. 19 as printed (without 1/M)."""
     z = np.random.default_rng(1).multivariate_normal(np.zeros(4), FIELDS, size=400_000)
-    Q, R, T = FIELDS[:2, :2], FIELDS[:2, 2:], FIELDS[2:, 2:]
+    Q = FIELDS[:2, :2]
+    R = FIELDS[:2, 2:]
+    T = FIELDS[2:, 2:]
     difference = _erf(z)[:, 2:].sum(axis=1) - _erf(z)[:, :2].sum(axis=1)
     plain = float(tu.generalization_error(problem, R, Q, T))
     return [
@@ -269,7 +270,8 @@ def claims_1(data: "Dataset") -> list[Claim]:
             ),
         ]
     for i, L in enumerate(data["law_levels"].values):
-        runs, law = data["escapes"].values[i], data["law"].values[i]
+        runs = data["escapes"].values[i]
+        law = data["law"].values[i]
         size = np.sqrt(runs.size * law.size / (runs.size + law.size))
         own = np.full(law.size, float(data["own"][i]))
         name = f"L = {L}: largest distance of escape times' distributions, in units of its error"
@@ -307,7 +309,8 @@ def claims_1(data: "Dataset") -> list[Claim]:
 
 
 def _pairs(data: "Dataset") -> list[tuple[int, float, float]]:
-    L, flat = data["levels"].values, data["flat"].values
+    L = data["levels"].values
+    flat = data["flat"].values
     return [
         (int(L[i]), float(flat[i - 1]), float(flat[i]))
         for i in range(1, len(L))

@@ -60,7 +60,8 @@ def compute_18(
     rows = []
     for order in orders:
         moments = tutelage_papers.power_law.overlap_moments(curve, order)
-        R, Q = moments.R[still].mean(axis=0), moments.Q[still]
+        R = moments.R[still].mean(axis=0)
+        Q = moments.Q[still]
         forms = [_forms(*plateau, order) for plateau in others]
         good, bad, each = _forms(*_plateau(problem, start), order)[:3]
         rows.append(
@@ -99,11 +100,10 @@ def _forms(
 ) -> tuple[tuple[float, float], tuple[float, float], np.ndarray, float]:
     """(R, Q) of eq. 98 corrected and as printed, R with each teacher, and the exact Q, of one order."""
     T = tutelage_papers.power_law.overlap_moments(exact.start, order, exact.problem).T
-    rows, own = (
-        T.sum() / closed.moments[0].sum(),
-        np.trace(T) / np.trace(closed.moments[0]),
-    )
-    good, bad = (closed.R * rows, closed.Q * rows), (closed.R * own, closed.Q * own)
+    rows = T.sum() / closed.moments[0].sum()
+    own = np.trace(T) / np.trace(closed.moments[0])
+    good = (closed.R * rows, closed.Q * rows)
+    bad = (closed.R * own, closed.Q * own)
     return good, bad, closed.heights(T)[0], exact.heights(order)[1]
 
 
@@ -117,7 +117,8 @@ def claims_18(data: "Dataset") -> list[Claim]:
 
 
 def _claims_of(row: "Dataset", order: str) -> list[Claim]:
-    R, spread = row["R_rest"].values, float(row["Q_spread"] / row["Q_rest"])
+    R = row["R_rest"].values
+    spread = float(row["Q_spread"] / row["Q_rest"])
     good, bad = (
         float(np.sqrt(np.mean(row[name] ** 2))) for name in ("gap_good", "gap_bad")
     )
@@ -153,7 +154,9 @@ def _claims_of(row: "Dataset", order: str) -> list[Claim]:
 
 def draw_18(data: "Dataset") -> "Figure":
     """R and Q of each order, with the plateau enlarged."""
-    orders, t, M = data["order"].values, data["time"].values, data.sizes["teacher"]
+    orders = data["order"].values
+    t = data["time"].values
+    M = data.sizes["teacher"]
     small = SETTING + "; dashed: corrected eqs. 96 and 98, dotted: eq. 98 as printed"
     figure, axes = panel_grid(
         len(orders),

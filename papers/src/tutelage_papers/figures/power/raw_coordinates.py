@@ -63,10 +63,8 @@ def compute_15(
     mask = np.arange(levels) < np.array(trained)[:, None]
     source = lambda count: rng.standard_normal((count, starts, levels)) @ factor.T  # noqa: E731
     error = lambda D: np.einsum("crn,crn->cr", D @ covariance, D) / (2 * levels)  # noqa: E731
-    times, even = (
-        np.geomspace(0.1, end, points),
-        np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES),
-    )
+    times = np.geomspace(0.1, end, points)
+    even = np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
     random = np.broadcast_to(W_teacher - W, ended.shape)
     runs = linear_sgd(random, source, rate, steps_at(times, levels), error, mask)
     settled = linear_sgd(
@@ -135,8 +133,11 @@ def _at_rest(
 
 def _equation_88(covariance: np.ndarray, n: int, scale: float) -> float:
     """As printed."""
-    S, C, H = covariance[:n, :n], covariance[:n, n:], covariance[n:, n:]
-    N, cross = len(covariance), np.trace(C.T @ np.linalg.solve(S, C))
+    S = covariance[:n, :n]
+    C = covariance[:n, n:]
+    H = covariance[n:, n:]
+    N = len(covariance)
+    cross = np.trace(C.T @ np.linalg.solve(S, C))
     return (
         float(
             1
@@ -154,7 +155,9 @@ def _flow_gap(one: "tutelage_papers.power_law.RawFeatures", rate: float) -> floa
 
     assert one.weights is not None
     (W, B), n, Sigma = one.weights, one.trained, one.covariance
-    end, times, gaps = _at_rest(Sigma, W[None], B[None], n)[0], [0.5, 5.0, 50.0], []
+    end = _at_rest(Sigma, W[None], B[None], n)[0]
+    times = [0.5, 5.0, 50.0]
+    gaps = []
     for time in times:
         J = W.copy()
         J[:n] = end[:n] + expm(-rate * time * Sigma[:n, :n]) @ (W[:n] - end[:n])
@@ -173,7 +176,9 @@ def _overlap_z(
     """R and Q of eq. 87 against their mean over drawn weights at rest (eq. 85), in standard errors."""
     N, (J, B) = len(covariance), random_weights(rng, 4000, len(covariance), scale)
     J = _at_rest(covariance, J, B, n)
-    S, C, H = covariance[:n, :n], covariance[:n, n:], covariance[n:, n:]
+    S = covariance[:n, :n]
+    C = covariance[:n, n:]
+    H = covariance[n:, n:]
     cross = np.trace(C.T @ np.linalg.solve(S, C))
     R = (np.trace(S) + cross) / N
     Q = (

@@ -71,9 +71,12 @@ def compute_14(
 
 def claims_14(data: "Dataset") -> list[Claim]:
     """The method on known spectra, and the images."""
-    asked, beta, error = data.attrs["asked"], float(data["beta"]), float(data["error"])
+    asked = data.attrs["asked"]
+    beta = float(data["beta"])
+    error = float(data["error"])
     sampled = abs(float(data["sampled_beta"]) - asked) / float(data["sampled_error"])
-    halves, parts = data["halves"].values, data["parts"].values
+    halves = data["halves"].values
+    parts = data["parts"].values
     name = f"ranks {data.attrs['low']} to {data.attrs['high']}"
     return [
         close(
@@ -116,7 +119,8 @@ def claims_14(data: "Dataset") -> list[Claim]:
 
 def draw_14(data: "Dataset") -> "Figure":
     """The spectrum with its law, and beta rank by rank."""
-    beta, error = float(data["beta"]), float(data["error"])
+    beta = float(data["beta"])
+    error = float(data["error"])
     small = "A power law is a straight line on the left and a constant on the right; images bend."
     figure, axes = panel_grid(
         1, 2, "The spectrum of real images beside a power law", small, height=3.1

@@ -47,10 +47,8 @@ def eigenbasis_means(
     learned: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact mean errors of networks with these weights (case, start, time), and what they would be without noise."""
-    means, floors = (
-        np.empty((len(trained), len(W), times.size)),
-        np.empty((len(trained), len(W))),
-    )
+    means = np.empty((len(trained), len(W), times.size))
+    floors = np.empty((len(trained), len(W)))
     for i, count in enumerate(trained):
         partly = problem.replace(trainable=list(range(count)))
         for j, (w, t) in enumerate(zip(W, W_teacher, strict=True)):
@@ -90,15 +88,15 @@ def compute_3(
 
     rng = np.random.default_rng(seed)
     inputs = tu.PowerLaw(beta, levels)
-    lam, problem = np.asarray(inputs.eigenvalues), problem_of(inputs, rate)
+    lam = np.asarray(inputs.eigenvalues)
+    problem = problem_of(inputs, rate)
     W, W_teacher = random_weights(rng, starts, levels, scale)
     mask = np.arange(levels) < np.array(trained)[:, None]
-    times, even = (
-        np.geomspace(1.0, end, points),
-        np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES),
-    )
+    times = np.geomspace(1.0, end, points)
+    even = np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, levels))
-    source, error = gaussian(rng, lam, starts), diagonal_error(lam)
+    source = gaussian(rng, lam, starts)
+    error = diagonal_error(lam)
     runs = linear_sgd(mismatch, source, rate, steps_at(times, levels), error, mask)
     settled = linear_sgd(
         mismatch * ~mask[:, None], source, rate, steps_at(even, levels), error, mask
@@ -178,10 +176,8 @@ def _on_images(
     lam = np.asarray(spectrum.eigenvalues)
     turn = np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
     W, W_teacher = random_weights(rng, starts, lam.size, scale)
-    times, mask = (
-        np.geomspace(1.0, end, points),
-        np.arange(lam.size) < np.array(trained)[:, None],
-    )
+    times = np.geomspace(1.0, end, points)
+    mask = np.arange(lam.size) < np.array(trained)[:, None]
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, lam.size))
 
     def sampled(count):

@@ -113,7 +113,8 @@ def claims_21(data: "Dataset") -> list[Claim]:
         for name in ("fixed", "growing")
     ]
     at_most_block = float(data["block"].max())
-    twenty, last = data.sel(levels=20), data.isel(levels=-1)
+    twenty = data.sel(levels=20)
+    last = data.isel(levels=-1)
     return [
         *claims,
         refuted(

@@ -168,15 +168,11 @@ def _drifts(lr: float, cases: list[tuple[int, float, int]], end: float) -> "Data
     """
     import xarray as xr
 
-    error, readout = (
-        np.empty((len(cases), POINTS)),
-        np.full((len(cases), POINTS, max(case[0] for case in cases)), np.nan),
-    )
-    times, bare, most = (
-        np.empty(0),
-        np.full(len(cases), np.nan),
-        max(case[1] for case in cases),
-    )
+    error = np.empty((len(cases), POINTS))
+    readout = np.full((len(cases), POINTS, max(case[0] for case in cases)), np.nan)
+    times = np.empty(0)
+    bare = np.full(len(cases), np.nan)
+    most = max(case[1] for case in cases)
     for i, (hidden, noise, seed) in enumerate(cases):
         start = shared_start(hidden, seed)
         if noise < most:
@@ -218,7 +214,8 @@ def _bands(
 
     parts = []
     for K in hidden:
-        times, start = tu.linear_times(end, POINTS), shared_start(K, seed)
+        times = tu.linear_times(end, POINTS)
+        start = shared_start(K, seed)
         whole = against_runs(
             network(K, lr, noise),
             start,
@@ -269,7 +266,8 @@ def share(case: "Dataset") -> Any:
 def equal_since(case: "Dataset") -> float:
     """The time since when the sum of squares is within 5% of that of the equal split; infinite: not yet."""
     off = abs(share(case).values - 1)
-    times, i = case["time"].values, int(np.flatnonzero(off > 0.05)[-1])
+    times = case["time"].values
+    i = int(np.flatnonzero(off > 0.05)[-1])
     if i == times.size - 1:
         return float("inf")
     return float(np.exp(np.interp(-0.05, -off[i : i + 2], np.log(times[i : i + 2]))))
@@ -335,17 +333,16 @@ def _listed(values: Any) -> str:
 
 def _drift_claims(part: "Dataset") -> list[Claim]:
     """Of all starts of one K and sigma."""
-    K, noise, count, final = (
-        int(part["hidden"][0]),
-        float(part["noise"][0]),
-        part.sizes["case"],
-        part.isel(time=-1),
-    )
+    K = int(part["hidden"][0])
+    noise = float(part["noise"][0])
+    count = part.sizes["case"]
+    final = part.isel(time=-1)
     name = f"K = {K}, sigma = {noise:g}, {count} start{'s' * (count > 1)}"
     laws = _law_claims(name, final)
     if K == TEACHERS:
         return laws
-    shares, weakest = share(final).values, abs(final["readout"]).min("unit").values
+    shares = share(final).values
+    weakest = abs(final["readout"]).min("unit").values
     end = f"{float(part['time'][-1]):.0e}"
     early = np.median(share(part.sel(time=EARLY, method="nearest")).values)
     reason = f"K/4 sum v^2 of all starts at alpha = {end}: {_listed(shares)}; weakest readouts: {_listed(weakest)}"
@@ -381,7 +378,9 @@ def _drift_claims(part: "Dataset") -> list[Claim]:
 
 def _law_claims(name: str, final: "Dataset") -> list[Claim]:
     """e_g against the law with the readouts reached, of the worst start; less what is left without noise, where known."""
-    law, bare, claims = trained_law(reached(final).values), final["bare"].values, []
+    law = trained_law(reached(final).values)
+    bare = final["bare"].values
+    claims = []
     ratios = final["error"].values / law
     worst = close(
         f"{name}: e_g / law with the readouts reached, worst",
@@ -414,7 +413,8 @@ def _not_equal(name: str, measured: float, evidence: str) -> Claim:
 
 def draw_4(data: "Dataset") -> "Figure":
     """Bands; final errors against K; the drift of the sum of squares; the readouts of one case."""
-    dim, runs = int(data["band_dim"]), int(data["band_runs"])
+    dim = int(data["band_dim"])
+    runs = int(data["band_runs"])
     title = "Both layers learn, M = 2"
     small = f"Top left: theory (lines), mean of {runs} runs with N = {dim} (marks), ± 2 standard errors; dotted: without G."
     figure, axes = panel_grid(2, 2, title, small, height=2.9)
@@ -446,7 +446,8 @@ def draw_4(data: "Dataset") -> "Figure":
 
 
 def _draw_floors(panel: Any, data: "Dataset") -> None:
-    ends, K = data.isel(time=-1), np.linspace(TEACHERS, 8, 61)
+    ends = data.isel(time=-1)
+    K = np.linspace(TEACHERS, 8, 61)
     ends = ends.isel(case=ends["noise"].values == ends["noise"].values.max())
     panel.plot(K, fixed_law(K), color=COLORS[1], label="fixed readouts, law")
     panel.plot(

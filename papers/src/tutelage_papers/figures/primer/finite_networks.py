@@ -43,7 +43,8 @@ def compute_1(
 
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    start = tu.Start(R=R, Q=Q)
+    times = tu.linear_times(end, points)
     cases = [(lr, noise) for lr in lrs for noise in noises]
     bands = [
         against_runs(
@@ -101,10 +102,8 @@ def claims_1(data: "Dataset") -> list[Claim]:
         for case in data["case"].values
         for claim in inside_claims(data.sel(case=case), _plain(str(case)))
     ]
-    size, weight = (
-        np.log(data["dim"].values),
-        data["bias"].values / data["bias_se"].values,
-    )
+    size = np.log(data["dim"].values)
+    weight = data["bias"].values / data["bias_se"].values
     bias = (
         np.polyfit(size, np.log(data["bias"].values), 1, w=weight)[0]
         if np.all(weight > 0)
@@ -134,7 +133,8 @@ def draw_1(data: "Dataset") -> "Figure":
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it. Bottom: networks of several sizes."
     figure, axes = panel_grid(4, len(cases), title, small, height=2.1, sharey="row")
     for column, case in enumerate(cases):
-        part, panels = data.sel(case=case), axes[:3, column]
+        part = data.sel(case=case)
+        panels = axes[:3, column]
         _draw_case(panels, part, last=column == len(cases) - 1)
         panels[0].set_yscale("log")
         panels[0].annotate(
@@ -155,7 +155,8 @@ def draw_1(data: "Dataset") -> "Figure":
 
 
 def _draw_case(panels: Any, part: "Dataset", last: bool) -> None:
-    times, units = part["time"].values, range(part.sizes["student"])
+    times = part["time"].values
+    units = range(part.sizes["student"])
     draw_band(panels[0], times, part["error"], part["error_mean"], part["error_se"])
     pairs = {
         "R": [(k, m) for k in units for m in range(part.sizes["teacher"])],

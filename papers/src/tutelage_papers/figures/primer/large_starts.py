@@ -139,7 +139,8 @@ def _curves(
 
     from tutelage_papers.bands import wrong_theory
 
-    task, times = problem(K, lr), end * np.linspace(0.0, 1.0, POINTS) ** 2
+    task = problem(K, lr)
+    times = end * np.linspace(0.0, 1.0, POINTS) ** 2
     begin = [
         tu.random_start(task, dim=dim, scale=std, seed=1000 * seed + i)
         for i in range(count)
@@ -167,7 +168,8 @@ def _law(
         problem(K, lr), dim=dim, scale=std, samples=samples, seed=seed
     )
     part = part.dropna("start", how="all", subset=["run"])
-    times, threshold = part["alpha"].values, law.threshold
+    times = part["alpha"].values
+    threshold = law.threshold
     found = {
         name: [fall_time(times, curve, threshold) for curve in part[name].values]
         for name in ("run", "own")
@@ -213,10 +215,8 @@ def explained(part: "Dataset", before: float, theory: str = "own") -> np.ndarray
     """The share of the variance of ln e_g of each run along time that a theory explains, while eta alpha < before."""
     early = part["alpha"].values * float(part["lr"]) <= before * (1 + 1e-9)
     part = part.dropna("start", how="all", subset=["run"])
-    runs, curve = (
-        np.log(part["run"].values[:, early]),
-        np.log(part[theory].values[..., early]),
-    )
+    runs = np.log(part["run"].values[:, early])
+    curve = np.log(part[theory].values[..., early])
     return 1 - np.mean((runs - curve) ** 2, axis=1) / np.var(runs, axis=1)
 
 
@@ -230,7 +230,9 @@ def same_law(one: Any, other: Any) -> float:
 
 def claims_3(data: "Dataset") -> list[Claim]:
     """Own theories before the escape; the law of escape times; what moves and what does not."""
-    before, fastest, claims = float(data["before"]), float(data["lr"].max()), []
+    before = float(data["before"])
+    fastest = float(data["lr"].max())
+    claims = []
     for K in data["units"].values:
         for lr in data["lr"].values:
             worst = float(explained(data.sel(units=K, lr=lr), before).min())
@@ -261,7 +263,8 @@ def _escape_claims(part: "Dataset") -> list[Claim]:
         part[name].dropna("start").values
         for name in ("run_times", "own_times", "free_times")
     )
-    law, last = part["law_times"].dropna("sample").values, float(part["last"])
+    law = part["law_times"].dropna("sample").values
+    last = float(part["last"])
     name = f"K = {int(part['law_units'])}, N = {int(part['dim'])}"
     reach = (
         f"starts weigh {float(part['start_to_noise']):.2g} times the noise. The law takes the teacher's vectors as given, "
@@ -284,7 +287,9 @@ def _escape_claims(part: "Dataset") -> list[Claim]:
 
 
 def _movement_claims(data: "Dataset") -> list[Claim]:
-    claims, small, large = [], float(data["std"][0]), float(data["std"][-1])
+    claims = []
+    small = float(data["std"][0])
+    large = float(data["std"][-1])
     worst = max(_routes_apart(data, name) for name in ("weights", "kernel"))
     claims.append(
         below(
@@ -294,10 +299,8 @@ def _movement_claims(data: "Dataset") -> list[Claim]:
         )
     )
     for K in data["units"].values:
-        weights, kernel = (
-            data["weights"].sel(units=K).values,
-            data["kernel"].sel(units=K).values,
-        )
+        weights = data["weights"].sel(units=K).values
+        kernel = data["kernel"].sel(units=K).values
         evidence = (
             f"relative movement falls with the std of the weights, from {weights[0]:.3g} at {small:g} to {weights[-1]:.2g} "
             f"at {large:g}, and the kernel of the smallest moves by {kernel[0]:.2g}; SGD on weights agrees"
@@ -356,7 +359,9 @@ def _ratios(values: np.ndarray) -> np.ndarray:
 
 def draw_3(data: "Dataset") -> "Figure":
     """Curves for each K; escape times against the own theory and their law; movements of weights and kernel."""
-    dim, std, units = int(data["dim"]), float(data["weight_std"]), data["units"].values
+    dim = int(data["dim"])
+    std = float(data["weight_std"])
+    units = data["units"].values
     title = "Large initial weights: every network is an individual, and has a theory of its own"
     small = (
         f"M = 4, N = {dim}, weights of std {std:g}. Top: thin lines, single networks; dashed, the theory of each start; "
@@ -389,7 +394,8 @@ def _draw_curves(panel: Any, data: "Dataset", legend: bool) -> None:
             .dropna("start", how="all", subset=["run"])
             .isel(time=slice(1, None))
         )
-        alpha, color = part["alpha"].values, COLORS[look % len(COLORS)]
+        alpha = part["alpha"].values
+        color = COLORS[look % len(COLORS)]
         panel.plot(
             alpha, part["run"].mean("start"), color=color, linewidth=2.6, alpha=0.35
         )
@@ -421,7 +427,8 @@ def _draw_escaping(panel: Any, part: "Dataset") -> None:
     """The largest rate again, from the plateau on."""
     late = part["alpha"].values > float(part["before"]) / float(part["lr"])
     for i in range(SHOWN):
-        curve, color = part.isel(start=i, time=late), COLORS[i % len(COLORS)]
+        curve = part.isel(start=i, time=late)
+        color = COLORS[i % len(COLORS)]
         panel.plot(curve["alpha"], curve["run"], color=color, linewidth=0.8)
         panel.plot(
             curve["alpha"],
@@ -436,7 +443,8 @@ def _draw_escaping(panel: Any, part: "Dataset") -> None:
 
 def _draw_escapes(panel: Any, data: "Dataset") -> None:
     for look, K in enumerate(data["law_units"].values):
-        part, color = data.sel(law_units=K), COLORS[look]
+        part = data.sel(law_units=K)
+        color = COLORS[look]
         law = np.sort(part["law_times"].dropna("sample").values)
         runs, own = (
             np.sort(part[name].dropna("start").values)

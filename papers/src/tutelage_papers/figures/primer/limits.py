@@ -130,7 +130,8 @@ def _relative_gaps(
     """e_g of each run over the theory, averaged over the last two thirds of the times, minus one; and that of 0.9 G."""
     from tutelage_papers.bands import wrong_theory
 
-    times, late = tu.linear_times(end, POINTS), slice(POINTS // 3, None)
+    times = tu.linear_times(end, POINTS)
+    late = slice(POINTS // 3, None)
     theory = tu.solve(problem(lr, noise), start, times).error[late]
     wrong = wrong_theory(problem(lr, noise), start, times).error[late]
     networks = tu.simulate(
@@ -244,10 +245,8 @@ def _power(
 
 def threshold(shares: Any, errors: Any) -> float:
     """The share of the critical rate at which the final error passes 1e-4, between two rates in the logarithm."""
-    shares, logs = (
-        np.asarray(shares, dtype=float),
-        np.log(np.maximum(np.asarray(errors), 1e-16) / LOST),
-    )
+    shares = np.asarray(shares, dtype=float)
+    logs = np.log(np.maximum(np.asarray(errors), 1e-16) / LOST)
     if logs[0] > 0 or np.all(logs <= 0):
         return float("nan")
     i = int(np.argmax(logs > 0))
@@ -259,11 +258,13 @@ def threshold(shares: Any, errors: Any) -> float:
 
 def claims_5(data: "Dataset") -> list[Claim]:
     """Zero error is lost at the critical rate; the theory holds over the plane; the gap falls as it should."""
-    shares, final = data["share"].values, data["final"].values
+    shares = data["share"].values
+    final = data["final"].values
     theory = [threshold(shares, row) for row in final]
     runs = [threshold(data["loss_share"], row) for row in data["final_runs"].values]
     away = np.abs(shares - 1) > 0.99 * AWAY
-    spread, beyond = np.ptp(final, axis=0), shares > 1 + 0.99 * AWAY
+    spread = np.ptp(final, axis=0)
+    beyond = shares > 1 + 0.99 * AWAY
     claims = [
         close("critical rate", float(data["critical"]), 2.3068277, rel=1e-7),
         close(
@@ -383,11 +384,10 @@ def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
 
 def _draw_plane(figure: "Figure", panel: Any, data: "Dataset") -> None:
     """Spread in color, with the points outside the band crossed out."""
-    dim, runs = int(data["map_dim"]), int(data["map_runs"])
-    share, noise = (
-        data["lr"].values / float(data["critical"]),
-        np.arange(data.sizes["noise"]),
-    )
+    dim = int(data["map_dim"])
+    runs = int(data["map_runs"])
+    share = data["lr"].values / float(data["critical"])
+    noise = np.arange(data.sizes["noise"])
     colors = panel.pcolormesh(
         share, noise, np.sqrt(dim) * data["spread"], cmap="viridis", shading="nearest"
     )
@@ -422,7 +422,8 @@ def _draw_sizes(panel: Any, data: "Dataset") -> None:
             label=f"single, {name}",
             **look,
         )
-        mean, error = abs(case["mean"].values), 2 * case["mean_se"].values
+        mean = abs(case["mean"].values)
+        error = 2 * case["mean_se"].values
         seen = mean > error
         panel.errorbar(
             dims[seen],

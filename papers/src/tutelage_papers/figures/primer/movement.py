@@ -44,7 +44,8 @@ def movements(
             times=[0.0, end],
             seed=seed,
         )
-        past, moved = np.asarray(late.Q)[:, 0], np.asarray(late.R)[:, -1, :, M:]
+        past = np.asarray(late.Q)[:, 0]
+        moved = np.asarray(late.R)[:, -1, :, M:]
         now = np.asarray(late.Q)[:, -1]
         for name, measure in measures.items():
             each = [measure(*one) for one in zip(now, moved, past, strict=True)]
@@ -65,7 +66,8 @@ def _with_own_past(
     """The problem in which the student's initial weights are teachers that nobody hears, and its start."""
     plain = tu.Problem(tu.Network(K, "erf"), tu.Network(M, "erf", gram=np.eye(M)))
     first = tu.random_start(plain, dim=dim, scale=std, seed=seed)
-    R, Q = np.asarray(first.R), np.asarray(first.Q)
+    R = np.asarray(first.R)
+    Q = np.asarray(first.Q)
     teacher = tu.Network(
         M + K, "erf", readout=np.concatenate([np.ones(M), np.zeros(K)])
     )
@@ -91,11 +93,9 @@ def kernel_moved(now: np.ndarray, moved: np.ndarray, past: np.ndarray) -> float:
         lengths = np.outer(1 + np.diag(one), 1 + np.diag(other))
         return float(np.sum((2 / np.pi) ** 2 / (lengths - both**2)))
 
-    new, mixed, old = (
-        product(now, now, now),
-        product(now, moved, past),
-        product(past, past, past),
-    )
+    new = product(now, now, now)
+    mixed = product(now, moved, past)
+    old = product(past, past, past)
     return float(np.sqrt((new - 2 * mixed + old) / old))
 
 
@@ -113,7 +113,8 @@ def by_hand(
     """The same two numbers by a second route, SGD on weights and kernels between fresh inputs; (runs, 2)."""
     from scipy.special import erf
 
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found = []
     for _ in range(runs):
         first = std * rng.standard_normal((K, dim))
         taught = np.linalg.qr(rng.standard_normal((dim, M)))[

@@ -53,7 +53,8 @@ def compute_2(
     theory = tu.solve(problem, _start(asymmetry, length), times)
     phases: Any = tu.analysis.phases(theory)
     plateau = tu.analysis.fixed_point(problem)
-    level, split = _symmetric(plateau.R, plateau.Q, plateau.error), _split(theory.R)
+    level = _symmetric(plateau.R, plateau.Q, plateau.error)
+    split = _split(theory.R)
     departure = plateau.error - theory.error
     others = [tu.solve(problem, _start(asymmetry, q), times) for q in lengths]
     stored = theory.to_dataset()
@@ -161,7 +162,8 @@ def _fitted_rate(
 
 def claims_2(data: "Dataset") -> list[Claim]:
     """The plateau is the fixed point of this eta, and it is left as its Jacobian says; formulas for eta -> 0 fail."""
-    rate, rest = float(data["rate"]), float(data["rest"])
+    rate = float(data["rate"])
+    rest = float(data["rest"])
     other = data.isel(length=-1)
     off = float(other["other_gap"].sel(time=other["other_rest"]))
     slow = f"a symmetric mode fades as exp(-{float(data['slowest']):.3g} alpha), more slowly than the transition comes"
@@ -252,7 +254,9 @@ def _draw_curves(error: Any, overlaps: Any, data: "Dataset") -> None:
         handlelength=1.2,
         columnspacing=0.9,
     )
-    R, Q, level = data["R"].values, data["Q"].values, data["fixed"].values
+    R = data["R"].values
+    Q = data["Q"].values
+    level = data["fixed"].values
     curves = {
         "R_{11}": R[:, 0, 0],
         "R_{12}": R[:, 0, 1],
@@ -276,10 +280,8 @@ def _draw_curves(error: Any, overlaps: Any, data: "Dataset") -> None:
 def _draw_growth(panel: Any, data: "Dataset") -> None:
     """What tells units apart, and how far the loss has fallen, with the slopes of the Jacobian."""
     part = data.sel(time=slice(0, float(data["phase_end"][-2])))
-    times, inside = (
-        part["time"].values,
-        part["split"].values >= float(data["window"][0]),
-    )
+    times = part["time"].values
+    inside = part["split"].values >= float(data["window"][0])
     middle = int(
         np.argmax(
             part["split"].values >= float(np.sqrt(np.prod(data["window"].values)))

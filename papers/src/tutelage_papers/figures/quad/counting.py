@@ -131,7 +131,8 @@ def compute_6(
 
 def claims_6(data: "Dataset") -> list[Claim]:
     """Count = rank for every p, p* and N; p - 1 for one teacher."""
-    one, rank = data["rank"].sel(teachers=1), data["rank"]
+    one = data["rank"].sel(teachers=1)
+    rank = data["rank"]
     return [
         at_most(
             "largest gap between the printed count and the rank",

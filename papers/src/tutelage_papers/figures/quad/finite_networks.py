@@ -166,7 +166,8 @@ def _small_rates(
     seed: int,
 ) -> dict[str, Any]:
     """Norms and student overlaps on the plateau of a tiny rate; and the same start with overlaps between its students."""
-    p, k = network.students, network.teachers
+    p = network.students
+    k = network.teachers
     slow = tutelage_papers.quadratic.quadratic_network(p, k, 1e-4)
     t = np.linspace(0.0, 8 * p / 6, POINTS)
     tiny = slow.start(1e-5, seed)
@@ -226,19 +227,23 @@ def _averages(
     network: "tutelage_papers.quadratic.QuadraticNetwork", draws: int, seed: int
 ) -> dict[str, Any]:
     """Monte Carlo of <F u>, <F lambda> + transpose and <F F> at a random state, in standard errors from the formulas."""
-    p, k = network.students, network.teachers
+    p = network.students
+    k = network.teachers
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((p + k, 4 * (p + k))) / np.sqrt(4 * (p + k))
     teachers = np.linalg.qr(vectors[p:].T)[0].T
-    Q, rho = vectors[:p] @ vectors[:p].T, vectors[:p] @ teachers.T
+    Q = vectors[:p] @ vectors[:p].T
+    rho = vectors[:p] @ teachers.T
     joint = np.block([[Q, rho], [rho.T, np.eye(k)]])
     fields = rng.standard_normal((draws, p + k)) @ np.linalg.cholesky(joint).T
-    lam, u = fields[:, :p], fields[:, p:]
+    lam = fields[:, :p]
+    u = fields[:, p:]
     F = 4 / p * (np.mean(u**2, 1) - np.mean(lam**2, 1))[:, None] * lam
     drift, dQ = eq_33_and_34(Q, rho)
     symmetric = np.einsum("na,nb->nab", F, lam)
     noise = np.einsum("na,nb->nab", F, F)
-    mean, error = noise.mean(0), noise.std(0) / np.sqrt(draws)
+    mean = noise.mean(0)
+    error = noise.std(0) / np.sqrt(draws)
     upper = np.triu_indices(p)
     right, wrong = (16 / p**2 * eq_34_noise(Q, rho, printed=x) for x in (False, True))
     return {
@@ -264,7 +269,8 @@ def _largest(draws: np.ndarray, expected: np.ndarray) -> float:
 def claims_1(data: "Dataset") -> list[Claim]:
     """Inside the band before the escape, escape times by their law, norms, and the printed equations."""
     p = data.sizes["student"]
-    runs, rate = data.sizes["run"], 16 / (p * (p + 2))
+    runs = data.sizes["run"]
+    rate = 16 / (p * (p + 2))
     text = f"KS test of the escape times of {runs} runs"
     return [
         at_least(
@@ -356,7 +362,8 @@ def draw_1(data: "Dataset") -> "Figure":
     title = "A quadratic network: theory, networks, and when they escape"
     small = f"Solid: theory; dashed: mean of {data.sizes['run']} runs and its standard error; dotted: end of the comparison."
     figure, axes = panel_grid(2, 3, title, small, height=2.7)
-    p, k = data.sizes["student"], data.sizes["teacher"]
+    p = data.sizes["student"]
+    k = data.sizes["teacher"]
     panels = (
         (
             axes[0, 0],

@@ -80,7 +80,8 @@ def _late_power(times: np.ndarray, error: np.ndarray) -> float:
 
 def claims_3(data: "Dataset") -> list[Claim]:
     """Own start arrives, others stay away, all are perfect; the last part of the way is slow."""
-    own, others = data["gap"][0, -1], data["gap"][1:, -1]
+    own = data["gap"][0, -1]
+    others = data["gap"][1:, -1]
     return [
         at_most(
             "own start: distance to the predicted end, at the end", float(own), 1e-3
@@ -172,17 +173,14 @@ def compute_4(
     """S(t) from starts in order and from others, and where each ends."""
     import xarray as xr
 
-    network, fast = (
-        tutelage_papers.quadratic.quadratic_network(p, p_teacher, paper_lr),
-        tutelage_papers.quadratic.quadratic_network(p, p_teacher, large_lr),
-    )
+    network = tutelage_papers.quadratic.quadratic_network(p, p_teacher, paper_lr)
+    fast = tutelage_papers.quadratic.quadratic_network(p, p_teacher, large_lr)
     plain = network.start(overlap, seed)
-    R, rng = np.asarray(plain.R), np.random.default_rng(seed + 1)
+    R = np.asarray(plain.R)
+    rng = np.random.default_rng(seed + 1)
     noise = rng.standard_normal((p, p))
-    small, unequal = (
-        np.eye(p) + 0.01 * (noise + noise.T) / 2,
-        np.diag(np.linspace(1 - spread, 1 + spread, p)),
-    )
+    small = np.eye(p) + 0.01 * (noise + noise.T) / 2
+    unequal = np.diag(np.linspace(1 - spread, 1 + spread, p))
     T = np.eye(p_teacher) + 0.3 * (np.ones((p_teacher, p_teacher)) - np.eye(p_teacher))
     starts = [
         (network, plain),

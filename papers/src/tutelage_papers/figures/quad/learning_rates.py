@@ -111,12 +111,14 @@ def line_through(p: np.ndarray, lr: np.ndarray) -> tuple[float, float, float]:
 
 def claims_2(data: "Dataset") -> list[Claim]:
     """A minimum in between; best rates affine in p, and why."""
-    p, lr = data["p"].values, data["best"].values
+    p = data["p"].values
+    lr = data["best"].values
     slope, intercept, fit = line_through(p, lr)
     _, closed_intercept, closed_fit = line_through(p, data["on_plateau"].values)
     times = data["times"].mean("start").values
     middle = int(np.argmin(times))
-    first, last = lr[0] / p[0], lr[-1] / p[-1]
+    first = lr[0] / p[0]
+    last = lr[-1] / p[-1]
     return [
         above(
             "rates on both sides of the fastest one are slower: least ratio",
@@ -160,7 +162,8 @@ def draw_2(data: "Dataset") -> "Figure":
     title = "The learning rate that escapes with the fewest samples"
     small = f"Left: $p = {width}$, $p^* = {teachers}$, {data.sizes['start']} starts and their mean. Right: $p^* = {teachers}$."
     figure, axes = panel_grid(1, 2, title, small, height=3.2)
-    panel, times = axes[0, 0], data["times"]
+    panel = axes[0, 0]
+    times = data["times"]
     panel.plot(data["lr"], times, ".", color=FAINT, markersize=3)
     panel.plot(
         data["lr"],

@@ -39,10 +39,8 @@ SMALL = 0.005  # a rate at which first orders are tested
 
 def noisy(p: int, k: int, lr: float, noise: float) -> "tu.Problem":
     """Readouts 1/p and 1/p*, our learning rate, label noise."""
-    student, teacher = (
-        tu.Network(p, "quadratic", readout=1 / p),
-        tu.Network(k, "quadratic", readout=1 / k),
-    )
+    student = tu.Network(p, "quadratic", readout=1 / p)
+    teacher = tu.Network(k, "quadratic", readout=1 / k)
     return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
 
 
@@ -122,11 +120,13 @@ def _walk(
     """The angle of S for p = p* = 2: conserved in theory, a random walk in runs from the state at rest."""
     import xarray as xr
 
-    problem, times = noisy(2, 2, lr, noise), tu.linear_times(end, POINTS)
+    problem = noisy(2, 2, lr, noise)
+    times = tu.linear_times(end, POINTS)
     rest = tutelage_papers.quadratic.quadratic_curves(
         problem, perfect(2, 2), [0.0, 200 / lr]
     )
-    d, z = float(rest.d[-1, 0]), float(rest.z[-1, 0])
+    d = float(rest.d[-1, 0])
+    z = float(rest.z[-1, 0])
     at_rest = tu.Start(R=d * np.eye(2), Q=(z + d**2) * np.eye(2), T=np.eye(2))
     angles = np.array(
         [
@@ -197,7 +197,8 @@ def claims_9(data: "Dataset") -> list[Claim]:
     """No drift in the limit, a floor of the error, and a random walk at finite N."""
     from scipy.stats import chi2
 
-    least, noise = data.isel(lr=0), float(data["noise"])
+    least = data.isel(lr=0)
+    noise = float(data["noise"])
     floors = [
         close(
             f"p = {int(w['p'])}, p* = {int(w['p_teacher'])}, lr = {float(w['lr']):g}: e_g / (lr noise^2 / p)",
@@ -211,7 +212,8 @@ def claims_9(data: "Dataset") -> list[Claim]:
     extra = np.abs(
         least["extra"] / (float(least["lr"]) * noise**2 / 2) / shares - 1
     ).max()
-    runs, end = data.sizes["run"], float(data["time"][-1])
+    runs = data.sizes["run"]
+    end = float(data["time"][-1])
     low, high = (float(chi2.ppf(x, runs) / runs) for x in (ALARM / 2, 1 - ALARM / 2))
     walks = {
         int(n): float((data["angle"].sel(dim=n)[:, -1] ** 2).mean() * n / end)
@@ -291,7 +293,8 @@ def draw_9(data: "Dataset") -> "Figure":
         xscale="log",
         yscale="log",
     )
-    times, first = data["time"].values, int(data["dim"][0])
+    times = data["time"].values
+    first = int(data["dim"][0])
     axes[0, 1].plot(
         times, data["angle"].sel(dim=first).values[:25].T, color=FAINT, linewidth=0.6
     )
@@ -319,7 +322,8 @@ def draw_9(data: "Dataset") -> "Figure":
 
 
 def _draw_variance(panel: Any, data: "Dataset") -> None:
-    times, runs = data["time"].values, data.sizes["run"]
+    times = data["time"].values
+    runs = data.sizes["run"]
     panel.plot(times, float(data["diffusion"]) * times, color=INK, label=r"$D\alpha$")
     for look, n in enumerate(data["dim"].values):
         variance = n * (data["angle"].sel(dim=n) ** 2).mean("run").values

@@ -68,7 +68,8 @@ def flow(
     target = J_teacher.T @ J_teacher / k
 
     def parts(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        J, v = y[: p * n].reshape(p, n), y[p * n :]
+        J = y[: p * n].reshape(p, n)
+        v = y[p * n :]
         return J, v, Om @ (target - (J.T * v) @ J)
 
     def rates(_: float, y: np.ndarray) -> np.ndarray:
@@ -145,7 +146,8 @@ def compute_10(
         flows[f"variances 1 ± {size:g}"] = flow(
             J @ turned, J_teacher @ turned, times, covariance=variances
         )
-    trained, under = flows["readouts trained"], flows["fewer students"]
+    trained = flows["readouts trained"]
+    under = flows["fewer students"]
     charge = np.sum(trained.J**2, axis=2) - 2 * trained.v**2
     network = tutelage_papers.quadratic.quadratic_network(fewer, k)
     best = tutelage_papers.quadratic.critical_points(network.problem, n)[fewer, 0]
@@ -201,7 +203,8 @@ def _gram_gap(path: Flow, k: int) -> float:
 
 def _verb_gap(path: Flow, p: int, k: int) -> float:
     """Overlaps of the flow against quadratic_curves, at the same times."""
-    R, Q = path.J[0] @ path.J_teacher.T, path.J[0] @ path.J[0].T
+    R = path.J[0] @ path.J_teacher.T
+    Q = path.J[0] @ path.J[0].T
     network = tutelage_papers.quadratic.quadratic_network(p, k, 0.5)  # lr = 1
     curves = tutelage_papers.quadratic.quadratic_curves(
         network.problem,

@@ -34,7 +34,8 @@ def compute_7(
     """Loss reduction from the plateau for every p, its rate and prefactor; then the time to half the loss in p and p*."""
     import xarray as xr
 
-    coarse, fine = max(overlaps), min(overlaps)
+    coarse = max(overlaps)
+    fine = min(overlaps)
     rows = [_from_plateau(p, teachers, coarse, starts, points, seed) for p in widths]
     finer = [_from_plateau(p, teachers, fine, starts, points, seed) for p in widths]
     study = np.full((2, len(study_teachers), len(study_widths)), np.nan)
@@ -216,7 +217,8 @@ def draw_7(data: "Dataset") -> "Figure":
     for look, (name, scale, label) in enumerate(
         (("rate", k / 16, r"rate $\times p^*/16$"), ("prefactor", 1.0, "prefactor"))
     ):
-        mean, spread = data[name].mean("start") * scale, data[name].std("start") * scale
+        mean = data[name].mean("start") * scale
+        spread = data[name].std("start") * scale
         place = data["p"] + 0.2 * (look - 0.5)
         axes[0, 1].errorbar(
             place,

@@ -25,7 +25,8 @@ def printed_table(
     name: str, p: int, p_teacher: int, dim: int
 ) -> list[tuple[str, float, int]]:
     """The source's spectrum at one of its four points: formula, eigenvalue, multiplicity (sec. 7.2.2)."""
-    k, n = p_teacher, dim
+    k = p_teacher
+    n = dim
     tables = {
         "tabula rasa": [
             ("-4/p (1 + 2/p*)", -4 / p * (1 + 2 / k), p * k),
@@ -103,10 +104,8 @@ def points_of(
     p: int, p_teacher: int, dim: int
 ) -> "tutelage_papers.quadratic.CriticalPoints":
     """All classes of critical points, in the source's setting."""
-    student, teacher = (
-        tu.Network(p, "quadratic", readout=1 / p),
-        tu.Network(p_teacher, "quadratic", readout=1 / p_teacher),
-    )
+    student = tu.Network(p, "quadratic", readout=1 / p)
+    teacher = tu.Network(p_teacher, "quadratic", readout=1 / p_teacher)
     return tutelage_papers.quadratic.critical_points(tu.Problem(student, teacher), dim)
 
 
@@ -176,11 +175,13 @@ def _one_width(p: int, k: int, n: int, seed: int) -> dict[str, float]:
             )
             gaps["halved"].append(float(np.max(np.abs(listed - found / 2))))
         if point.name == "zero error":
-            null, tangent = int(np.sum(np.abs(found) < SAME)), _tangent_rank(J)
+            null = int(np.sum(np.abs(found) < SAME))
+            tangent = _tangent_rank(J)
             gaps["tangent"].append(abs(tangent - (p * k - k * (k + 1) / 2)))
             gaps["flat"].append(abs(null - tangent - (n - k) * (p - k)))
     plateau = np.linalg.eigvalsh(hessian(*units(points[0, min(p, n - k)], seed)))
-    down, null = np.sum(plateau < -SAME), np.sum(np.abs(plateau) < SAME)
+    down = np.sum(plateau < -SAME)
+    null = np.sum(np.abs(plateau) < SAME)
     return {name: max(values) for name, values in gaps.items()} | {
         "count": len(points),
         "mixed": sum(c.aligned > 0 and c.orthogonal > 0 for c in points),
@@ -205,7 +206,9 @@ def _tables(p: int, k: int, n: int, seed: int) -> "Dataset":
     """The four spectra of one network: numerical eigenvalues, and how many of them each printed formula has."""
     import xarray as xr
 
-    points, values, rows = points_of(p, k, n), [], []
+    points = points_of(p, k, n)
+    values = []
+    rows = []
     for name in POINTS:
         found = np.linalg.eigvalsh(hessian(*units(points[place(name, p, k)], seed)))
         values.append(found)
@@ -238,7 +241,8 @@ def _beyond_the_tables(p: int, k: int, n: int, seed: int) -> "Dataset":
     fewer = points_of(k - 1, k, n)[k - 1, 0]
     at_rest = [risk(*units(fewer, seed + i)) for i in range(20)]
     side = min(n, 20)
-    square, alone = points_of(side, k, side)[0, side - k], points[0, p - 1]
+    square = points_of(side, k, side)[0, side - k]
+    alone = points[0, p - 1]
     crowded = np.linalg.eigvalsh(hessian(*units(square, seed)))
     lengths = np.sqrt(
         (p - alone.orthogonal) / 2 / alone.beta
@@ -269,7 +273,8 @@ def _beyond_the_tables(p: int, k: int, n: int, seed: int) -> "Dataset":
 def _order(J: np.ndarray, J_teacher: np.ndarray, *, merely: bool) -> float:
     """The power of the distance with which the risk grows: an idle or a working unit turns away from the teachers."""
     left, _, right = np.linalg.svd(J)
-    unit, outside = left[:, -1] if merely else left[:, 0], right[-1]
+    unit = left[:, -1] if merely else left[:, 0]
+    outside = right[-1]
     steps = np.array([0.01, 0.02])
     grown = [risk(J + step * np.outer(unit, outside), J_teacher) for step in steps]
     return float(np.log(grown[1] / grown[0]) / np.log(2))
@@ -280,12 +285,11 @@ def _search(widths: list[int], searches: int, seed: int) -> dict[str, Any]:
     from scipy.optimize import least_squares
 
     p, k, n = widths
-    points, rng, J_teacher = (
-        points_of(p, k, n),
-        np.random.default_rng(seed),
-        np.eye(n)[:k],
-    )
-    gaps, mixed = [], 0
+    points = points_of(p, k, n)
+    rng = np.random.default_rng(seed)
+    J_teacher = np.eye(n)[:k]
+    gaps = []
+    mixed = 0
     for scale in np.linspace(0.2, 1.5, searches):
         start = scale * rng.standard_normal(p * n)
         found = least_squares(
@@ -480,7 +484,8 @@ def _draw_spectrum(panel: Any, data: "Dataset", name: str) -> None:
 
 
 def _draw_classes(panel: Any, data: "Dataset") -> None:
-    s, r = data["class_s"].values, data["class_r"].values
+    s = data["class_s"].values
+    r = data["class_r"].values
     kinds = {
         "plateaus $(0, r)$": s == 0,
         "aligned $(s, 0)$": (r == 0) & (s > 0),

@@ -51,12 +51,11 @@ def compute_3(
 
     from tutelage_papers.bands import against_runs
 
-    start, times, long = (
-        tu.Start(**START),
-        tu.linear_times(end, points),
-        tu.linear_times(last, points),
-    )
-    size, even = 0.2, np.ones((2, 2))
+    start = tu.Start(**START)
+    times = tu.linear_times(end, points)
+    long = tu.linear_times(last, points)
+    size = 0.2
+    even = np.ones((2, 2))
     near = tu.Start(
         size * even + asymmetry * (2 * np.eye(2) - 1), size * even + 0.3 * np.eye(2)
     )
@@ -65,15 +64,14 @@ def compute_3(
         options: dict[str, Any] = (
             {"moments": tu.Sampled(sampled)} if loss == "logistic" else {}
         )
-        uneven, equal = committee(loss, 0.5, lr), committee(loss, 1.0, lr)
+        uneven = committee(loss, 0.5, lr)
+        equal = committee(loss, 1.0, lr)
         early = tu.linear_times(runs_end, points)
         data = against_runs(
             uneven, start, dim=dim, times=early, runs=runs, seed=seed + i, **options
         )
-        late, plateau = (
-            tu.solve(uneven, start, times, **options),
-            tu.solve(equal, near, long, **options),
-        )
+        late = tu.solve(uneven, start, times, **options)
+        plateau = tu.solve(equal, near, long, **options)
         parts.append(
             data.assign(
                 R_late=(("late", "student", "teacher"), np.asarray(late.R)),
@@ -162,7 +160,8 @@ def draw_3(data: "Dataset") -> "Figure":
     title = "A committee learns classes and numbers from the same teacher"
     figure, axes = panel_grid(1, 3, title, small, height=3.1, width=10.5)
     left, middle, right = axes[0]
-    times, late = data["time"].values, data["late"].values
+    times = data["time"].values
+    late = data["late"].values
     units = {"logistic": "logistic: wrong classes", "squared": r"squared: $\epsilon_g$"}
     for look, (loss, label) in enumerate(units.items()):
         part = data.sel(loss=loss)

@@ -57,7 +57,9 @@ def compute_6(
     """Theory of four units for several keep, late and early; two units: digits, runs and the wrong theory."""
     from tutelage_papers.bands import against_runs
 
-    four, pair, keeps = tu.Start(**FOUR), tu.Start(**PAIR), list(DIGITS)
+    four = tu.Start(**FOUR)
+    pair = tu.Start(**PAIR)
+    keeps = list(DIGITS)
     late = tu.solve_batch(
         dropped(4, 1.0, lr, noise),
         {"rule.keep": keeps},
@@ -97,11 +99,9 @@ def claims_6(data: "Dataset") -> list[Claim]:
     """Digits, the order of the errors late in learning, and the small gain early."""
     from tutelage_papers.bands import inside_claims
 
-    small, late, early = (
-        data["small_error"],
-        data["late_error"].isel(late=-1),
-        data["early_error"].isel(early=-1),
-    )
+    small = data["small_error"]
+    late = data["late_error"].isel(late=-1)
+    early = data["early_error"].isel(early=-1)
     claims = [
         close(
             f"two units, keep 0.8: e_g({t:g})", float(small.sel(digit=t)), x, rel=1e-6

@@ -51,7 +51,8 @@ def compute_5(
     """Theory of three cases; runs and the wrong theory of the first; signs of eight pairs of v and f; fixed readouts."""
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(**START), tu.linear_times(end, points)
+    start = tu.Start(**START)
+    times = tu.linear_times(end, points)
     curves = [tu.solve(aligned(v, f, lr), start, times) for v, f in CASES.values()]
     signs = [(a, b) for a in (1.0, -1.0) for b in (0.5, -0.5)]
     agree = []
@@ -97,7 +98,8 @@ def claims_5(data: "Dataset") -> list[Claim]:
     """Digits, signs, which comes first (alignment or learning), and backpropagation as a special case."""
     from tutelage_papers.bands import inside_claims
 
-    error, alignment = data["case_error"], data["alignment"]
+    error = data["case_error"]
+    alignment = data["alignment"]
     digits = error.sel(case="large v, same sign")
     claims = [
         close(f"e_g({t:g})", float(digits.sel(late=t, method="nearest")), x, rel=1e-5)

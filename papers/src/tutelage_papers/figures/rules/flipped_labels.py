@@ -48,10 +48,8 @@ def one_unit(
 
     One program serves both kinds of rates: a constant one is a decay with exponent zero.
     """
-    unit, rate = (
-        tu.Network(1, "linear"),
-        tu.schedules.PowerDecay(lr, 1.0 if falls else 0.0, timescale),
-    )
+    unit = tu.Network(1, "linear")
+    rate = tu.schedules.PowerDecay(lr, 1.0 if falls else 0.0, timescale)
     return tu.Problem(
         unit, unit, optimizer=tu.SGD(lr=rate), labels=tu.labels.Sign(flip=flip), **rule
     )
@@ -78,11 +76,9 @@ def compute_2(
     import xarray as xr
 
     start = tu.Start([[R]], [[Q]])
-    times, late, distant = (
-        tu.linear_times(end, points),
-        np.geomspace(0.1, last, points),
-        np.geomspace(0.1, far, points),
-    )
+    times = tu.linear_times(end, points)
+    late = np.geomspace(0.1, last, points)
+    distant = np.geomspace(0.1, far, points)
 
     fall = np.geomspace(0.1, 10 * last, points)
 
@@ -181,10 +177,15 @@ def _adatron_drift(time: Any, state: Any) -> tuple[Any, ...]:
     k = (t - c sin t)/pi and m = (c t - sin t)/pi. Rate and flips are part of the state, so that one program serves all."""
     import jax.numpy as jnp
 
-    c, lr, flip = state.cosine, state.lr, state.flip
-    angle, sine = jnp.arccos(c), jnp.sqrt(1 - c**2)
-    k, m = (angle - c * sine) / jnp.pi, (c * angle - sine) / jnp.pi
-    square, product = (1 - flip) * k + flip * (1 - k), (1 - flip) * m + flip * (c - m)
+    c = state.cosine
+    lr = state.lr
+    flip = state.flip
+    angle = jnp.arccos(c)
+    sine = jnp.sqrt(1 - c**2)
+    k = (angle - c * sine) / jnp.pi
+    m = (c * angle - sine) / jnp.pi
+    square = (1 - flip) * k + flip * (1 - k)
+    product = (1 - flip) * m + flip * (c - m)
     shrinks = (lr - lr**2 / 2) * square
     return c * shrinks - lr * product, -2 * shrinks, 0.0 * lr, 0.0 * flip
 
@@ -210,9 +211,12 @@ def _perceptron_drift(u: Any, state: Any) -> tuple[Any, ...]:
     G is the share of labels that the student does not have."""
     import jax.numpy as jnp
 
-    kept, root, error = 1 - 2 * state.flip, np.sqrt(2 * np.pi), _perceptron_error(state)
+    kept = 1 - 2 * state.flip
+    root = np.sqrt(2 * np.pi)
+    error = _perceptron_error(state)
     c = jnp.cos(jnp.pi * error)
-    along, own = (kept - c) / root, jnp.sqrt(state.q) * (kept * c - 1) / root
+    along = (kept - c) / root
+    own = jnp.sqrt(state.q) * (kept * c - 1) / root
     wrong = state.flip + kept * error
     return (
         jnp.exp(u) * along + state.r,
@@ -250,17 +254,16 @@ def _best(name: str, flip: float) -> tuple[float, float]:
     along: Any
     if name == "squared":
         along = (1 - 2 * flip) * np.sqrt(2 / np.pi)
-        h, G = 1.0, 1 - along**2
+        h = 1.0
+        G = 1 - along**2
     elif name == "hinge":
 
         def hinge_slope(x):
             return (1 - flip) * (norm.pdf(0) - norm.pdf(1 / x)) - flip * norm.pdf(0)
 
         along = optimize.brentq(hinge_slope, 0.1, 50.0)
-        h, G = (
-            (1 - flip) * 2 * norm.pdf(1 / along) / along,
-            (1 - flip) * (2 * norm.cdf(1 / along) - 1) + flip,
-        )
+        h = (1 - flip) * 2 * norm.pdf(1 / along) / along
+        G = (1 - flip) * (2 * norm.cdf(1 / along) - 1) + flip
     else:
 
         def logistic_slope(x):
@@ -282,7 +285,8 @@ def claims_2(data: "Dataset") -> list[Claim]:
 
     claims = []
     for p in (float(p) for p in data["flip"]):
-        part, name = data.sel(flip=p), f"p = {p:g}"
+        part = data.sel(flip=p)
+        name = f"p = {p:g}"
         for lr in part["rate"].values:
             floor = float(part["perceptron_late"].sel(rate=lr)[-1])
             claims.append(
@@ -342,15 +346,11 @@ def _limits(part: "Dataset", p: float) -> list[Claim]:
     for name in BEST:
         what = f"p = {p:g}: {name}, error sqrt(alpha)"
         if name == "Hebb":
-            found, law = (
-                float(part["hebb_far"][-1]) * root,
-                1 / ((1 - 2 * p) * np.sqrt(2 * np.pi)),
-            )
+            found = float(part["hebb_far"][-1]) * root
+            law = 1 / ((1 - 2 * p) * np.sqrt(2 * np.pi))
         else:
-            found, law = (
-                float(part["scan"].sel(loss=name)[:, -1].min()) * root,
-                float(part["law"].sel(loss=name)),
-            )
+            found = float(part["scan"].sel(loss=name)[:, -1].min()) * root
+            law = float(part["law"].sel(loss=name))
         evidence = f"the law gives {law:.4f}"
         claims.append(
             close(
@@ -382,21 +382,18 @@ def draw_2(data: "Dataset") -> "Figure":
     for panel, p in zip(axes[0], data["flip"].values, strict=False):
         _draw_floors(panel, data.sel(flip=p), float(p))
         label_panel(panel, f"a share p = {p:g} of the labels flipped")
-    right, far = axes[0, 2], data["far"].values
+    right = axes[0, 2]
+    far = data["far"].values
     after = far >= 10.0
     for i, p in enumerate(data["flip"].values):
         part = data.sel(flip=p)
         for look, name in enumerate(BEST):
             if name == "Hebb":
-                error, law = (
-                    part["hebb_far"].values,
-                    1 / ((1 - 2 * p) * np.sqrt(2 * np.pi)),
-                )
+                error = part["hebb_far"].values
+                law = 1 / ((1 - 2 * p) * np.sqrt(2 * np.pi))
             else:
-                error, law = (
-                    part["scan"].sel(loss=name, factor=1.0).values,
-                    float(part["law"].sel(loss=name)),
-                )
+                error = part["scan"].sel(loss=name, factor=1.0).values
+                law = float(part["law"].sel(loss=name))
             label = f"{name}, p = {p:g}"
             right.plot(
                 far[after],
@@ -418,7 +415,8 @@ def draw_2(data: "Dataset") -> "Figure":
 
 
 def _draw_floors(panel: Any, part: "Dataset", p: float) -> None:
-    late, times = part["late"].values, part["time"].values
+    late = part["late"].values
+    times = part["time"].values
     curves = {
         "perceptron": part["perceptron_late"].sel(rate=1.0),
         "logistic": part["logistic_late"],

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-FREEDOM, SIZE, DELTA = 1.5, 0.3, 0.5
+FREEDOM = 1.5
+SIZE = 0.3
+DELTA = 0.5
 DIGITS = {2.0: 0.128358, 10.0: 0.033714, 20.0: 0.013226, 40.0: 0.010739}
 TAIL = (
     "The ratio is itself heavy-tailed: a jump of Q grows as the square of a label. For sums of 400 squared Student t "
@@ -71,11 +73,9 @@ def compute_4(
     """
     from tutelage_papers.bands import against_runs
 
-    start, times, huber = (
-        tu.Start([[R]], [[Q]]),
-        tu.linear_times(end, points),
-        unit(tu.losses.Huber(DELTA)),
-    )
+    start = tu.Start([[R]], [[Q]])
+    times = tu.linear_times(end, points)
+    huber = unit(tu.losses.Huber(DELTA))
     data = against_runs(
         huber, start, dim=dim, times=times, runs=runs, seed=seed, rtol=RTOL
     )
@@ -123,7 +123,8 @@ def claims_4(data: "Dataset") -> list[Claim]:
         for t, value in DIGITS.items()
     ]
     claims += inside_claims(data, f"Huber, N = {int(data['dim'])}")
-    Q, error = data["tail_Q"], data["squared_error"].isel(rare=-1)
+    Q = data["tail_Q"]
+    error = data["squared_error"].isel(rare=-1)
     huber = float(late.sel(late=float(data["rare"][-1])))
     ratio = Q.max("run") / Q.median("run")
     sizes = (
@@ -174,7 +175,8 @@ def draw_4(data: "Dataset") -> "Figure":
         linewidth=1.2,
         label="Huber, 0.9 G",
     )
-    error, rare = data["squared_error"].values, data["rare"].values
+    error = data["squared_error"].values
+    rare = data["rare"].values
     for i in range(min(20, len(error))):
         middle.plot(rare, error[i], color=COLORS[1], linewidth=0.5, alpha=0.5)
     middle.plot(

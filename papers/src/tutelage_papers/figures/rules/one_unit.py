@@ -86,11 +86,9 @@ def compute_1(
 
     from tutelage_papers.bands import against_runs
 
-    start, times, late = (
-        tu.Start([[R]], [[Q]]),
-        tu.linear_times(end, points),
-        np.geomspace(0.1, last, points),
-    )
+    start = tu.Start([[R]], [[Q]])
+    times = tu.linear_times(end, points)
+    late = np.geomspace(0.1, last, points)
     problems = {name: one_unit(**rule) for name, rule in RULES.items()}
     parts = [
         against_runs(problem, start, dim=dim, times=times, runs=runs, seed=seed + i)
@@ -174,13 +172,12 @@ def draw_1(data: "Dataset") -> "Figure":
         width=10.0,
     )
     left, middle, right = axes[0]
-    times, late = data["time"].values, data["late"].values
+    times = data["time"].values
+    late = data["late"].values
     for look, name in enumerate(data["rule"].values):
-        part, color, dashes = (
-            data.sel(rule=name),
-            COLORS[look],
-            DASHES[look % len(DASHES)],
-        )
+        part = data.sel(rule=name)
+        color = COLORS[look]
+        dashes = DASHES[look % len(DASHES)]
         columns = (part[f"error{ending}"].values for ending in ("", "_mean", "_se"))
         draw_band(left, times, *columns, look=look)
         middle.plot(late, part["error_late"], color=color, linestyle=dashes)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-R0, Q0 = 0.3, 1.0
+R0 = 0.3
+Q0 = 1.0
 DIGITS = {
     1.0: (0.505284, 0.366426),
     5.0: (1.684416, 0.269125),
@@ -34,13 +35,15 @@ REACH = {
     5: 18.7,
     13: 333.0,
 }  # times at which the error is 0.2, without penalty
-TARGET, PENALIZED = 0.2, (5, 0.05, 14.7)
+TARGET = 0.2
+PENALIZED = (5, 0.05, 14.7)
 EPISODES = r"time $\alpha$ = episodes / N"
 
 
 def episodes(decisions: int, penalty: float) -> "tu.Problem":
     """A unit learns signs from rewards of one."""
-    unit, rule = tu.Network(1, "linear"), tu.rules.Reinforce(decisions, 1.0, penalty)
+    unit = tu.Network(1, "linear")
+    rule = tu.rules.Reinforce(decisions, 1.0, penalty)
     return tu.Problem(unit, unit, optimizer=tu.SGD(1.0), labels="sign", rule=rule)
 
 
@@ -49,7 +52,8 @@ def slopes(decisions: int, penalty: float, state: Any) -> list[float]:
     R, Q = state
     c = min(R / np.sqrt(Q), 1.0)
     P = 1 - np.arccos(c) / np.pi
-    f, all_right = (1 + penalty) * P ** (decisions - 1) * (1 + c), P**decisions
+    f = (1 + penalty) * P ** (decisions - 1) * (1 + c)
+    all_right = P**decisions
     noise = (all_right + penalty**2 * (1 - all_right)) / decisions
     root = np.sqrt(2 * np.pi)
     return [
@@ -85,7 +89,8 @@ def closed_form(
         atol=1e-12,
     )
     error = np.arccos(np.minimum(found.y[0] / np.sqrt(found.y[1]), 1.0)) / np.pi
-    c, P = np.cos(np.pi * error[-1]), 1 - error[-1]
+    c = np.cos(np.pi * error[-1])
+    P = 1 - error[-1]
     balance = (
         (1 + penalty) * P ** (decisions - 1) * (1 + c) / (2 * penalty * c)
         if penalty > 0
@@ -96,7 +101,8 @@ def closed_form(
 
 def threshold(decisions: int, guess: float, end: float) -> float:
     """The penalty above which learning is captured, by bisection within a factor of two of a guess."""
-    low, high = guess / 2, guess * 2
+    low = guess / 2
+    high = guess * 2
     for _ in range(11):
         middle = np.sqrt(low * high)
         low, high = (
@@ -125,10 +131,8 @@ def compute_7(
     """General theory and closed form for several T; thresholds; theory and runs near one of them; runs inside a band."""
     from tutelage_papers.bands import against_runs
 
-    start, times = (
-        tu.Start([[R0]], [[Q0]]),
-        np.concatenate([[0.0], np.geomspace(0.1, end, points - 1)]),
-    )
+    start = tu.Start([[R0]], [[Q0]])
+    times = np.concatenate([[0.0], np.geomspace(0.1, end, points - 1)])
     general = [tu.solve(episodes(T, 0.0), start, times).error for T in decisions]
     digits = tu.solve(
         episodes(3, 0.0),
@@ -247,7 +251,8 @@ def claims_7(data: "Dataset") -> list[Claim]:
     share = (
         data["left_error"].isel(run_time=-1) < below_it + (above_it - below_it) / 2
     ).mean("run")
-    small, large = int(data["near_dim"][0]), int(data["near_dim"][-1])
+    small = int(data["near_dim"][0])
+    large = int(data["near_dim"][-1])
     end = float(data["run_time"][-1])
     return [
         *claims,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 DIGITS = {10.0: 0.273, 20.0: 0.459, 30.0: 0.770, 50.0: 0.948}
 ONCE = 0.006  # at time 50
-LEARNED, UNLEARNED = 0.5, 0.1
+LEARNED = 0.5
+UNLEARNED = 0.1
 OVERLAP = "overlap $m$"
 TAIL = (
     "Single runs scatter. Of 200 runs of N = 1000 that use samples twice, 198 pass 0.5 before time 50, two reach 0.48. Of 20 "
@@ -35,10 +36,8 @@ def correlation(output: Any, label: Any) -> Any:
 
 def reused(times: int, lr: float) -> "tu.Problem":
     """A tanh unit of fixed length learns -He3 / sqrt(6)."""
-    teacher, student = (
-        tu.Network(1, "he3", readout=-1 / np.sqrt(6)),
-        tu.Network(1, "tanh"),
-    )
+    teacher = tu.Network(1, "he3", readout=-1 / np.sqrt(6))
+    student = tu.Network(1, "tanh")
     optimizer = tu.SGD(lr, spherical=True)
     return tu.Problem(
         student,
@@ -112,7 +111,8 @@ def _dataset(variables: dict[str, Any], coords: dict[str, Any]) -> "Dataset":
 
 def claims_8(data: "Dataset") -> list[Claim]:
     """Digits of the theory, and what every run does."""
-    N, large = int(data["dim"]), int(data["large"])
+    N = int(data["dim"])
+    large = int(data["large"])
     claims = [
         close(
             f"twice: m({t:g})",

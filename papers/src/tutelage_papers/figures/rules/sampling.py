@@ -46,13 +46,12 @@ def compute_9(
     """
     import xarray as xr
 
-    when, start = tu.linear_times(end, times), tu.Start(**START)
+    when = tu.linear_times(end, times)
+    start = tu.Start(**START)
     shape = (len(UNITS), len(log2_points), seeds, times)
-    exact, sampled, estimate = (
-        np.zeros((len(UNITS), times)),
-        np.zeros(shape),
-        np.zeros(shape),
-    )
+    exact = np.zeros((len(UNITS), times))
+    sampled = np.zeros(shape)
+    estimate = np.zeros(shape)
     for i, (name, lr) in enumerate(UNITS.items()):
         network = tu.Network(2, name)
         problem = tu.Problem(network, network, optimizer=tu.SGD(lr=lr), noise=noise)
@@ -90,11 +89,9 @@ def _worst(data: "Dataset", what: str) -> Any:
 
 def claims_9(data: "Dataset") -> list[Claim]:
     """The error falls with the number of points, and its estimate covers it."""
-    gap, first, last = (
-        _worst(data, "gap"),
-        int(data["log2_points"][0]),
-        int(data["log2_points"][-1]),
-    )
+    gap = _worst(data, "gap")
+    first = int(data["log2_points"][0])
+    last = int(data["log2_points"][-1])
     covered = abs(data["sampled"] - data["exact"]) <= data["estimate"]
     claims = []
     for unit in data["unit"].values:
@@ -130,11 +127,15 @@ def draw_9(data: "Dataset") -> "Figure":
         width=10.5,
     )
     left, middle, right = axes[0]
-    times, points = data["time"].values, 2.0 ** data["log2_points"].values
-    gap, estimate = _worst(data, "gap"), _worst(data, "estimate")
+    times = data["time"].values
+    points = 2.0 ** data["log2_points"].values
+    gap = _worst(data, "gap")
+    estimate = _worst(data, "estimate")
     ratio = (abs(data["sampled"] - data["exact"]) / data["estimate"]).max("time")
     for look, unit in enumerate(data["unit"].values):
-        part, color, marker = data.sel(unit=unit), COLORS[look], MARKERS[look]
+        part = data.sel(unit=unit)
+        color = COLORS[look]
+        marker = MARKERS[look]
         open_ = {
             "linestyle": "none",
             "marker": marker,

@@ -76,11 +76,13 @@ def compute_4(
     """Stationary errors over grids of rates, their minima, and runs of the linear unit."""
     from tutelage_papers.bands import against_runs
 
-    slow, fast = np.geomspace(0.02, 1.2, count), np.geomspace(0.3, 2.4, count)
+    slow = np.geomspace(0.02, 1.2, count)
+    fast = np.geomspace(0.3, 2.4, count)
     linear = floors("linear", noise, list(LINEAR), slow, end)
     quiet = floors("linear", 0.0, list(LINEAR), slow, end)
     erf = floors("erf", erf_noise, list(ERF), fast, end)
-    problem, start = drifting("linear", noise, 0.03, 0.3), tu.Start([[0.1]], [[0.5]])
+    problem = drifting("linear", noise, 0.03, 0.3)
+    start = tu.Start([[0.1]], [[0.5]])
     data = against_runs(
         problem,
         start,
@@ -113,7 +115,8 @@ def claims_4(data: "Dataset") -> list[Claim]:
     """The exact floor, the best rates, how they depend on the drift, and the runs."""
     from tutelage_papers.bands import inside_claims
 
-    noise, drifts = float(data["noise"]), data["drift"].values
+    noise = float(data["noise"])
+    drifts = data["drift"].values
     exact = linear_floor(data["slow"].values, drifts[:, None], noise)
     claims = [
         at_most(

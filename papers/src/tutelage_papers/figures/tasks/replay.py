@@ -45,7 +45,8 @@ def compute_2(
     """Final errors and forgetting for fractions up to one half, the best one, and runs of 50/50."""
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(**START), tu.linear_times(end, 13)
+    start = tu.Start(**START)
+    times = tu.linear_times(end, 13)
     problem = replayed(tu.Replay(0.0, after=switch), similarity, lr)
     found = tu.analysis.best_replay(
         problem, start, times, np.linspace(0.0, 0.5, fractions)
@@ -72,7 +73,8 @@ def claims_2(data: "Dataset") -> list[Claim]:
     """Forgetting falls with the fraction; a fraction in between is best for both tasks together; runs of 50/50."""
     from tutelage_papers.bands import inside_claims
 
-    forgetting, mean = data["forgetting"], data["mean_error"]
+    forgetting = data["forgetting"]
+    mean = data["mean_error"]
     falls = float(np.max(np.diff(forgetting.values)))
     return [
         close("forgetting without replay", float(forgetting[0]), 0.1549, absolute=1e-4),

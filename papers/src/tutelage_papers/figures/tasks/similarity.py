@@ -82,7 +82,8 @@ def compute_1(
     """Forgetting for many similarities from two initial conditions; runs through the switch at one similarity."""
     from tutelage_papers.bands import against_runs
 
-    start, times = tu.Start(**START), tu.linear_times(end, points)
+    start = tu.Start(**START)
+    times = tu.linear_times(end, points)
     problem = two_tasks(tu.Switch(switch), similarity, lr)
     V = np.unique(
         np.round([*np.linspace(0.0, 0.99, count), *(v for v in DIGITS if v < 1)], 6)
@@ -113,7 +114,8 @@ def claims_1(data: "Dataset") -> list[Claim]:
     """Digits of the forgetting and of the curves, its maximum, another initial condition, and the runs."""
     from tutelage_papers.bands import inside_claims
 
-    first, V = data["forgetting"].isel(start=0), data["similarity"].values
+    first = data["forgetting"].isel(start=0)
+    V = data["similarity"].values
     one = float(data["forgetting_at_one"])
     measured = {v: one if v == 1 else float(np.interp(v, V, first)) for v in DIGITS}
     claims = [
@@ -159,10 +161,8 @@ def draw_1(data: "Dataset") -> "Figure":
         similarity=float(data["shown"]), method="nearest"
     )  # at more times than the runs
     for task in range(2):
-        name, look = (
-            f"task {task + 1}, $V={float(data['shown']):g}$",
-            {"color": COLORS[task], "linestyle": DASHES[task]},
-        )
+        name = f"task {task + 1}, $V={float(data['shown']):g}$"
+        look = {"color": COLORS[task], "linestyle": DASHES[task]}
         left.plot(
             data["late"], theory.isel(task=task), linewidth=1.5, label=name, **look
         )

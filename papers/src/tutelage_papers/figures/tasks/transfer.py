@@ -101,11 +101,9 @@ def _first_below(times: np.ndarray, error: np.ndarray, target: float) -> float:
 
 def claims_3(data: "Dataset") -> list[Claim]:
     """Digits, the sign of the transfer, the slowest similarity, and networks."""
-    V, time, scratch = (
-        data["similarity"].values,
-        data["time_to"].values,
-        float(data["time_scratch"]),
-    )
+    V = data["similarity"].values
+    time = data["time_to"].values
+    scratch = float(data["time_scratch"])
     found = {
         v: float(data["time_at_one"]) if v == 1 else float(np.interp(v, V, time))
         for v in DIGITS

@@ -188,7 +188,8 @@ class LinearNetwork:
                 f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q."
             )
         times = checks.as_times(times)
-        r, q = self._r(times)[..., None, None], self._q(times)[..., None, None]
+        r = self._r(times)[..., None, None]
+        q = self._q(times)[..., None, None]
         R, Q, T = (
             np.einsum("l,...lab->...ab", self._weights, x)
             for x in (r, q, self._blocks[2])
@@ -215,10 +216,8 @@ class LinearNetwork:
         return plot_linear_network(self, times, title=title)
 
     def __str__(self) -> str:
-        lr, size = (
-            float(self.problem.optimizer.lr),
-            "N infinite" if self.dim is None else f"N = {self.dim}",
-        )
+        lr = float(self.problem.optimizer.lr)
+        size = "N infinite" if self.dim is None else f"N = {self.dim}"
         lines = [
             f"one linear unit on {self.problem.inputs.levels} levels, learning rate {lr:g}, {size}",
             f"critical rate: {self.critical_rate:.6g}; this rate is {lr / self.critical_rate:.3g} of it",
@@ -353,7 +352,8 @@ def require_linear(
     problem = with_constant_rates(
         problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout")
     )
-    student, teacher = problem.student, problem.teacher
+    student = problem.student
+    teacher = problem.teacher
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden units; the closed solution takes one "

@@ -68,14 +68,16 @@ def _secular_roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     )  # the lowest root lies above this bound, which is no pole
     middle = 1.0 - (weights / ((d - d[:, None]) + (d - left)[:, None] / 2)).sum(axis=1)
     origin = np.where((middle < 0) & (row > 0), row - 1, row)
-    low, high = left - d[origin], d - d[origin]
+    low = left - d[origin]
+    high = d - d[origin]
     poles = low.copy(), high.copy()
     offset = (low + high) / 2
     open_rows = row
     for _ in range(MAX_PASSES):
         if open_rows.size == 0:
             break
-        at, r = offset[open_rows], open_rows
+        at = offset[open_rows]
+        r = open_rows
         gaps = (d - d[origin[r]][:, None]) - at[:, None]
         f, step = _two_pole_step(
             gaps, weights, row < r[:, None], poles[0][r] - at, poles[1][r] - at
@@ -107,5 +109,6 @@ def _two_pole_step(
     e = f * to_left * to_right
     half = b + np.copysign(np.sqrt(np.maximum(b * b - 4 * c * e, 0.0)), b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        near, far = 2 * e / half, half / (2 * c)
+        near = 2 * e / half
+        far = half / (2 * c)
     return f, np.where((near > to_left) & (near < to_right), near, far)

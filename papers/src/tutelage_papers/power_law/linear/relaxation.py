@@ -289,7 +289,8 @@ class Relaxation:
                 self._scale * modes.along[:, None] * self.p * self.lam
                 + modes.vectors * self._level_feedback
             )
-            rates, forces = modes.values[:, None], coupled * fading
+            rates = modes.values[:, None]
+            forces = coupled * fading
             responses = [
                 np.sum(
                     forces * at.decaying_response(rates, self.mean_rates, time), axis=1

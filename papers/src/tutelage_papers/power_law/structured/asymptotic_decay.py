@@ -87,10 +87,8 @@ class AsymptoticDecay:
 
     def _outside(self, times: np.ndarray, zz: np.ndarray) -> np.ndarray:
         """sum_l p_l lam_l exp(eta lam_l A s) zz_l exp(eta lam_l A s)."""
-        weights, lam = (
-            np.asarray(self.problem.inputs.weights),
-            np.asarray(self.problem.inputs.eigenvalues),
-        )
+        weights = np.asarray(self.problem.inputs.weights)
+        lam = np.asarray(self.problem.inputs.eigenvalues)
         values, vectors = np.linalg.eigh(self.A)
         decay = np.exp(
             constant_rate(self.problem, "asymptotic_decay")
@@ -149,7 +147,8 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     array([1.8362e-03, 5.0000e-07])
     """
     problem = first_layer_problem(problem, "asymptotic_decay")
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K = problem.student.hidden
+    M = problem.teacher.hidden
     if (
         K != M
         or problem.student.activation != problem.teacher.activation
@@ -166,7 +165,8 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
         )
     weights = np.asarray(problem.inputs.weights)
     order = matching_teachers(problem, np.einsum("l,lab->ab", weights, r))
-    r, t = r[:, :, order], t[:, order][:, :, order]
+    r = r[:, :, order]
+    t = t[:, order][:, :, order]
     problem = problem.replace(**{"teacher.gram": t})
     T = np.einsum("l,lab->ab", weights, t)
     A, Y = as_numpy(*perfect_response(without_inputs(problem), T))
@@ -180,10 +180,8 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
 
 def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     """The teacher that each student comes to: the assignment with the largest overlaps; refuses what cannot be learned."""
-    v, v_teacher = (
-        np.asarray(problem.student.readout),
-        np.asarray(problem.teacher.readout),
-    )
+    v = np.asarray(problem.student.readout)
+    v_teacher = np.asarray(problem.teacher.readout)
     equal = (
         problem.student.activation == problem.teacher.activation
         and v.shape == v_teacher.shape
@@ -200,11 +198,11 @@ def _modes_inside(
     problem: Problem, A: np.ndarray, Y: np.ndarray, t: np.ndarray
 ) -> np.ndarray:
     """The matrix of u' / eta, (L K M, L K M): lam_l (A u_l + Y[sum_k p_k lam_k u_k t_k])."""
-    L, M, K = len(t), t.shape[1], A.shape[0]
-    lam, weights = (
-        np.asarray(problem.inputs.eigenvalues),
-        np.asarray(problem.inputs.weights),
-    )
+    L = len(t)
+    M = t.shape[1]
+    K = A.shape[0]
+    lam = np.asarray(problem.inputs.eigenvalues)
+    weights = np.asarray(problem.inputs.weights)
     own = np.einsum("l,lk,ab,mn->lamkbn", lam, np.eye(L), A, np.eye(M))
     shared = np.einsum("l,k,ambc,knc->lamkbn", lam, weights, Y, t)
     return (own + shared).reshape(L * K * M, L * K * M)

@@ -102,7 +102,8 @@ class Chebyshev(diffrax.AbstractSolver):
         solver_state: Any,
         made_jump: Any,
     ) -> Any:
-        h, force = t1 - t0, terms.vf(t0, y0, args)
+        h = t1 - t0
+        force = terms.vf(t0, y0, args)
         rho, direction = _spectral_radius(
             terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS
         )
@@ -153,7 +154,9 @@ def _stages(
         new_D = 2 * w0 * D - D_ + 2 * T
         new_S = 2 * w0 * S - S_ + 4 * D
         new_b = new_S / new_D**2
-        mu, nu, weight = 2 * new_b * w0 / b, -new_b / b_, 2 * new_b * w1 / b
+        mu = 2 * new_b * w0 / b
+        nu = -new_b / b_
+        weight = 2 * new_b * w1 / b
         slope = terms.vf(t0 + c * h, y, args)
         new_y = (
             (1 - mu - nu) * y0
@@ -170,7 +173,8 @@ def _stages(
             w1 * new_S / new_D,
         )
 
-    one, zero = jnp.ones_like(w0), jnp.zeros_like(w0)
+    one = jnp.ones_like(w0)
+    zero = jnp.zeros_like(w0)
     first = ((y0, y1), (one, w0), (zero, one), (zero, zero), (b1, b1), b1 * w1)
     return jax.lax.fori_loop(2, s + 1, once, first)[0][1]
 
@@ -188,11 +192,9 @@ class GradientFlow:
         return tu.plot.plot_trajectory(self.trajectory, title=title)
 
     def _summary(self, what: str, note: str = "") -> str:
-        times, error, steps = (
-            self.trajectory.times,
-            self.trajectory.error,
-            int(self.trajectory.steps),
-        )
+        times = self.trajectory.times
+        error = self.trajectory.error
+        steps = int(self.trajectory.steps)
         span = f"to alpha = {times[-1]:g}: e_g from {error[0]:.4g} to {error[-1]:.4g}"
         return f"gradient flow of {what} {span}{note}, {steps} steps"
 
@@ -223,7 +225,9 @@ class WeightFlow(GradientFlow):
         rates as those of the symmetric matrix eta (a Omega + Omega V^T X V Omega / N). The mean need not be at rest.
         """
         problem: Any = self.trajectory.problem
-        W, lam, N = self.weights[index], self.eigenvalues, self.eigenvalues.size
+        W = self.weights[index]
+        lam = self.eigenvalues
+        N = self.eigenvalues.size
         V = np.concatenate([W.mean(axis=0, keepdims=True), self.teacher_weights]) * lam
         C = V @ (V / lam).T / N
         a, X = as_numpy(
@@ -353,7 +357,8 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
     """Saved weights, (R, Q) at each time and T, steps taken, and whether it reached the end."""
     W, W_teacher, lam, times, eta = data
     solver, linear, rtol, atol, max_steps = options
-    N, T = W.shape[1], (W_teacher * lam) @ W_teacher.T / W.shape[1]
+    N = W.shape[1]
+    T = (W_teacher * lam) @ W_teacher.T / W.shape[1]
 
     def overlaps(W: Array) -> tuple[Array, Array]:
         fields = W * lam
@@ -409,14 +414,17 @@ class SymmetricFlow(GradientFlow):
     @property
     def slopes(self) -> np.ndarray:
         """d ln e_g / d ln alpha at each time after the first, NaN at time zero, where e_g is zero, and of a single time."""
-        t, error = np.asarray(self.trajectory.times), np.asarray(self.trajectory.error)
-        slopes, good = np.full(t.size, np.nan), (t > 0) & (error > 0)
+        t = np.asarray(self.trajectory.times)
+        error = np.asarray(self.trajectory.error)
+        slopes = np.full(t.size, np.nan)
+        good = (t > 0) & (error > 0)
         if good.sum() > 1:
             slopes[good] = np.gradient(np.log(error[good]), np.log(t[good]))
         return slopes
 
     def __str__(self) -> str:
-        K, L = self.trajectory.R.shape[1], self.inside.shape[2]
+        K = self.trajectory.R.shape[1]
+        L = self.inside.shape[2]
         units = f"{K} symmetric units on {L} level{'s' * (L > 1)}"
         return self._summary(units, f", last slope {self.slopes[-1]:.3g}")
 
@@ -445,7 +453,8 @@ def symmetric_flow(
     True
     """
     problem = first_layer_problem(problem, "symmetric_flow")
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K = problem.student.hidden
+    M = problem.teacher.hidden
     v, v_teacher = as_numpy(problem.student.readout, problem.teacher.readout)
     if (
         K != M
@@ -457,7 +466,8 @@ def symmetric_flow(
             f"the problem has {K} student and {M} teacher units; symmetric units need K = M >= 2 and equal readouts in each "
             "network. Use weight_flow or solve."
         )
-    times, state = _as_times(times), _symmetric_state(problem, require_start(start))
+    times = _as_times(times)
+    state = _symmetric_state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
     data = jax.tree.map(
@@ -475,7 +485,8 @@ def symmetric_flow(
         raise InputError(
             f"the flow ran out of {max_steps} steps; raise max_steps or rtol."
         )
-    inside, outside = saved[:, :2], saved[:, 2:]
+    inside = saved[:, :2]
+    outside = saved[:, 2:]
     R, Q = (
         _symmetric_matrices(x @ spectrum[1], K)
         for x in (inside, inside**2 + outside**2)
@@ -496,11 +507,9 @@ def symmetric_flow(
 
 def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     """(u_P, u_J, z_P, z_J) of each level, (4, L)."""
-    K, L, mean = (
-        problem.student.hidden,
-        problem.inputs.levels,
-        float(np.sum(problem.inputs.weights)),
-    )
+    K = problem.student.hidden
+    L = problem.inputs.levels
+    mean = float(np.sum(problem.inputs.weights))
     T = problem.teacher.gram if start.T is None else start.T
     r, q, t = (
         _by_level(x, mean)
@@ -510,7 +519,8 @@ def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
         raise InputError(
             f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels."
         )
-    u, squared = _eigenvalues(r), _eigenvalues(q)
+    u = _eigenvalues(r)
+    squared = _eigenvalues(q)
     if (
         u is None
         or squared is None
@@ -537,7 +547,8 @@ def _by_level(overlap: ArrayLike, mean: float) -> np.ndarray:
 def _eigenvalues(x: np.ndarray) -> np.ndarray | None:
     """(P, J) eigenvalues of own 1 + other (11^T - 1), by level, (2, L), or None if x is not of this form."""
     K = x.shape[-1]
-    own, other = x[:, 0, 0], x[:, 0, 1]
+    own = x[:, 0, 0]
+    other = x[:, 0, 1]
     symmetric = own[:, None, None] * np.eye(K) + other[:, None, None] * (1 - np.eye(K))
     return (
         None
@@ -548,7 +559,8 @@ def _eigenvalues(x: np.ndarray) -> np.ndarray | None:
 
 def _symmetric_matrices(pairs: np.ndarray, K: int) -> np.ndarray:
     """Matrices (..., K, K) with these eigenvalues (..., 2)."""
-    P, J = pairs[..., 0, None, None], pairs[..., 1, None, None]
+    P = pairs[..., 0, None, None]
+    J = pairs[..., 1, None, None]
     return P * np.eye(K) + (J - P) / K
 
 
@@ -574,7 +586,8 @@ def _symmetric_flow(two: Problem, data: Any, options: tuple) -> Any:
         return (pair[0] + other) * jnp.eye(2) + other * (1 - jnp.eye(2))
 
     def drift(t: Any, y: Array, _: Any) -> Array:
-        u, z = y[:2], y[2:]
+        u = y[:2]
+        z = y[2:]
         p = drift_matrices(
             two, two_of(u @ weights), two_of((u**2 + z**2) @ weights), mean * jnp.eye(2)
         )

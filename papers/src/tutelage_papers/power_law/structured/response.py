@@ -35,7 +35,8 @@ def specialization_response(
     vectors are (common student, teachers) and f the overlaps of delta_k with them, delta_k . Omega vector / N.
     X (M+1, M+1) is symmetric. For erf, a = v E[Delta g''] = -v E[Delta g' lambda] vanishes at every fixed point.
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K = problem.student.hidden
+    M = problem.teacher.hidden
     sign = (
         jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)
     )  # any deviation that sums to zero gives the same result

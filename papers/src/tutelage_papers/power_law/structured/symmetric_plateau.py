@@ -77,8 +77,10 @@ class SymmetricPlateau:
     @property
     def start(self) -> Start:
         """The plateau as a `Start`, per level."""
-        K, c = self.problem.student.hidden, self.coefficients
-        r, q = self.t @ c, np.einsum("a,lab,b->l", c, self.t, c)
+        K = self.problem.student.hidden
+        c = self.coefficients
+        r = self.t @ c
+        q = np.einsum("a,lab,b->l", c, self.t, c)
         return Start(
             np.repeat(r[:, None, :], K, axis=1),
             q[:, None, None] * np.ones((K, K)),
@@ -115,23 +117,20 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     ((2,), (2,))
     """
     problem = first_layer_problem(problem, "symmetric_plateau")
-    K, M, v = (
-        problem.student.hidden,
-        problem.teacher.hidden,
-        np.asarray(problem.student.readout),
-    )
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    v = np.asarray(problem.student.readout)
     if K < 2 or not np.allclose(v, v[0]):
         raise InputError(
             f"the readouts of the student are {checks.shown(v)}; symmetric_plateau needs two or more units with equal readouts."
         )
     t = np.asarray(require_start(start).blocks(problem)[2])
-    weights, lam = (
-        np.asarray(problem.inputs.weights),
-        np.asarray(problem.inputs.eigenvalues),
-    )
+    weights = np.asarray(problem.inputs.weights)
+    lam = np.asarray(problem.inputs.eigenvalues)
     T, T2 = (np.einsum("l,lab->ab", w, t) for w in (weights, weights * lam))
     c = _stationary_combination(problem, T)
-    R, Q = T @ c, float(c @ T @ c)
+    R = T @ c
+    Q = float(c @ T @ c)
     a, X = as_numpy(
         *specialization_response(without_inputs(problem), R, np.asarray(Q), T)
     )
@@ -155,7 +154,8 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
 
 def _stationary_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     """c with A(c) c + B(c) = 0 for one student that stands for all of them."""
-    M, v = problem.teacher.hidden, np.sum(np.asarray(problem.student.readout))
+    M = problem.teacher.hidden
+    v = np.sum(np.asarray(problem.student.readout))
     one = without_inputs(problem).replace(
         student=Network(1, problem.student.activation, readout=v)
     )
