@@ -76,7 +76,7 @@ def solve(
         where a closed form or a grid exists. Its error is estimated when
         `sampling_error`, `validity` or `compare` needs it.
     accuracy : float or str, optional
-        Where averages are sampled and `moments` does not fix the points: the relative
+        Where averages are sampled and ``moments`` does not fix the points: the relative
         error of the error curve that they may leave (95% confidence). `solve` estimates
         it by eight more solves with an eighth of the points each, and takes from 2^14
         up to 2^17 points until it is reached or the curve would cost more than some

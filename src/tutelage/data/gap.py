@@ -57,9 +57,11 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
     Attributes
     ----------
     data : Data
+        The measured samples.
     theory : Trajectory
         The solution.
     times : array (time,)
+        The recorded times.
     error, loss : dicts of arrays (run, time)
         By law of the samples ("theory's law", "full covariances", "samples"). Both are
         measured on the law itself; for "samples" that is the whole data set.

@@ -62,6 +62,7 @@ class Data(AnalysisResult, figure="plot_data"):
     teacher : Network or None
         Fitted to real labels.
     teacher_weights : array (1, D) or None
+        Its weights along the directions.
     explained : float
         Share of the variance of the labels that the teacher explains.
     corrected : bool
