@@ -299,10 +299,11 @@ def _chosen(
 
 
 def _is_default(value: object, default: object) -> bool:
-    """Return True for the default itself, and for an equal plain value."""
+    """Return True for the default itself, and for an equal plain value of its type."""
     if value is default:
         return True
-    return isinstance(value, bool | int | float | str) and value == default
+    is_plain = isinstance(value, bool | int | float | str)
+    return is_plain and type(value) is type(default) and value == default
 
 
 @cache
