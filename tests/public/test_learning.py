@@ -259,5 +259,7 @@ def test_an_optimizer_is_named_in_files():
 
 def test_a_file_with_the_older_table_of_sgd_gets_one_message():
     tables = {"student": {"hidden": 2}, "teacher": {"hidden": 2}, "sgd": {"lr": 0.3}}
-    with pytest.raises(tu.InputError, match=r"it is called \[optimizer\] now. Rename it"):
+    with pytest.raises(
+        tu.InputError, match=r"it is called \[optimizer\] now. Rename it"
+    ):
         tu.Problem.from_dict(tables)
