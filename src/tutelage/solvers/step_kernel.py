@@ -13,7 +13,13 @@ from jaxtyping import Float
 
 from tutelage._numba import compiler
 from tutelage.solvers import dormand_prince
-from tutelage.solvers.dormand_prince import ALL_STAGES, FASTEST, SAFETY, SLOWEST
+from tutelage.solvers.dormand_prince import (
+    ALL_STAGES,
+    FASTEST,
+    SAFETY,
+    SLOWEST,
+    STEP_STAGES,
+)
 
 compiled = compiler(__file__, dormand_prince.__file__)
 
@@ -81,6 +87,35 @@ def sizes(x, unit):
         total += size * size
         largest = max(largest, size)
     return total / x.size, largest
+
+
+@compiled
+def end_and_error(step_work, tableau, y, h, rtol, atol):
+    """Compute the end `y1` of a step of length h from its stages.
+
+    Returns its error in units of the tolerance, by the estimates of orders 5 and 3.
+    """
+    k = step_work.k
+    y1 = step_work.y1
+    unit = step_work.unit
+    point = step_work.point
+    combine(y, h, tableau.stages[STEP_STAGES], k, y1)
+    for i in range(y.size):
+        unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
+    combine(step_work.zero, 1.0, tableau.errors[0], k, point)
+    fifth, _ = sizes(point, unit)
+    combine(step_work.zero, 1.0, tableau.errors[1], k, point)
+    third, _ = sizes(point, unit)
+    return h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
+
+
+@compiled
+def curve_error(step_work, tableau, h):
+    """Return the error of the curve between the ends of a step, in the same units."""
+    point = step_work.point
+    combine(step_work.zero, h, tableau.errors[2], step_work.k, point)
+    _, largest = sizes(point, step_work.unit)
+    return largest
 
 
 @compiled

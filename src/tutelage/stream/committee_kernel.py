@@ -22,6 +22,8 @@ from tutelage.solvers import dormand_prince, step_kernel
 from tutelage.solvers.dormand_prince import ALL_STAGES, ALMOST, FIRST, STEP_STAGES
 from tutelage.solvers.step_kernel import (
     combine,
+    curve_error,
+    end_and_error,
     record,
     sizes,
     step_factor,
@@ -43,7 +45,10 @@ FAILED = int(Status.FAILED)
 TWO_OVER_PI = 2 / math.pi
 ARCSIN = np.array(COEFFICIENTS)
 # the steps of the integrator become machine code together with the drift
-compiled = compiler(__file__, step_kernel.__file__, dormand_prince.__file__)
+FILES = (__file__, step_kernel.__file__, dormand_prince.__file__)
+compiled = compiler(*FILES)
+# Handing over so many arrays costs a third of a drift: what has one caller is part of it.
+inlined = compiler(*FILES, forceinline=True)
 
 
 class Committee(NamedTuple):
@@ -244,7 +249,7 @@ def arcsin(x):
     return -angle if x < 0 else angle
 
 
-@compiled
+@inlined
 def matrices(committee, work):
     """Compute A beside B and, if the noise of steps counts, G, from C and w."""
     mean_update(committee, work)
@@ -252,7 +257,7 @@ def matrices(committee, work):
         update_covariance(committee, work)
 
 
-@compiled
+@inlined
 def mean_update(committee, work):
     """Compute A beside B.
 
@@ -279,7 +284,7 @@ def mean_update(committee, work):
         work.A_and_B[i, i] += v_i * bend / d[i]
 
 
-@compiled
+@inlined
 def components_along_pairs(work, n):
     """Compute `along`, `across` and `scale` of `update_covariance` for all n units."""
     c = work.c
@@ -307,7 +312,7 @@ def components_along_pairs(work, n):
             work.scale[a, p] = scale
 
 
-@compiled
+@inlined
 def arcsines_of_pairs(work, n):
     """Compute arcsin(sine_ab) of `update_covariance`, into `sines`."""
     along = work.along
@@ -330,7 +335,7 @@ def arcsines_of_pairs(work, n):
         flat[p] = arcsin(flat[p])
 
 
-@compiled
+@inlined
 def update_covariance(committee, work):
     """Compute G_ij = w_i w_j (E[g'_i g'_j Delta0^2] + sigma^2 E[g'_i g'_j]).
 
@@ -373,7 +378,7 @@ def update_covariance(committee, work):
         work.G[j, i] = G_ij
 
 
-@compiled
+@inlined
 def drift(committee, work, y, out):
     """Compute dy / dalpha."""
     read_state(committee, work, y)
@@ -384,7 +389,7 @@ def drift(committee, work, y, out):
     out[-1] = committee.fine * slope
 
 
-@compiled
+@inlined
 def read_state(committee, work, y):
     """Read overlaps, the covariance C of the fields and w from a state."""
     K = committee.K
@@ -407,7 +412,7 @@ def read_state(committee, work, y):
         work.w[k] = -y[K * line + k]
 
 
-@compiled
+@inlined
 def force(committee, work, out):
     """Compute the force of students on all units: eta lam (A | B) overlaps - decay."""
     K = committee.K
@@ -428,7 +433,7 @@ def force(committee, work, out):
             force_of_k[i] = lam[i] * force_of_k[i] - pull * overlaps[k, i]
 
 
-@compiled
+@inlined
 def symmetrize(committee, work, out):
     """Turn the force on students into dq, and return d e_g / dalpha by r and q.
 
@@ -466,7 +471,7 @@ def symmetrize(committee, work, out):
     return slope
 
 
-@compiled
+@inlined
 def readout_drift(committee, work, slope, out):
     """Compute dv = eta_v E[Delta g], and return d e_g / dalpha with it."""
     K = committee.K
@@ -494,45 +499,30 @@ def drifts(committee, work, states, out):
 
 
 @compiled
-def compute_stage(committee, work, step_work, y, h, stages, s):
-    """Compute the rates at stage s of a step from those of the earlier stages."""
-    combine(y, h, stages[s], step_work.k, step_work.point)
-    drift(committee, work, step_work.point, step_work.k[s])
+def compute_step(
+    committee, work, step_work, tableau, y, h, begin, rtol, atol, is_recorded
+):
+    """Compute the stages and the end of a step of length h, and return its error.
 
-
-@compiled
-def compute_step(committee, work, step_work, tableau, y, h, rtol, atol, is_recorded):
-    """Compute the stages and the end of a step of length h.
-
-    Returns its error in units of the tolerance. The stages of the curve between the
-    ends are computed only for a step that is accepted and recorded.
+    begin: the first stage to compute, 1 where the step before has computed stage 0.
+    The stages of the curve between the ends are computed only for a step that is
+    accepted and recorded. One place calls `drift`, which becomes part of this function.
     """
-    stages = tableau.stages
-    errors = tableau.errors
-    k = step_work.k
-    y1 = step_work.y1
-    unit = step_work.unit
-    point = step_work.point
-    zero = step_work.zero
-    for s in range(1, STEP_STAGES):
-        compute_stage(committee, work, step_work, y, h, stages, s)
-    combine(y, h, stages[STEP_STAGES], k, y1)
-    for i in range(y.size):
-        unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
-    combine(zero, 1.0, errors[0], k, point)
-    fifth, _ = sizes(point, unit)
-    combine(zero, 1.0, errors[1], k, point)
-    third, _ = sizes(point, unit)
-    error = h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
-    if not error < 1.0:  # also if it is NaN
-        return error
-    compute_stage(committee, work, step_work, y, h, stages, STEP_STAGES)
-    if is_recorded:
-        for s in range(STEP_STAGES + 1, ALL_STAGES):
-            compute_stage(committee, work, step_work, y, h, stages, s)
-        combine(zero, h, errors[2], k, point)
-        _, curve_error = sizes(point, unit)
-        error = max(error, curve_error)
+    stage = begin
+    end = STEP_STAGES
+    error = 0.0
+    while stage < end:
+        combine(y, h, tableau.stages[stage], step_work.k, step_work.point)
+        drift(committee, work, step_work.point, step_work.k[stage])
+        stage += 1
+        if stage == STEP_STAGES:
+            error = end_and_error(step_work, tableau, y, h, rtol, atol)
+            if error < 1.0:
+                end = STEP_STAGES + 1
+            if error < 1.0 and is_recorded:
+                end = ALL_STAGES
+    if end == ALL_STAGES:
+        error = max(error, curve_error(step_work, tableau, h))
     return error
 
 
@@ -569,7 +559,7 @@ def integrate_committee(
     place = 0
     accepted = 0
     code = MAX_STEPS
-    drift(committee, work, y, k[0])
+    begin = 0
     for _ in range(max_steps):
         # a step that would end just before the end of all ends there
         is_clipped = t + h * ALMOST >= end
@@ -580,8 +570,9 @@ def integrate_committee(
             t1 = end
         is_recorded = place < count and times[place] <= t1
         error = compute_step(
-            committee, work, step_work, tableau, y, step, rtol, atol, is_recorded
+            committee, work, step_work, tableau, y, step, begin, rtol, atol, is_recorded
         )
+        begin = 1
         accept = error < 1.0
         if accept:
             while place < count and times[place] <= t1:
