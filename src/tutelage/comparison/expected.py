@@ -304,12 +304,12 @@ def _sources(
 
 def _changes_in_time(problem: Problem) -> bool:
     """Return True if the drift depends on time, by a rate or by the order of tasks."""
-    if problem.schedules():
+    if problem.schedules:
         return True
     order_of_tasks: Any = getattr(problem.teacher, "schedule", None)
     if callable(order_of_tasks):
         return True
-    return hasattr(order_of_tasks, "schedules") and bool(order_of_tasks.schedules())
+    return hasattr(order_of_tasks, "schedules") and bool(order_of_tasks.schedules)
 
 
 def _integrated(

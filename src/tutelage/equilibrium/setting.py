@@ -138,7 +138,7 @@ def require_one_law(problem: object, function: str) -> Problem:
         )
     checks.require_untraced("the problem", function, problem)
     require_traits(problem, function, ("single output",))
-    changing = [name for name in problem.schedules() if name in ("noise", "flip")]
+    changing = [name for name in problem.schedules if name in ("noise", "flip")]
     if changing:
         raise InputError(
             f"{changing[0]} is a schedule; {function} needs labels of one law. "

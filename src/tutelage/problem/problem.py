@@ -301,8 +301,9 @@ class Problem(Part, ResultCard):
         """True if the label noise is given by a quantile function."""
         return callable(self.noise) and not is_schedule(self.noise)
 
+    @property
     def schedules(self) -> dict[str, Any]:
-        """Return all numbers that change in time, by name, except tasks' probabilities."""
+        """All numbers that change in time, by name, except tasks' probabilities."""
         schedules: Table = {}
         for part in (self.optimizer, self.optimizer.momentum, self.labels, self.rule):
             if isinstance(part, Part):
@@ -320,7 +321,7 @@ class Problem(Part, ResultCard):
         """
         if self.several_tasks is not None:
             self.several_tasks.require_probabilities_on(times)
-        for name, rate in self.schedules().items():
+        for name, rate in self.schedules.items():
             require_rate_on(name, rate, times, solved=solved)
 
     def labeled_at(self, t: ArrayLike) -> "Problem":

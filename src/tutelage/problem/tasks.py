@@ -48,8 +48,9 @@ class TaskSchedule(Part):
         """The least number of tasks; for `Interleave` the exact number."""
         return np.size(self.begins) + 1
 
+    @property
     def schedules(self) -> dict[str, Any]:
-        """Return its numbers that are functions of time, by name."""
+        """Its numbers that are functions of time, by name."""
         return schedules_of(self)
 
 
@@ -129,9 +130,10 @@ class Interleave(TaskSchedule):
     shares: Any = eqx.field(converter=lambda shares: _as_shares(shares))
 
     def __check_init__(self) -> None:
-        if not self.schedules():
+        if not self.schedules:
             checks.require_probabilities(SHARES, self.shares)
 
+    @property
     def schedules(self) -> dict[str, Any]:
         """Return the shares that are functions of time, by name."""
         shares = self.shares if isinstance(self.shares, tuple) else [self.shares]
@@ -409,7 +411,7 @@ class Tasks(Part):
         """Return times up to `end` across which the solver must not step."""
         frozen = np.zeros(0) if self.freeze_heads is None else self.freeze_heads
         if isinstance(self.schedule, TaskSchedule):
-            shares = self.schedule.schedules().values()
+            shares = self.schedule.schedules.values()
             return switch_times(end, *shares, known=[self.schedule.begins, frozen])
 
         def probability_of(task: int) -> Schedule:
@@ -438,7 +440,7 @@ class Tasks(Part):
     def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
         """Refuse a schedule that leaves the probabilities at or between the times."""
         is_schedule = isinstance(self.schedule, TaskSchedule)
-        is_numbers = is_schedule and not self.schedule.schedules()
+        is_numbers = is_schedule and not self.schedule.schedules
         if is_numbers or checks.is_traced(self.schedule):
             return  # checked when it was made
         times = np.union1d(times, np.linspace(0.0, times[-1], CHECKED_TIMES))

@@ -161,7 +161,7 @@ TRAITS: dict[str, Trait] = {
         remedy="optimizer=SGD(lr) without clipping",
     ),
     "constant rates": Trait(
-        holds=lambda p: not p.schedules(),
+        holds=lambda p: not p.schedules,
         instead="{changing} is a schedule",
         remedy="constant learning rates (lr=0.5)",
     ),
@@ -281,7 +281,7 @@ def said_instead(problem: "Problem", missing: Iterable[str | Trait]) -> str:
         rule=type(problem.rule).__name__,
         labels=label_law,
         outputs=max(problem.student.outputs, problem.references.outputs),
-        changing=next(iter(problem.schedules()), ""),
+        changing=next(iter(problem.schedules), ""),
         optimizer=problem.optimizer,
         reuse=reuse,
     )

@@ -199,7 +199,7 @@ class OrderParameters(ClosedSystem):
         )
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        schedules = self.problem.schedules().values()
+        schedules = self.problem.schedules.values()
         known: tuple[ArrayLike, ...] = ()
         if self.problem.several_tasks is not None:
             switches_of_tasks = self.problem.several_tasks.switches(end)

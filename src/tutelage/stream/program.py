@@ -398,7 +398,7 @@ def unsuited(problem: Problem) -> str | None:
     missing = missing_traits(problem, needed)
     if missing:
         return said_instead(problem, missing[:1])
-    if {"noise", "weight_decay"} & set(problem.schedules()):
+    if {"noise", "weight_decay"} & set(problem.schedules):
         return "the label noise or the weight decay is a schedule"
     mask = problem.trainable_mask()
     if mask is not None and np.any(mask != mask[:, :1]):
