@@ -3,6 +3,12 @@
     python -m tests.mutants --count 60 --seed 0
     python -m tests.mutants --list --files stream/moments/averages.py
 
+Several processes or machines share a sample; each shard has its own copy of the package.
+Their outputs are added to one table:
+
+    python -m tests.mutants --count 400 --seed 0 --shard 3/16 > shard-3.txt
+    python -m tests.mutants --add shard-*.txt
+
 A mutant is a copy of the package with one change: + for -, * for /, < for <=, a number
 one larger, a sign dropped. It is killed if a test of its file fails, and survives if all
 pass. Survivors are printed with their lines: each is a missing test, or a change that
@@ -20,13 +26,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "tutelage"
-COPY = ROOT / "output" / "mutants"
+COPIES = ROOT / "output" / "mutants"  # one copy of the package for each shard
 PYTEST = ("-m", "pytest", "-x", "-q", "-n", "0", "-m", "not full")
 LONGEST = 900.0  # seconds; a mutant that never ends is killed
 
@@ -194,14 +201,38 @@ def sample(files: list[str], count: int, seed: int) -> list[Mutant]:
     return chosen
 
 
-def run_tests(file: str) -> bool:
-    """True if all tests of a file pass on the copy of the package."""
+class Shard(NamedTuple):
+    """One of several equal shares of a sample; written 3/16, counted from one."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def read(cls, text: str) -> "Shard":
+        index, _, count = text.partition("/")
+        shard = cls(int(index), int(count))
+        if not 1 <= shard.index <= shard.count:
+            raise ValueError(text)
+        return shard
+
+    def share(self, mutants: list[Mutant]) -> list[Mutant]:
+        """The mutants of this shard: every count-th one of the sample."""
+        return mutants[self.index - 1 :: self.count]
+
+    @property
+    def copy(self) -> Path:
+        """The folder of this shard's copy of the package."""
+        return COPIES / f"{self.index}-of-{self.count}"
+
+
+def run_tests(file: str, folder: Path) -> bool:
+    """True if all tests of a file pass on the copy of the package in a folder."""
     environment = os.environ | {
-        "PYTHONPATH": str(COPY),
+        "PYTHONPATH": str(folder),
         "OPENBLAS_NUM_THREADS": "1",
         "TUTELAGE_CACHE": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "NUMBA_CACHE_DIR": str(COPY / "numba"),
+        "NUMBA_CACHE_DIR": str(folder / "numba"),
     }
     command = [sys.executable, *PYTEST, *TESTS[file]]
     try:
@@ -218,50 +249,106 @@ def run_tests(file: str) -> bool:
     return ended.returncode == 0
 
 
-def results(mutants: list[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Each mutant, and whether the tests noticed it."""
-    shutil.rmtree(COPY, ignore_errors=True)
+def results(
+    mutants: list[Mutant], folder: Path, *, checked: bool
+) -> Iterator[tuple[Mutant, bool]]:
+    """Each mutant, and whether the tests noticed it.
+
+    Unless `checked`, the tests of each file first run without a mutant: they must pass.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(
-        PACKAGE, COPY / "tutelage", ignore=shutil.ignore_patterns("__pycache__")
+        PACKAGE, folder / "tutelage", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for file in sorted({mutant.file for mutant in mutants}):
-        if not run_tests(file):
+    files = [] if checked else sorted({mutant.file for mutant in mutants})
+    for file in files:
+        if not run_tests(file, folder):
             sys.exit(f"the tests of {file} fail without a mutant")
     for mutant in mutants:
         source = (PACKAGE / mutant.file).read_text()
-        place = COPY / "tutelage" / mutant.file
+        place = folder / "tutelage" / mutant.file
         place.write_text(mutated(source, mutant))
-        killed = not run_tests(mutant.file)
+        killed = not run_tests(mutant.file, folder)
         place.write_text(source)
         yield mutant, killed
 
 
-def main() -> int:
+KILLED = "killed   "
+SURVIVED = "SURVIVED "
+
+
+def table(lines: Iterable[str]) -> str:
+    """Killed mutants by file and in all, counted from printed lines; the survivors."""
+    killed: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    survivors = []
+    for line in lines:
+        if not line.startswith((KILLED, SURVIVED)):
+            continue
+        file = line.split(maxsplit=1)[1].partition(":")[0]
+        total[file] += 1
+        if line.startswith(KILLED):
+            killed[file] += 1
+        else:
+            survivors.append(line.strip())
+    rows = [f"{killed[file]} of {total[file]} {file}" for file in sorted(total)]
+    summary = f"{killed.total()} of {total.total()} mutants killed"
+    return "\n".join([*sorted(survivors), *rows, summary])
+
+
+def arguments() -> argparse.Namespace:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.mutants", description=__doc__
+        prog="python -m tests.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=60, help="mutants of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="which sample is drawn")
     parser.add_argument("--files", nargs="+", default=list(TESTS), choices=TESTS)
+    parser.add_argument(
+        "--shard",
+        type=Shard.read,
+        default=Shard(1, 1),
+        metavar="K/COUNT",
+        help="run only this share of the sample: 1/16 to 16/16 are the whole sample",
+    )
+    parser.add_argument(
+        "--checked",
+        action="store_true",
+        help="the tests are known to pass without a mutant: do not run them first",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="stop after this time"
+    )
     parser.add_argument(
         "--list", action="store_true", help="print the mutants, run none"
     )
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    options = parser.parse_args()
-    chosen = sample(options.files, options.count, options.seed)
+    parser.add_argument(
+        "--add", nargs="+", type=Path, metavar="FILE", help="add outputs of shards"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    if options.add:
+        outputs = [file.read_text().splitlines() for file in options.add]
+        print(table(line for output in outputs for line in output))
+        return 0
+    chosen = options.shard.share(sample(options.files, options.count, options.seed))
     if options.list:
         print("\n".join(str(mutant) for mutant in chosen))
         return 0
-    killed_count = 0
-    total = 0
     begin = time.monotonic()
-    for mutant, killed in results(chosen):
-        total += 1
-        killed_count += killed
-        print(f"{'killed  ' if killed else 'SURVIVED'} {mutant}", flush=True)
+    printed = []
+    for mutant, killed in results(chosen, options.shard.copy, checked=options.checked):
+        printed.append(f"{KILLED if killed else SURVIVED}{mutant}")
+        print(printed[-1], flush=True)
         if time.monotonic() - begin > 60.0 * options.minutes:
             break
-    print(f"{killed_count} of {total} mutants killed")
+    # The lines of survivors and files end with one line for all.
+    print(table(printed).rpartition("\n")[2])
     return 0
 
 
