@@ -33,7 +33,7 @@ averages.ErfAverages.slopes_squared_error = averages.slopes_squared_error
 
 figure = replicas()["primer-1"]
 parameters = figure.parameters(quick=True) | {"lrs": [0.5], "noises": [0.0], "end": 20.0, "points": 21, "dims": [25, 50]}
-claims = figure.claims(figure.compute(**parameters | {"runs_per_dim": 1}))
+claims = list(figure.claims(figure.compute(**parameters | {"runs_per_dim": 1})))
 print(json.dumps([claim.verdict for claim in claims if "inside the band" in claim.name]))
 """
 

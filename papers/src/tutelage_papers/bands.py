@@ -1,13 +1,17 @@
-"""Inside the band: the one test by which a figure says that theory and runs agree, and the control that gives it power.
+"""The claim that theory and runs agree, and the control that gives it power.
 
-A theory is inside the band of its runs if |theory - mean of runs| < 4 standard errors at 95% of the times or more, for the
-error and for every order parameter alone, after hidden units have been matched. (For few runs "4 standard errors" means: as
-improbable as 4 are for many, `tu.gaps`.) The test is worth something only if a wrong theory fails it: `wrong_theory`
-has G, the noise of SGD, multiplied by 0.9.
+A theory is inside the band of its runs if |theory - mean of runs| < 4 standard errors at 95%
+of the times or more, for the error and for every order parameter alone, after hidden units
+have been matched. (For few runs "4 standard errors" means: as improbable as 4 are for many,
+`tu.gaps`.) The test is worth something only if a wrong theory fails it: `wrong_theory` has
+G, the noise of SGD, multiplied by 0.9.
 
-    data = against_runs(problem, start, dim=784, times=times, runs=200, seed=1)     # solve, simulate and control
-    inside_claims(data, "eta = 0.5")                                                # two claims
-    xr.concat([...], dim=xr.DataArray(labels, dims="case", name="case"))            # several of them
+    # solve, simulate and control
+    data = against_runs(problem, start, dim=784, times=times, runs=200, seed=1)
+    # two claims
+    inside_claims(data, "eta = 0.5")
+    # several of them
+    xr.concat([...], dim=xr.DataArray(labels, dims="case", name="case"))
 """
 
 from collections.abc import Mapping
@@ -36,17 +40,22 @@ from tutelage_papers.claims import Claim, at_least, below
 if TYPE_CHECKING:
     from xarray import Dataset
 
-LIMIT = 4.0
-SHARE = 0.95
-FACTOR = 0.9
-DIMS = {  # as `Trajectory.to_dataset` names them
+LIMIT = 4.0  # standard errors
+SHARE = 0.95  # of the times
+FACTOR = 0.9  # of G in the wrong theory
+# Dimensions of the order parameters, as `Trajectory.to_dataset` names them.
+DIMS: dict[str, tuple[str, ...]] = {
     "R": ("student", "teacher"),
     "Q": ("student", "student_2"),
     "readout": ("student",),
     "bias": ("student",),
     "error": (),
 }
-HEADS = {"readout": ("task", "student"), "error": ("task",)}  # of several tasks
+# The same if there are several tasks.
+HEADS: dict[str, tuple[str, ...]] = {
+    "readout": ("task", "student"),
+    "error": ("task",),
+}
 
 
 def against_runs(
@@ -60,112 +69,119 @@ def against_runs(
     factor: float = FACTOR,
     **options: Any,
 ) -> "Dataset":
-    """Theory, runs and the wrong theory of one problem as a Dataset; see `band`. options: of both solves."""
+    """Return theory, runs and the wrong theory of one problem as a Dataset; see `band`.
+
+    factor: of G in the wrong theory. options: of both solves.
+    """
     theory = solve(problem, start, times, **options)
     wrong = wrong_theory(problem, start, times, factor, **options)
-    return band(
-        theory,
-        simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed),
-        wrong,
-    )
+    seen = simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
+    return band(theory, seen, wrong)
 
 
 def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
-    """For each quantity X (error, R, Q, ...): X of the theory, X_mean and X_se of the runs, X_wrong; along time.
+    """Return a theory, its runs and a wrong theory as a Dataset.
 
-    inside, inside_wrong: the share of times at which the theory (the wrong theory) is inside the band, of the worst entry.
+    For each quantity X (error, R, Q, ...) it holds X of the theory, X_mean and X_se of the
+    runs, and X_wrong, along time. `inside` and `inside_wrong` are the shares of times at
+    which the theory (the wrong theory) is inside the band, of the worst entry.
     """
     import xarray as xr
 
     right = gaps(theory, runs)
     control = gaps(wrong, runs)
-    variables: dict[str, Any] = {
-        "inside": ((), _share(right)),
-        "inside_wrong": ((), _share(control)),
-    }
+    times = np.asarray(theory.times, dtype=float)
+    data = xr.Dataset(coords={"time": times})
+    data["inside"] = _share_inside(right)
+    data["inside_wrong"] = _share_inside(control)
     for name, gap in right.items():
-        axes = gap.theory.ndim - 1
-        named = next(
-            (
-                d
-                for d in (DIMS.get(name), HEADS.get(name))
-                if d is not None and len(d) == axes
-            ),
-            None,
-        )
-        dims = (
-            "time",
-            *(tuple(f"{name}_{i}" for i in range(axes)) if named is None else named),
-        )
-        columns = {
-            "": gap.theory,
-            "_mean": gap.mean,
-            "_se": gap.standard_error,
-            "_wrong": control[name].theory,
-        }
-        variables |= {
-            f"{name}{ending}": (dims, values) for ending, values in columns.items()
-        }
-    return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})
+        dims = ("time", *_dims_of(name, gap.theory.ndim - 1))
+        data[name] = (dims, gap.theory)
+        data[f"{name}_mean"] = (dims, gap.mean)
+        data[f"{name}_se"] = (dims, gap.standard_error)
+        data[f"{name}_wrong"] = (dims, control[name].theory)
+    return data
+
+
+def _dims_of(name: str, axes: int) -> tuple[str, ...]:
+    """Dimensions of a quantity besides time; numbered if they have no names."""
+    for names in (DIMS.get(name), HEADS.get(name)):
+        if names is not None and len(names) == axes:
+            return names
+    return tuple(f"{name}_{i}" for i in range(axes))
 
 
 def inside_claims(data: "Dataset", name: str, factor: float = FACTOR) -> list[Claim]:
-    """The theory is inside the band, and the wrong theory is not."""
+    """Claim that the theory is inside the band, and that the wrong theory is not."""
+    words = f"{name}: share of times inside the band of the runs"
+    control = f"{name}: the same with {factor:g} G, which must fail"
     return [
-        at_least(
-            f"{name}: share of times inside the band of the runs",
-            float(data["inside"]),
-            SHARE,
-        ),
-        below(
-            f"{name}: the same with {factor:g} G, which must fail",
-            float(data["inside_wrong"]),
-            SHARE,
-        ),
+        at_least(words, data["inside"], SHARE),
+        below(control, data["inside_wrong"], SHARE),
     ]
 
 
 def wrong_theory(
     problem: Problem, start: Start, times: Any, factor: float = FACTOR, **options: Any
 ) -> Trajectory:
-    """The theory with G multiplied by `factor`, a negative control. options: of the solve.
+    """Return the theory with G multiplied by `factor`, a negative control.
 
-    G enters as eta^2 G beside terms of order eta. With rates `factor` times as large, the order parameters at time
-    alpha / factor obey the same equations but for eta^2 G, which has become factor eta^2 G.
+    G enters as eta^2 G beside terms of order eta. With rates `factor` times as large, the
+    order parameters at time alpha / factor obey the same equations, except that eta^2 G has
+    become factor eta^2 G. options: of the solve.
     """
     times = np.asarray(times, dtype=float)
+    slowed = solve(_slowed_problem(problem, factor), start, times / factor, **options)
+    return eqx.tree_at(lambda t: (t.times, t.problem), slowed, (times, problem))
+
+
+def _slowed_problem(problem: Problem, factor: float) -> Problem:
+    """The problem with rates `factor` times as large and everything 1 / factor later."""
     optimizer = problem.optimizer
-    changes = {
-        name: _slowed(getattr(optimizer, name), factor)
-        for name in ("lr", "readout_lr", "bias_lr")
-    }
+    changes = {}
+    for name in ("lr", "readout_lr", "bias_lr"):
+        rate = getattr(optimizer, name)
+        if rate is not None:
+            changes[name] = _slowed(rate, factor)
     if isinstance(optimizer.momentum, SlowMomentum):
         changes["momentum"] = _slowed_momentum(optimizer.momentum, factor)
     if isinstance(problem.teacher, Tasks):
         changes["teacher"] = _slowed_tasks(problem.teacher, factor)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    slowed = solve(problem.replace(**changes), start, times / factor, **options)
-    return eqx.tree_at(lambda t: (t.times, t.problem), slowed, (times, problem))
+    return problem.replace(**changes)
 
 
 def _slowed_tasks(tasks: Tasks, factor: float) -> Tasks:
-    """The same tasks with switches at times / factor and a drift of factor times its rate."""
-    schedule = tasks.schedule
-
-    def times(slow_times: Any) -> np.ndarray:
-        return np.asarray(slow_times) / factor
-
-    if isinstance(schedule, Switch):
-        schedule = Switch(times(schedule.times), schedule.order)
-    elif isinstance(schedule, Replay):
-        schedule = Replay(schedule.fraction, times(schedule.after))
-    elif isinstance(schedule, Interleave) and callable(schedule.shares):
-        schedule = Interleave(_slowed(schedule.shares, factor, power=0))
-    drift = None if tasks.drift is None else Drift(factor * float(tasks.drift.rate))
+    """Tasks with switches at times / factor and a drift of factor times its rate."""
+    drift = None
+    if tasks.drift is not None:
+        drift = Drift(factor * float(tasks.drift.rate))
+    freeze_heads = None
+    if tasks.freeze_heads is not None:
+        freeze_heads = _later(tasks.freeze_heads, factor)
     return Tasks(
-        tasks.teachers, schedule, tasks.heads, similarity=tasks.similarity, gram=tasks.given_gram, drift=drift,
-        freeze_heads=None if tasks.freeze_heads is None else times(tasks.freeze_heads),
-    )  # fmt: skip
+        tasks.teachers,
+        _slowed_schedule(tasks.schedule, factor),
+        tasks.heads,
+        similarity=tasks.similarity,
+        gram=tasks.given_gram,
+        drift=drift,
+        freeze_heads=freeze_heads,
+    )
+
+
+def _slowed_schedule(schedule: Any, factor: float) -> Any:
+    """A schedule of tasks at 1 / factor times its times."""
+    if isinstance(schedule, Switch):
+        return Switch(_later(schedule.times, factor), schedule.order)
+    if isinstance(schedule, Replay):
+        return Replay(schedule.fraction, _later(schedule.after, factor))
+    if isinstance(schedule, Interleave) and callable(schedule.shares):
+        return Interleave(_slowed(schedule.shares, factor, power=0))
+    return schedule
+
+
+def _later(times: Any, factor: float) -> np.ndarray:
+    return np.asarray(times) / factor
 
 
 def _slowed(rate: Any, factor: float, power: int = 1) -> Any:
@@ -177,19 +193,26 @@ def _slowed(rate: Any, factor: float, power: int = 1) -> Any:
         return Cosine(rate.initial * size, rate.end / factor, rate.final * size)
     if isinstance(rate, Piecewise):
         return Piecewise(rate.switches / factor, rate.values * size)
-    if rate is None:
-        return None
-    return (lambda t: size * rate(factor * t)) if callable(rate) else rate * size
+    if callable(rate):
+        return lambda t: size * rate(factor * t)
+    return rate * size
 
 
 def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
-    """gamma counts per unit of time, k per unit of time squared (k = None means gamma * lr, which scales by itself)."""
-    return SlowMomentum(momentum.gamma * factor, _slowed(momentum.k, factor, power=2))
+    """Slow momentum with gamma per unit of time and k per unit of time squared.
+
+    k = None means gamma * lr, which scales by itself.
+    """
+    k = None
+    if momentum.k is not None:
+        k = _slowed(momentum.k, factor, power=2)
+    return SlowMomentum(momentum.gamma * factor, k)
 
 
-def _share(found: Mapping[str, Any]) -> float:
-    """Of the entry that is least often inside."""
-    return min(
-        float(np.min(np.mean(np.abs(gap.entries(gap.z)) < LIMIT, axis=0)))
-        for gap in found.values()
-    )
+def _share_inside(found: Mapping[str, Any]) -> float:
+    """The share of times inside the band, of the entry that is least often inside."""
+    shares = []
+    for gap in found.values():
+        inside = np.abs(gap.entries(gap.z)) < LIMIT
+        shares.append(float(np.min(np.mean(inside, axis=0))))
+    return min(shares)

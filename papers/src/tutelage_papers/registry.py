@@ -1,11 +1,13 @@
-"""Every figure that can be replicated: where it comes from, its parameters as data, and three functions.
+"""Every figure that can be replicated: where it comes from, its parameters as data, and
+three functions.
 
-A module of figures ends with a table, `FIGURES`, and is named in `MODULES`; that is all it takes to add one (CONTRIBUTING.md
-shows the skeleton). Modules of figures use the public names of the library only and never import each other, and importing
-them loads no JAX, so that listing the figures is quick.
+A module of figures ends with a table, `FIGURES`, and is named in `MODULES`; that is all it
+takes to add one (CONTRIBUTING.md shows the skeleton). Modules of figures use the public names
+of the library only and never import each other, and importing them loads no JAX, so that
+listing the figures is quick.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -94,11 +96,13 @@ SOURCES = {
 class Replica:
     """One published figure and what it takes to replicate it.
 
-    id: "primer-1". source: a key of `SOURCES`. figure: its number there. title: one line in words.
-    full, quick: the parameters as numbers, words and lists: those printed in the source, and a cheaper set for the tests.
-    compute: called as compute(**parameters), does all the work and returns a Dataset that holds all that the other two need.
-    draw: Dataset -> Figure, called in the style of the library. claims: Dataset -> list of `Claim`. Both are quick: they only read.
-    page: Dataset -> HTML, for a figure that is also an interactive page.
+    id: "primer-1". source: a key of `SOURCES`. figure: its number there. title: one line in
+    words. full, quick: the parameters as numbers, words and lists: those printed in the
+    source, and a cheaper set for the tests. compute: called as compute(**parameters), does
+    all the work and returns a Dataset that holds all that the other two need. draw: Dataset
+    -> Figure, called in the style of the library. claims: Dataset -> every `Claim`, as a
+    list or a generator. Both are quick: they only read. page: Dataset -> HTML, for a figure
+    that is also an interactive page.
     """
 
     id: str
@@ -109,44 +113,48 @@ class Replica:
     quick: Mapping[str, Any]
     compute: Callable[..., "Dataset"]
     draw: Callable[["Dataset"], "Figure"]
-    claims: Callable[["Dataset"], list[Claim]]
+    claims: Callable[["Dataset"], Iterable[Claim]]
     page: Callable[["Dataset"], str] | None = None
 
     def parameters(self, quick: bool) -> dict[str, Any]:
-        """The parameters of one of the two versions."""
+        """Return the parameters of one of the two versions."""
         return dict(self.quick if quick else self.full)
 
     def name(self, quick: bool) -> str:
-        """The stem of its files."""
+        """Return the stem of the names of its files."""
         return f"{self.id}-quick" if quick else self.id
 
     def command(self, quick: bool) -> str:
-        """What a reader types to see it."""
-        return f"tutelage replicate {self.id}{' --quick' if quick else ''}"
+        """Return the command that computes and draws it."""
+        command = f"tutelage replicate {self.id}"
+        if quick:
+            command += " --quick"
+        return command
 
 
 def replicas() -> dict[str, Replica]:
-    """All figures by id: source by source, and within each in the order of their numbers."""
-    found = [
-        figure
-        for name in MODULES
-        for figure in import_module(f"tutelage_papers.figures.{name}").FIGURES
-    ]
-    sources = list(SOURCES)
-    return {
-        figure.id: figure
-        for figure in sorted(found, key=lambda f: (sources.index(f.source), _number(f)))
-    }
+    """Return all figures by id: source by source, and within each by their numbers."""
+    figures: list[Replica] = []
+    for name in MODULES:
+        figures += import_module(f"tutelage_papers.figures.{name}").FIGURES
+    return {figure.id: figure for figure in sorted(figures, key=_place)}
 
 
-def _number(figure: Replica) -> int:
-    """That in its id; figures that are not numbered within their source stay in the order of `MODULES`."""
+def _place(figure: Replica) -> tuple[int, int]:
+    """The place of the source, and the number of the figure within it.
+
+    Figures that are not numbered within their source have number 0: they stay in the order
+    of `MODULES`.
+    """
+    source = list(SOURCES).index(figure.source)
     name, _, number = figure.id.rpartition("-")
-    return int(number) if name == figure.source else 0
+    if name == figure.source:
+        return source, int(number)
+    return source, 0
 
 
 def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
-    """The figures of these ids; an unknown one raises InputError with the nearest."""
+    """Return the figures of these ids; an unknown one raises InputError."""
     from difflib import get_close_matches
 
     known = replicas()
@@ -154,7 +162,8 @@ def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f" The nearest is {near[0]!r}." if near else ""
+            allowed = ", ".join(known)
             raise InputError(
-                f"there is no figure {name!r}; it must be one of {', '.join(known)}.{hint}"
+                f"there is no figure {name!r}; it must be one of {allowed}.{hint}"
             )
     return [known[name] for name in dict.fromkeys(ids)]

@@ -23,7 +23,11 @@ Around = Callable[[str], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Result:
-    """A figure with its numbers. seconds: what computing took, also if it was found. files: by ending, without the dot."""
+    """A figure with its numbers.
+
+    seconds: the time of the computation, also if the numbers were found in the folder.
+    files: by ending, without the dot.
+    """
 
     replica: Replica
     quick: bool
@@ -35,11 +39,11 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Does any claim fail?"""
+        """True if any claim fails."""
         return any(claim.verdict == FAIL for claim in self.claims)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return id, source, seconds and claims as data for JSON."""
         return {
             "id": self.replica.id,
             "source": self.replica.source,
@@ -56,10 +60,11 @@ def replicate(
     formats: tuple[str, ...] = ("png",),
     around: Around = nullcontext,
 ) -> Result:
-    """The result of a figure in a folder, which must exist: found there by content, else computed and stored.
+    """Return the result of a figure, found in a folder or else computed and stored there.
 
-    formats: drawings to make (png, pdf, svg). around: a context for the computation, such as a sign of life;
-    it is called with the id.
+    The folder must exist; results in it are found by content. formats: drawings to make
+    (png, pdf, svg). around: a context for the computation, such as a sign of life; it is
+    called with the id.
     """
     key = cache.key(replica, quick)
     path = folder / f"{replica.name(quick)}.nc"
@@ -70,31 +75,34 @@ def replicate(
         with around(replica.id):
             data = replica.compute(**replica.parameters(quick))
         seconds = time.perf_counter() - began
-        parameters = json.dumps(replica.parameters(quick))
-        cache.write(
-            data,
-            path,
-            {
-                "replica": replica.id,
-                "key": key,
-                "seconds": seconds,
-                "parameters": parameters,
-            },
-        )
+        attributes = {
+            "replica": replica.id,
+            "key": key,
+            "seconds": seconds,
+            "parameters": json.dumps(replica.parameters(quick)),
+        }
+        cache.write(data, path, attributes)
     else:
         seconds = float(data.attrs["seconds"])
     drawings = {ending: path.with_suffix(f".{ending}") for ending in formats}
     _draw(replica, data, drawings)
-    files = (
-        {"nc": path} | drawings | _write_page(replica, data, path.with_suffix(".html"))
-    )
+    pages = _write_page(replica, data, path.with_suffix(".html"))
     return Result(
-        replica, quick, data, seconds, tuple(replica.claims(data)), files, fresh
+        replica=replica,
+        quick=quick,
+        data=data,
+        seconds=seconds,
+        claims=tuple(replica.claims(data)),
+        files={"nc": path} | drawings | pages,
+        computed=fresh,
     )
 
 
 def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
-    """The drawings that are not there yet; those of older data were removed when it was replaced."""
+    """Make the drawings that are not there yet.
+
+    Those of older data were removed when it was replaced.
+    """
     missing = [path for path in drawings.values() if not path.is_file()]
     if not missing:
         return
@@ -107,7 +115,7 @@ def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
 
 
 def _write_page(replica: Replica, data: "Dataset", path: Path) -> dict[str, Path]:
-    """The page of its own, for a figure that has one, if it is not there yet."""
+    """Write the page of a figure that has one, if it is not there yet."""
     if replica.page is None:
         return {}
     if not path.is_file():
@@ -118,7 +126,7 @@ def _write_page(replica: Replica, data: "Dataset", path: Path) -> dict[str, Path
 
 
 def is_kept(replica: Replica, folder: Path, quick: bool) -> bool:
-    """Does the folder hold the numbers of this figure, as its parameters and code are now?"""
+    """Return True if the folder has the numbers of the current parameters and code."""
     data = cache.read(folder / f"{replica.name(quick)}.nc")
     return data is not None and data.attrs.get("key") == cache.key(replica, quick)
 
@@ -126,18 +134,22 @@ def is_kept(replica: Replica, folder: Path, quick: bool) -> bool:
 def found(
     replica: Replica, folder: Path, quick: bool
 ) -> tuple[str, float | None, tuple[Claim, ...]]:
-    """What a folder holds of a figure: "done", "stale" (its code or parameters changed) or "", seconds, and its claims."""
+    """Return the state of a figure in a folder, its seconds and its claims.
+
+    The state is "done", "stale" (code or parameters have changed) or "" (not there).
+    """
     data = cache.read(folder / f"{replica.name(quick)}.nc")
     if data is None:
         return "", None, ()
+    seconds = float(data.attrs["seconds"])
     if data.attrs.get("key") != cache.key(replica, quick):
-        return "stale", float(data.attrs["seconds"]), ()
-    return "done", float(data.attrs["seconds"]), tuple(replica.claims(data))
+        return "stale", seconds, ()
+    return "done", seconds, tuple(replica.claims(data))
 
 
 def count(claims: "tuple[Claim, ...] | list[Claim]") -> dict[str, int]:
-    """How many claims have each verdict."""
-    return {
-        verdict: sum(claim.verdict == verdict for claim in claims)
-        for verdict in VERDICTS
-    }
+    """Count the claims of each verdict."""
+    counts: dict[str, int] = dict.fromkeys(VERDICTS, 0)
+    for claim in claims:
+        counts[claim.verdict] += 1
+    return counts
