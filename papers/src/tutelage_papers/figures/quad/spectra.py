@@ -388,7 +388,7 @@ def _search(widths: list[int], searches: int, seed: int) -> dict[str, Any]:
     def slope(weights: np.ndarray) -> np.ndarray:
         return gradient(weights.reshape(p, n), J_teacher).ravel()
 
-    tight = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
+    tight: dict[str, Any] = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
     gaps = []
     mixed = 0
     for scale in np.linspace(0.2, 1.5, searches):
