@@ -7,6 +7,7 @@ student unit; many share one color.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,6 +56,15 @@ KINDS = {
 # The laws of samples that Data.compare trains on, with the places of their colors.
 LAWS = {"theory's law": 1, "full covariances": 2, "samples": 0}
 
+# Color and line of each floor under a learning curve, by its name.
+FLOOR_LOOKS = {
+    "minimum": (COLORS[2], DASHES[2]),
+    "bayes": (COLORS[3], "-"),
+    "noise": (FAINT, DASHES[1]),
+}
+
+FLOOR_NAME = 24  # characters per line of its name in the legend
+
 LIMIT = 4.0  # the z-score at which a line is drawn
 LARGE_SCORE = 12.0  # beyond it the axis of the z-scores is logarithmic
 NUMBERED = 8  # rows or columns of a heat map up to which its cells have numbers
@@ -83,6 +93,7 @@ def plot_trajectory(
     ax: Axes | None = None,
     title: str | None = None,
     time: str = "alpha",
+    floors: Any = None,
 ) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
@@ -101,6 +112,8 @@ def plot_trajectory(
     time
         "alpha", "steps" (alpha N) or "samples" (steps times batch). The last two need
         the N of a simulation or of the initial condition.
+    floors
+        What `analysis.floors` returns: drawn under the learning curve.
 
     Returns
     -------
@@ -117,6 +130,8 @@ def plot_trajectory(
         lines_by_panel = _panel_of_losses(trajectory) | panels_of(trajectory)
     grid = column([2.3] + [1.75] * len(lines_by_panel), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times, trajectory)
+    if floors is not None:
+        _draw_floors(grid[0], floors, unit)
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
@@ -211,6 +226,35 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
         errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
+
+
+def _draw_floors(axes: Axes, floors: Any, unit: float) -> None:
+    """Draw the floors under a learning curve, each with a look of its own.
+
+    unit: the length of a unit of alpha on the time axis.
+    """
+    is_log = axes.get_yscale() == "log"
+    curve = axes.lines[-1]
+    if str(curve.get_label()).startswith("_"):  # Matplotlib's sign for no name
+        curve.set_label("learning curve")
+    for floor in floors.curves:
+        curves = {floor.words: floor.error}
+        if floor.train_error is not None and floors.trajectory.problem.data is not None:
+            curves["its training error"] = floor.train_error
+        for place, (words, values) in enumerate(curves.items()):
+            label = words
+            if is_log and not np.any(values > 0):
+                label = f"{words}: zero"
+            label = textwrap.fill(label, FLOOR_NAME)
+            color, dashes = FLOOR_LOOKS[floor.name]
+            axes.plot(
+                unit * floor.times,
+                values,
+                color=color,
+                linestyle=dashes,
+                linewidth=1.6 - 0.7 * place,
+                label=label,
+            )
 
 
 def _panel_of_losses(trajectory: Any) -> dict[str, list[Line]]:
