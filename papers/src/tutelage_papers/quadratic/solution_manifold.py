@@ -5,7 +5,8 @@ A quadratic student is the matrix W^T W. With p units in N dimensions and m = mi
 and the students with the teacher's matrix of rank k = min(p*, N) <= p are W = S W0, S^T S = 1, which form a manifold of
     dimension                                                   p k - k (k + 1) / 2
 (Bocchi et al. 2026, sec. 7.5). Its tangent vectors are dS = S Omega + S_perp K (sec. 7.2.3): Omega antisymmetric mixes the
-k directions that are used, k (k - 1) / 2 ways; K brings in units that are not used, k (p - k) ways. Locally both are ranks: of dW -> dW^T W + W^T dW at a random W, and of Psi -> Psi W (Psi
+k directions that are used, k (k - 1) / 2 ways; K brings in units that are not used, k (p - k) ways.
+Locally both counts are ranks: of dW -> dW^T W + W^T dW at a random W, and of Psi -> Psi W (Psi
 antisymmetric) at a solution.
 """
 
