@@ -487,7 +487,7 @@ class SubspaceSpecialization(Specialization):
     """How far student and teacher span the same directions.
 
     For students whose units can rotate among themselves without a change of the output:
-    quadratic and linear ones without biases. No unit has a teacher of its own, so
+    quadratic and linear ones without biases. No unit is assigned to a teacher unit, so
     `permutation` is -1 everywhere. own: (time, angles), the cosines of the principal
     angles between the two spans, largest first. index: (time,), the mean of their
     squares, from 0 (orthogonal) to 1 (one span contains the other). cosines: (K, M) of
