@@ -57,6 +57,7 @@ from .learning_rates import (
 )
 from .noise import Fluctuations, fluctuations
 from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
+from .reduction import Reduced, reduced
 from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
 
@@ -88,6 +89,7 @@ __all__ = [
     "Phases",
     "Plateau",
     "Plateaus",
+    "Reduced",
     "RunResults",
     "Savings",
     "Specialization",
@@ -120,6 +122,7 @@ __all__ = [
     "noise_floor",
     "phases",
     "plateaus",
+    "reduced",
     "savings",
     "simulate_minimum",
     "specialization",
