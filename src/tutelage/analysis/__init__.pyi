@@ -44,6 +44,7 @@ from .equilibrium import (
 )
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
+from .floors import Floor, Floors, floors
 from .landscapes import Curvature, Landscape, landscape
 from .learning_rates import (
     BestRate,
@@ -76,6 +77,8 @@ __all__ = [
     "EscapeTime",
     "Exponent",
     "FixedPoint",
+    "Floor",
+    "Floors",
     "Fluctuations",
     "Forgetting",
     "Interference",
@@ -112,6 +115,7 @@ __all__ = [
     "escape_time",
     "fit_exponent",
     "fixed_point",
+    "floors",
     "fluctuations",
     "forgetting",
     "generative_exponent",
