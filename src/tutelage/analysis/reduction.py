@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage import checks, moments
+from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage.analysis.result import RunResults, curve_of
 from tutelage.analysis.subspaces import has_rotations
@@ -23,6 +23,7 @@ from tutelage.errors import InputError, require_fields
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.result.trajectory import Trajectory
+from tutelage.stream.moments.integrals import I2
 from tutelage.stream.order_parameters import generalization_error
 
 NEEDED = (
@@ -209,7 +210,7 @@ def _clusters(
     activation = problem.student.activation
     squared = np.diagonal(Q)
     equal_fields = squared[:, None, None] * np.ones((2, 2))
-    second_moment = np.asarray(moments.I2(activation, equal_fields))
+    second_moment = np.asarray(I2(activation, equal_fields))
     size = np.abs(readout) * np.sqrt(np.maximum(second_moment, 0.0))
     alive = np.flatnonzero(size > dead * np.max(size))
     if alive.size == 0:
