@@ -9,7 +9,8 @@ import pytest
 import tutelage as tu
 from tests.page.test_page import opened, wait_until
 from tutelage import InputError
-from tutelage.page.settings import LOCAL_CONTROLS, PRESETS, Settings, is_local
+from tutelage.page.presets import LOCAL_CONTROLS, PRESETS, is_local
+from tutelage.page.settings import Settings
 
 # (activation, K, units of each task, levels, readout is trained, feedback alignment)
 SHAPES = [

@@ -29,6 +29,7 @@ from .curve_phases import (
     Plateau,
     Plateaus,
     Specialization,
+    SubspaceSpecialization,
     early_stopping,
     phases,
     plateaus,
@@ -43,6 +44,7 @@ from .equilibrium import (
 )
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
+from .floors import Floor, Floors, floors
 from .landscapes import Curvature, Landscape, landscape
 from .learning_rates import (
     BestRate,
@@ -74,6 +76,8 @@ __all__ = [
     "EscapeTime",
     "Exponent",
     "FixedPoint",
+    "Floor",
+    "Floors",
     "Fluctuations",
     "Forgetting",
     "Interference",
@@ -92,6 +96,7 @@ __all__ = [
     "Specialization",
     "SpectralExponent",
     "StepMoments",
+    "SubspaceSpecialization",
     "TargetExponent",
     "Transfer",
     "WeakRecovery",
@@ -108,6 +113,7 @@ __all__ = [
     "escape_time",
     "fit_exponent",
     "fixed_point",
+    "floors",
     "fluctuations",
     "forgetting",
     "generative_exponent",

@@ -85,12 +85,13 @@ WIDER = 3.0
 class Updates(NamedTuple):
     """The updates of a student by samples.
 
-    deltas: delta_k, which moves vectors and biases. readouts: Delta g, which moves the
-    readout.
+    deltas: delta_k, which moves vectors. readouts, biases: the changes of readout and
+    biases, such as Delta g and delta.
     """
 
     deltas: Float[Any, "samples K"]
     readouts: Float[Any, "samples *outputs K"]
+    biases: Float[Any, "samples K"]
 
 
 class Rates(NamedTuple):
@@ -328,12 +329,12 @@ class LocalDynamics:
             normals = np.ascontiguousarray(normals)
             fields = roots[i] @ normals[:n]
             updates, rates = self._updates(times[i], state, fields, normals[n:])
-            deltas, readouts = updates
+            deltas = updates.deltas
             numbers = (
                 deltas[:, None] * normals[:n],
                 deltas[first] * deltas[second],
-                readouts,
-                deltas,
+                updates.readouts,
+                updates.biases,
             )
             shares = [kind[i] for kind in kinds]
             samples = _sampled_increments(rates, shares, used, numbers)
@@ -369,6 +370,7 @@ class LocalDynamics:
             samples_last = Updates(
                 deltas=np.moveaxis(np.asarray(by_sample.deltas), 0, -1),
                 readouts=np.moveaxis(np.asarray(by_sample.readouts), 0, -1),
+                biases=np.moveaxis(np.asarray(by_sample.biases), 0, -1),
             )
             return samples_last, Rates(*(float(rate) for rate in rates))
         from scipy.special import erf  # takes long to import
@@ -382,9 +384,9 @@ class LocalDynamics:
         noise = np.sqrt(committee.sigma_2) * draws[0]
         errors = labels - state.readout @ outputs[:K] + noise
         slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[:K] ** 2) / 2)
+        deltas = errors * state.readout[:, None] * slopes
         committee_updates = Updates(
-            deltas=errors * state.readout[:, None] * slopes,
-            readouts=errors * outputs[:K],
+            deltas=deltas, readouts=errors * outputs[:K], biases=deltas
         )
         rates = Rates(committee.eta, committee.eta_v, committee.eta)
         return committee_updates, rates
@@ -445,7 +447,13 @@ def updates(
         situation.parameters,
         situation.context,
     )
-    return Updates(update.delta, update.parameters.readout), Rates(*system.rates(t))
+    bias = update.parameters.bias
+    by_sample = Updates(
+        deltas=update.delta,
+        readouts=update.parameters.readout,
+        biases=update.delta if bias is None else bias,  # unused without biases
+    )
+    return by_sample, Rates(*system.rates(t))
 
 
 def _shares_of_kinds(
