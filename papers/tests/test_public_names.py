@@ -162,6 +162,22 @@ def test_the_last_stage_of_learning():
     np.testing.assert_allclose(decay.error(theory.times), theory.error, rtol=0.05)
 
 
+def test_the_length_of_a_plateau():
+    start = tu.random_start(COMMITTEE, dim=3000, scale=0.01)
+    task = COMMITTEE.replace(lr=1.0)
+    theory = tu.solve(task, start, tu.linear_times(400), gradient_flow=True)
+    found = papers.power_law.plateau_length(theory, begin=40.0, factor=1.5)
+    assert isinstance(found, papers.power_law.PlateauLength)
+    assert found.end == pytest.approx(found.observed, rel=0.15)
+
+
+def test_every_weight_of_a_linear_unit():
+    """Without teacher weights a component decays as exp(-lr lam alpha)."""
+    found = papers.power_law.linear_weights(LINEAR, (np.ones(3), np.zeros(3)), [2.0])
+    assert isinstance(found, papers.power_law.LinearWeights)
+    np.testing.assert_allclose(found.weights[0], np.exp(-2.0 * LINEAR.optimizer.lr))
+
+
 def test_flows_of_overlaps_and_of_weights():
     start = tu.Start(R=0.1 + 0.1 * np.eye(2), Q=0.1 + 0.2 * np.eye(2))
     times = [0.0, 1.0, 5.0]
@@ -276,5 +292,8 @@ def test_the_manifold_of_solutions():
     wide = papers.quadratic.solution_manifold(students=6, teachers=3, dim=5)
     assert isinstance(wide, papers.quadratic.SolutionManifold)
     assert wide.degrees_of_freedom == 15
+    tangents = wide.tangents()
+    assert isinstance(tangents, papers.quadratic.Tangents)
+    assert tangents.ranks == (wide.rotations, wide.exchanges) == (3, 9)
     narrow = papers.quadratic.solution_manifold(students=2, teachers=2, dim=5)
     assert narrow.degrees_of_freedom == 2 * 5 - 1

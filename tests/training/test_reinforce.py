@@ -247,11 +247,7 @@ class Majority(tu.Rule):
         delta = jnp.where(
             wrong, sample.label[:, None] * jnp.ones_like(sample.student), 0.0
         )
-        zero = jnp.zeros((3, *jnp.shape(parameters.readout)))
-        return tu.rules.Update(
-            delta,
-            tu.rules.Parameters(zero, delta if parameters.bias is not None else None),
-        )
+        return self.result(delta, parameters)
 
 
 def test_custom_episodes():

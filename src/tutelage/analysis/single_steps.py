@@ -243,7 +243,8 @@ def _increments(
     dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
     db = None
     if state.bias is not None:
-        db = eta_b * float(problem.student.train_bias) * force.mean(axis=1)
+        of_bias = np.asarray(update.parameters.bias)
+        db = eta_b * float(problem.student.train_bias) * of_bias.mean(axis=1)
     return flatten(Overlaps(r=dr, q=dq, readout=dv, bias=db, velocity=None))
 
 

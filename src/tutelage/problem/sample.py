@@ -6,6 +6,7 @@ in its own way: first those of the label, then those of the rule, those of unsee
 teacher fields, then one for the task or the class.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -149,8 +150,7 @@ def _learn_tasks(
             _context_of_task(context, units),
             norm2,
         )
-        loss = jnp.asarray(update.loss, float)
-        updates.append(Update(update.delta, update.parameters, loss))
+        updates.append(replace(update, loss=jnp.asarray(update.loss, float)))
     episode = problem.rule.samples
     edges = jnp.cumsum(tasks.probabilities(context.time))
     task_of_episode = jnp.sum(ndtr(normals[::episode, -1:]) > edges[:-1], axis=1)
@@ -163,11 +163,8 @@ def _learn_tasks(
         readout = other_heads.at[every, task].set(readout)
     if tasks.freeze_heads is not None:
         readout = tasks.head_rates(context.time) * readout
-    return Update(
-        delta=chosen.delta,
-        parameters=Parameters(readout, chosen.parameters.bias),
-        loss=chosen.loss,
-    )
+    parameters = replace(chosen.parameters, readout=readout)
+    return replace(chosen, parameters=parameters)
 
 
 def _context_of_task(context: Context, units: slice) -> Context:
@@ -258,9 +255,12 @@ def updates_of(
         lambda x: x.reshape(-1, rule.samples, *x.shape[1:]), samples
     )
     update = jax.vmap(update_of)(episodes)
-    loss = jnp.broadcast_to(update.loss, update.delta.shape[:2])
-    update = Update(update.delta, update.parameters, loss)
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), update)
+    # every sample of an episode gets the whole change: means over samples are those
+    # over episodes
+    of_episode = (update.parameters, jnp.asarray(update.loss, float))
+    parameters, loss = jax.tree.map(lambda x: x.repeat(rule.samples, 0), of_episode)
+    delta = update.delta.reshape(-1, update.delta.shape[-1])
+    return Update(delta=delta, parameters=parameters, loss=loss)
 
 
 def mean_norm2(problem: Problem) -> Float[Array, "*K"]:

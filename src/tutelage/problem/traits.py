@@ -494,28 +494,64 @@ def _require_update(problem: "Problem") -> None:
     )
     with explained(f"the rule {name} fails on one sample", fix):
         update = jax.eval_shape(try_update)
-    is_update = isinstance(update, rules.Update)
-    if not is_update or not isinstance(update.parameters, rules.Parameters):
+    if not isinstance(update, rules.Update):
         raise InputError(
             f"the rule {name} returns no Update; "
             "it must return self.result(delta, parameters)."
         )
-    readout = update.parameters.readout
-    _require_update_shape(name, "delta", update.delta, (K,))
-    _require_update_shape(
-        name, "change of the readout", readout, parameters.readout.shape
+    _require_update_fits(update, name, parameters, (samples, K))
+
+
+def _require_update_fits(
+    update: rules.Update,
+    rule_name: str,
+    parameters: rules.Parameters,
+    shape: tuple[int, int],
+) -> None:
+    """Refuse an update whose arrays do not fit the sample or the parameters.
+
+    update: of the samples of one step. parameters: those that the rule has read. shape:
+    of delta.
+    """
+    for field in ("along", "along_teacher"):
+        if getattr(update, field) is not None:
+            raise InputError(
+                f"the rule {rule_name} returns an Update with {field}; terms along the "
+                "weights are not supported yet. Leave it out."
+            )
+    if jax.tree.structure(update.parameters) != jax.tree.structure(parameters):
+        raise InputError(
+            f"the rule {rule_name} returns other parameters than it has read; the "
+            "Update needs a change of each of them, such as those of "
+            "self.result(delta, parameters)."
+        )
+    _require_update_shape(rule_name, "delta", update.delta.shape, shape)
+    changes = zip(
+        jax.tree.leaves_with_path(update.parameters),
+        jax.tree.leaves(parameters),
+        strict=True,
     )
+    for (path, change), value in changes:
+        what = f"change of the {jax.tree_util.keystr(path, simple=True)}"
+        samples = shape[0]
+        _require_update_shape(
+            rule_name, what, change.shape, (samples, *jnp.shape(value))
+        )
 
 
 def _require_update_shape(
-    rule_name: str, what: str, value: Array, shape: tuple[int, ...]
+    rule_name: str, what: str, shape: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    """Refuse an update whose arrays, one for each sample, have another shape."""
-    if value.shape[1:] != shape:
-        raise InputError(
-            f"the rule {rule_name} returns a {what} of shape {value.shape[1:]}; "
-            f"it must be {shape}."
-        )
+    """Refuse an array of the updates of samples, the first axis, with another shape."""
+    if shape == expected:
+        return
+    # what the rule has returned has an axis of samples only if an episode has several
+    is_whole = what == "delta" and expected[0] > 1
+    first = 0 if is_whole else 1
+    raise InputError(
+        f"the rule {rule_name} returns a {what} of shape {shape[first:]}; "
+        f"it must be {expected[first:]}."
+    )
 
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:

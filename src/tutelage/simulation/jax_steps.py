@@ -80,33 +80,36 @@ def respond(
     teacher_bias = problem.references.bias
     if teacher_bias is None:
         teacher_bias = 0.0
+    bias = None if problem.student.bias is None else jnp.asarray(params.bias)
     return learn(
         problem,
         student=student + params.bias,
         reference=teacher + teacher_bias,
         normals=xi,
-        parameters=Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias)),
+        parameters=Parameters(readout=jnp.asarray(params.readout), bias=bias),
         context=context,
         norm2=norm2,
     )
 
 
+def mean_forces(update: Update) -> Parameters:
+    """Return the batch's mean changes of the parameters."""
+    return jax.tree.map(lambda x: jnp.mean(x, axis=0), update.parameters)
+
+
 def move_parameters(
-    constants: StepConstants,
-    params: ParameterState,
-    readout_force: NumpyOrJax,
-    bias_force: NumpyOrJax,
-    rates: Array,
+    constants: StepConstants, params: ParameterState, forces: Parameters, rates: Array
 ) -> ParameterState:
     """Return readout and biases after a step with the batch's mean forces."""
     if constants.train_readout:
         kept = constants.beta * params.readout_momentum
-        momentum = kept + readout_force / constants.dim
+        momentum = kept + forces.readout / constants.dim
         readout = params.readout + rates[READOUT_RATE] * momentum
         params = params._replace(readout=readout, readout_momentum=momentum)
     if constants.train_bias:
         kept = constants.beta * params.bias_momentum
-        momentum = kept + bias_force / constants.dim
+        assert forces.bias is not None
+        momentum = kept + forces.bias / constants.dim
         bias = params.bias + rates[BIAS_RATE] * momentum
         params = params._replace(bias=bias, bias_momentum=momentum)
     return params
@@ -202,11 +205,7 @@ class Step(eqx.Module):
             lengths = jnp.sum(share * moved[:, :K] ** 2, axis=(0, 2))
             rescale = jnp.sqrt(state.lengths / lengths)[:, None]
             moved = moved.at[:, :K].multiply(rescale)
-        readout_force = jnp.mean(update.parameters.readout, axis=0)
-        bias_force = jnp.mean(update.delta, axis=0)
-        params = move_parameters(
-            constants, state.params, readout_force, bias_force, rates
-        )
+        params = move_parameters(constants, state.params, mean_forces(update), rates)
         if draws.moves is not None:
             moved, teachers = self._move_teachers(
                 moved, teachers, state.roots, draws.moves, draws.far_moves
@@ -229,13 +228,7 @@ class Step(eqx.Module):
         move = optimizer_steps.moved_parameters
         if self.constants.optimizer in (CLIPPED, MUON):
             move = move_parameters
-        params = move(
-            self.constants,
-            state.params,
-            jnp.mean(update.parameters.readout, axis=0),
-            jnp.mean(update.delta, axis=0),
-            rates,
-        )
+        params = move(self.constants, state.params, mean_forces(update), rates)
         return state._replace(students=rows[None], params=params)
 
     def _updates(

@@ -25,6 +25,7 @@ from tutelage.simulation.numba_kernels import (
     StepConstants,
 )
 from tutelage.training.optimizers.muon import inverse_root
+from tutelage.training.rules import Parameters
 
 
 class Adapted(NamedTuple):
@@ -76,8 +77,7 @@ def moved_weights(
 def moved_parameters(
     constants: StepConstants,
     params: ParameterState,
-    readout_force: Array,
-    bias_force: Array,
+    forces: Parameters,
     rates: Float[Array, " cols"],
 ) -> ParameterState:
     """Return readout and biases after a step with the batch's mean forces.
@@ -87,7 +87,7 @@ def moved_parameters(
     if constants.train_readout:
         moved = _parameter_step(
             constants,
-            readout_force,
+            forces.readout,
             params.readout_momentum,
             params.readout_scale,
             rates,
@@ -99,8 +99,9 @@ def moved_parameters(
             readout_scale=moved.scale,
         )
     if constants.train_bias:
+        assert forces.bias is not None
         moved = _parameter_step(
-            constants, bias_force, params.bias_momentum, params.bias_scale, rates
+            constants, forces.bias, params.bias_momentum, params.bias_scale, rates
         )
         rate = rates[BIAS_RATE] / constants.dim
         params = params._replace(

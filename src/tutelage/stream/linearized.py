@@ -93,12 +93,13 @@ LATE = np.inf
 class Updates(NamedTuple):
     """The updates of a student by samples.
 
-    deltas: delta_k, which moves vectors and biases. readouts: Delta g, which moves the
-    readout.
+    deltas: delta_k, which moves vectors. readouts, biases: the changes of readout and
+    biases, such as Delta g and delta.
     """
 
     deltas: Float[Any, "samples K"]
     readouts: Float[Any, "samples *outputs K"]
+    biases: Float[Any, "samples K"]
 
 
 class Rates(NamedTuple):
@@ -341,12 +342,12 @@ class LocalDynamics:
             normals = np.ascontiguousarray(normals)
             fields = roots[i] @ normals[:n]
             updates, rates = self._updates(times[i], state, fields, normals[n:])
-            deltas, readouts = updates
+            deltas = updates.deltas
             numbers = (
                 deltas[:, None] * normals[:n],
                 deltas[first] * deltas[second],
-                readouts,
-                deltas,
+                updates.readouts,
+                updates.biases,
                 deltas**2,
             )
             shares = [kind[i] for kind in kinds]
@@ -389,6 +390,7 @@ class LocalDynamics:
             samples_last = Updates(
                 deltas=np.moveaxis(np.asarray(by_sample.deltas), 0, -1),
                 readouts=np.moveaxis(np.asarray(by_sample.readouts), 0, -1),
+                biases=np.moveaxis(np.asarray(by_sample.biases), 0, -1),
             )
             return samples_last, Rates(*(float(rate) for rate in rates))
         from scipy.special import erf  # takes long to import
@@ -402,9 +404,9 @@ class LocalDynamics:
         noise = np.sqrt(committee.sigma_2) * draws[0]
         errors = labels - state.readout @ outputs[:K] + noise
         slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[:K] ** 2) / 2)
+        deltas = errors * state.readout[:, None] * slopes
         committee_updates = Updates(
-            deltas=errors * state.readout[:, None] * slopes,
-            readouts=errors * outputs[:K],
+            deltas=deltas, readouts=errors * outputs[:K], biases=deltas
         )
         rates = Rates(committee.eta, committee.eta_v, committee.eta)
         return committee_updates, rates
@@ -460,7 +462,13 @@ def updates(
         situation.parameters,
         situation.context,
     )
-    return Updates(update.delta, update.parameters.readout), Rates(*system.rates(t))
+    bias = update.parameters.bias
+    by_sample = Updates(
+        deltas=update.delta,
+        readouts=update.parameters.readout,
+        biases=update.delta if bias is None else bias,  # unused without biases
+    )
+    return by_sample, Rates(*system.rates(t))
 
 
 def _shares_of_kinds(
@@ -480,7 +488,7 @@ def _shares_of_kinds(
     outputs = states.readout.shape[1:]
     rows, columns = np.triu_indices(K)
     ends = np.cumsum([K * n, rows.size, np.prod(outputs), K, K])
-    moved, upper, readouts, deltas, squares = np.split(
+    moved, upper, readouts, biases, squares = np.split(
         np.eye(ends[-1]), ends[:-1], axis=1
     )
     pairs = np.zeros((ends[-1], 1, K, K))
@@ -495,7 +503,7 @@ def _shares_of_kinds(
             moved=moved.reshape(-1, 1, K, n) @ gains_of_levels,
             pairs=pairs,
             readouts=readouts.reshape(-1, *outputs),
-            deltas=deltas,
+            biases=biases,
             squares=squares[:, None, :],
         ),
         factors=factors[:, None],
@@ -506,14 +514,14 @@ def _shares_of_kinds(
 class Increments(NamedTuple):
     """The numbers of samples that shares are linear in.
 
-    moved: delta_k x_la. pairs: delta_i delta_k. readouts: Delta g. deltas: delta_k.
+    moved: delta_k x_la. pairs: delta_i delta_k. readouts, biases: their updates.
     squares: delta_k^2, which feeds the scales.
     """
 
     moved: Float[Any, "*lead L K n"]
     pairs: Float[Any, "*samples_1 K K"] | float = 0.0
     readouts: Float[Any, "*samples_outputs K"] | float = 0.0
-    deltas: Float[Any, "*samples K"] | float = 0.0
+    biases: Float[Any, "*samples K"] | float = 0.0
     squares: Float[Any, "*samples_1 K"] | float = 0.0
 
 
@@ -555,7 +563,7 @@ def flat_shares(
     dv = eta_v * float(student.train_readout) * readouts
     db = None
     if state.bias is not None:
-        deltas = xp.broadcast_to(increments.deltas, (*lead, K))
+        deltas = xp.broadcast_to(increments.biases, (*lead, K))
         db = eta_b * float(student.train_bias) * deltas
     scales = None
     if state.scales is not None:

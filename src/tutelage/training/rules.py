@@ -1,8 +1,10 @@
 """Learning rules: one sample in, one update out.
 
-    w_k     += (eta / sqrt(N)) delta_k x - (eta kappa / N) w_k
+    w_k     += (eta / sqrt(N)) sum_a delta_ak x_a - (eta kappa / N) w_k
     readout += (eta_v / N) h
-    bias    += (eta_b / N) delta
+    bias    += (eta_b / N) h_b                      (h_b = delta in most rules)
+
+A sample is one vector x, or an episode of several vectors x_a.
 
 Theory, simulations and error bars follow from a rule, which is written once, for one
 sample, with jax.numpy. To write a custom rule, subclass `Rule` and define `update`.
@@ -52,13 +54,14 @@ UNROLLED = 8  # uses of a sample that are written out one after the other
 class Sample(eqx.Module):
     """The quantities of a sample that a rule may read.
 
-    A rule of episodes gets all samples of one episode, along a leading axis.
+    A sample of several vectors has a leading axis for them in every array: so a rule
+    of episodes (`Rule.samples`) gets all samples of one episode.
 
     Parameters
     ----------
-    student : array (K,)
+    student : array (K,) or (vectors, K)
         Fields lambda_k of the student, biases included.
-    reference : array (M,)
+    reference : array (M,) or (vectors, M)
         Fields of the teacher's vectors.
     label : array
         The teacher's label.
@@ -68,8 +71,8 @@ class Sample(eqx.Module):
         |x|^2 / N. Frozen levels do not count in it; there is then one number per unit.
     """
 
-    student: Float[Array, " K"]
-    reference: Float[Array, " M"]
+    student: Float[Array, "*vectors K"]
+    reference: Float[Array, "*vectors M"]
     label: Label
     xi: Float[Array, "..."] | None = None
     norm2: ArrayLike = 1.0
@@ -109,19 +112,34 @@ class Context(eqx.Module):
 class Update(eqx.Module):
     """The effect of one sample on the student.
 
+    The vectors move along the inputs, and may move along themselves and along the
+    teacher's vectors; the parameters move by numbers of order one:
+
+        w += (eta / sqrt(N)) sum_a delta_a x_a + (eta / N) (along w + along_teacher w*)
+        parameters += (eta / N) change
+
     Parameters
     ----------
-    delta : array (K,)
-        The multiple of x that is added to each student vector.
+    delta : array (K,) or (vectors, K)
+        The multiple of each vector of the sample that is added to each student vector.
+        It has the shape of `sample.student`.
     parameters : Parameters
-        The changes of readout and bias.
+        The changes of readout and bias by the whole sample: a tree of the same
+        structure as the `parameters` that `Rule.update` gets.
     loss : float
         The loss of the sample before the update; NaN for rules that follow no loss.
+    along : array (K, K), optional
+        The multiples of the student vectors. No theory supports it yet: a `Problem` of
+        such a rule raises `InputError`.
+    along_teacher : array (K, M), optional
+        The multiples of the teacher's vectors, not supported yet either.
     """
 
-    delta: Float[Array, " K"]
+    delta: Float[Array, "*vectors K"]
     parameters: Parameters
     loss: ArrayLike = jnp.nan
+    along: Float[Array, "K K"] | None = None
+    along_teacher: Float[Array, "K M"] | None = None
 
 
 class Rule(Part):
@@ -145,7 +163,8 @@ class Rule(Part):
         `breaks` cannot list where it bends.
     samples : int
         Samples per update. Several samples are an episode: the arrays of `sample` and
-        of the `Update` have a leading axis.
+        the `delta` of the `Update` have a leading axis. Its `parameters` and `loss` are
+        those of the whole episode.
 
     Examples
     --------
@@ -237,19 +256,24 @@ class Rule(Part):
 
     @staticmethod
     def result(
-        delta: Float[Array, " K"],
+        delta: Float[Array, "*vectors K"],
         parameters: Parameters,
         readout: Readout | None = None,
         loss: ArrayLike = jnp.nan,
     ) -> Update:
         """Return an update that moves vectors and biases by delta.
 
-        The readout moves by `readout`; by default it does not move.
+        The readout moves by `readout`; by default it does not move. Biases move by the
+        mean of delta over the samples of an episode.
         """
         if readout is None:
             readout = jnp.zeros_like(parameters.readout)
-        bias = None if parameters.bias is None else delta
-        return Update(delta, Parameters(readout, bias), loss)
+        bias = None
+        if parameters.bias is not None:
+            bias = delta if jnp.ndim(delta) == 1 else jnp.mean(delta, axis=0)
+        return Update(
+            delta=delta, parameters=Parameters(readout=readout, bias=bias), loss=loss
+        )
 
 
 # Backpropagation
@@ -652,13 +676,7 @@ class Reinforce(SignRule):
         decision = self.sign(sample.student)
         all_right = jnp.all(decision == jnp.asarray(sample.label)[..., None])
         delta = decision * jnp.where(all_right, self.reward, -jnp.asarray(self.penalty))
-        if self.decisions == 1:
-            return self.result(delta, parameters)
-
-        def update_of_decision(delta: Array) -> Update:
-            return self.result(delta, parameters)
-
-        return jax.vmap(update_of_decision)(delta)
+        return self.result(delta, parameters)
 
     def of_one_sample(self, mean_loss: Callable[[Rule], Array]) -> Rule:
         """Return the rule of one decision.

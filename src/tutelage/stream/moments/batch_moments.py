@@ -112,7 +112,8 @@ def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> Batc
     responses = jax.vmap(lambda d: optimizer.responses(d, eigenvalues))(delta)
     covariances = jax.vmap(lambda d: optimizer.step_covariance(d, eigenvalues))(delta)
     of_readout = jnp.mean(by_batch(update.parameters.readout), axis=1)
-    of_bias = jnp.mean(delta, axis=1)
+    bias = update.parameters.bias
+    of_bias = jnp.mean(delta if bias is None else by_batch(bias), axis=1)
     weighted = responses * jnp.asarray(weights)[:, None, None, None]
     return BatchSums(
         D=jnp.einsum("plbk,pba->lka", weighted, by_batch(of_fields)),
@@ -158,7 +159,7 @@ class SquaredReadout(ChangedRule):
         squared = replace(
             update.parameters, readout=jnp.square(update.parameters.readout)
         )
-        return Update(update.delta, squared, update.loss)
+        return replace(update, parameters=squared)
 
 
 class SquaresMoments(Moments):

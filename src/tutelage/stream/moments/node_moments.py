@@ -168,7 +168,13 @@ class NodeMoments(Moments):
         # (B | A) = D L^-1
         coefficients = divided(mean_state.L, mean_sums.D.T, trans=1).T
         B, A = jnp.split(coefficients, [state.problem.teacher.hidden], axis=1)
-        update = MeanUpdate(A, B, sums.readout, mean_sums.delta)
+        bias = mean_sums.parameters.bias
+        update = MeanUpdate(
+            A=A,
+            B=B,
+            readout=sums.parameters.readout,
+            bias=mean_sums.delta if bias is None else bias,
+        )
         G = jnp.zeros_like(sums.pairs) if flow else sums.pairs
         return update, G
 

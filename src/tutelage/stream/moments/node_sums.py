@@ -80,7 +80,7 @@ class Response(NamedTuple):
 
     delta: Float[Array, "K P"]
     pairs: Float[Array, "K K P"]  # delta delta^T
-    readout: Float[Array, "*outputs K P"]
+    parameters: Parameters  # the changes; a last axis of nodes in every array
     loss: Float[Array, " P"]
 
 
@@ -90,7 +90,7 @@ class Sums(NamedTuple):
     D: Float[Array, "K n"]  # teacher axes first
     delta: Float[Array, " K"]
     pairs: Float[Array, "K K"]
-    readout: Float[Array, "*outputs K"]
+    parameters: Parameters
     loss: Float[Array, ""]
 
 
@@ -148,7 +148,7 @@ class RuleAtState(eqx.Module):
                 return Response(
                     delta=update.delta,
                     pairs=update.delta[:, None] * update.delta,
-                    readout=update.parameters.readout,
+                    parameters=update.parameters,
                     loss=jnp.asarray(update.loss, float),
                 )
 
@@ -316,7 +316,12 @@ class RuleAtState(eqx.Module):
             total = Response(
                 delta=total.delta + of_axis.delta - noiseless.delta,
                 pairs=total.pairs + covariance,
-                readout=total.readout + of_axis.readout - noiseless.readout,
+                parameters=jax.tree.map(
+                    lambda sum, one, none: sum + one - none,
+                    total.parameters,
+                    of_axis.parameters,
+                    noiseless.parameters,
+                ),
                 loss=total.loss + of_axis.loss - noiseless.loss,
             )
         return total._replace(pairs=total.pairs + total.delta[:, None] * total.delta)
@@ -430,7 +435,7 @@ def node_sums(
         D=(response.delta * weights) @ e,
         delta=response.delta @ weights,
         pairs=response.pairs @ weights,
-        readout=response.readout @ weights,
+        parameters=jax.tree.map(lambda x: x @ weights, response.parameters),
         loss=response.loss @ weights,
     )
 

@@ -1,5 +1,6 @@
 """Stochastic gradient descent, its momentum and its clipping."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -78,7 +79,7 @@ class ClippedRule(ChangedRule):
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
         update = self.rule.update(sample, parameters, context)
-        return Update(self._shortened(update.delta), update.parameters, update.loss)
+        return replace(update, delta=self._shortened(update.delta))
 
     def _shortened(self, delta: Float[Array, "*S K"]) -> Float[Array, "*S K"]:
         squared = jnp.sum(delta**2, axis=-1, keepdims=True)

@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps
-from tutelage.analysis.protocols import rate_expansion, steepest_rate
+from tutelage.analysis.protocols.greedy_rate import rate_expansion, steepest_rate
 from tutelage.stream import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)
