@@ -80,7 +80,7 @@ def _decays(
         row = xr.concat(late, dim=cases)
         row["error"] = ("time", curve.error)
         row["S_end"] = _other_overlap(curve.R[-1])
-        row["T"] = float(np.mean(np.diag(curve.T)))
+        row["T"] = float(np.mean(np.diag(np.asarray(curve.T))))
         row["C_end"] = float(np.abs(curve.Q[-1, 0, 1]))
         rows.append(row)
     axis = xr.DataArray(levels, dims="levels", name="levels")
