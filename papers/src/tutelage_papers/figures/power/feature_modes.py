@@ -345,8 +345,8 @@ def compute_11(levels: int, rates: list[float], betas: list[float]) -> "Dataset"
 
 def claims_11(data: "Dataset") -> Iterator[Claim]:
     """Compare shares with the power law: largest |ln(L share / lam)| over the modes."""
-    logarithm = np.log(data["shares"] / data["data"])
-    slow, middle, fast = np.abs(logarithm.values).max(axis=-1)
+    logarithm = np.log(data["shares"].values / data["data"].values)
+    slow, middle, fast = np.abs(logarithm).max(axis=-1)
     words = "smallest growth of the deviation from eta = 0.1 to 0.5, over beta"
     yield above(words, np.min(middle / slow), 1.0)
     words = "smallest growth of the deviation from eta = 0.5 to 1, over beta"

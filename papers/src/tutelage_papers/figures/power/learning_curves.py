@@ -316,7 +316,7 @@ def compute_13(levels: int, beta: float, rates: list[float], points: int) -> "Da
     import xarray as xr
 
     times = np.geomspace(1.0, 100.0, points)
-    rows = []
+    rows: list[Dataset] = []
     for rate in rates:
         network = network_of(levels, beta, rate, 0.0)
         law = tutelage_papers.power_law.PowerLawSum(beta, levels, rate)
@@ -336,7 +336,7 @@ def compute_13(levels: int, beta: float, rates: list[float], points: int) -> "Da
 
 def claims_13(data: "Dataset") -> Iterator[Claim]:
     """Compare rates: the slope hardly changes, height and shares of the modes do."""
-    changes = np.abs(data["slope"] - data["slope_small"])
+    changes = abs(data["slope"] - data["slope_small"])
     for rate in data["rate"].values:
         case = data.sel(rate=rate)
         change = changes.sel(rate=rate).max()

@@ -45,7 +45,7 @@ def compute_sum(
     import xarray as xr
 
     x = np.concatenate([[0.0], np.geomspace(1e-2, 30.0, points - 1)])
-    cases = []
+    cases: list[Dataset] = []
     for beta, rate in zip(betas, rates, strict=True):
         if rate is None:
             unit_rate = tutelage_papers.power_law.PowerLawSum(beta, levels, 1.0)

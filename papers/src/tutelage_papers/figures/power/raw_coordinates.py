@@ -84,7 +84,7 @@ def compute_15(
     settled = linear_sgd(
         W_teacher - ended, draw, rate, steps_at(even, levels), error, mask
     )
-    rows = []
+    rows: list[Dataset] = []
     for i, count in enumerate(trained):
         typical = tutelage_papers.power_law.RawFeatures(
             problem, covariance, count, scale

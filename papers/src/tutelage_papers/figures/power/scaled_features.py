@@ -235,7 +235,7 @@ def claims_3(data: "Dataset") -> Iterator[Claim]:
     for count in data["trained"].values:
         yield from run_claims(data.sel(trained=count), f"N_l = {count}")
     yield from _printed_claims(data.isel(trained=0))
-    gap = np.abs(data["image_runs"] / data["image_theory"] - 1).max("image_time")
+    gap = abs(data["image_runs"] / data["image_theory"] - 1).max("image_time")
     for count in data["image_trained"].values:
         words = (
             f"images: largest gap to the prediction from their spectrum, N_l = {count}"
