@@ -547,7 +547,8 @@ class Interference(AnalysisResult, figure="plot_interference"):
         It is NaN where the error is not reached.
         """
         level = checks.as_positive("target", target)
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
+        assert tasks is not None
         task = checks.as_count("task", task, least=0, most=tasks.count - 1)
         begins = _begins_and_left(tasks, float(self.times[-1])).begins[task]
         if not begins.size:
@@ -720,7 +721,8 @@ def best_replay(
         fractions = np.linspace(0, 1, FRACTIONS)
     grid = _increasing("fractions", fractions)
     times = checks.as_times(times)
-    replayed = problem.replace(**{"schedule.fraction": 0.5}).teacher
+    replayed = problem.replace(**{"schedule.fraction": 0.5}).several_tasks
+    assert replayed is not None
     left = _begins_and_left(replayed, float(times[-1])).left
     solved = np.empty(0)
     error = np.empty((0, times.size, tasks.count))
