@@ -49,12 +49,17 @@ def compute_2(end: float, accuracy: float) -> "Dataset":
     for order in ORDERS:
         theory = tu.solve(problem(order), start, times, accuracy=accuracy)
         parts.append(_curves(theory))
-    data = xr.concat(parts, dim=xr.DataArray(list(ORDERS), dims="order", name="order"))
+    by_order = xr.concat(
+        parts, dim=xr.DataArray(list(ORDERS), dims="order", name="order")
+    )
     fresh = tu.solve(problem("epochs").replace(data=None), start, times)
-    for name, values in (("R", fresh.R), ("Q", fresh.Q), ("error", fresh.error)):
-        dims = data[name].dims[1:]
-        data[f"{name}_fresh"] = (dims, values)
-    return data.assign(accuracy=accuracy)
+    matrix = ("time", "row", "column")
+    of_fresh = {
+        "R_fresh": (matrix, fresh.R),
+        "Q_fresh": (matrix, fresh.Q),
+        "error_fresh": ("time", fresh.error),
+    }
+    return by_order.assign(of_fresh).assign(accuracy=accuracy)
 
 
 def _curves(theory: "tu.Trajectory") -> "Dataset":

@@ -49,6 +49,7 @@ def compute_1(accuracy: float, dim: int, runs: int, seed: int) -> "Dataset":
     wrong = eqx.tree_at(lambda t: t.problem, fresh, problem())
     data = band(theory, networks, wrong)
     stop = tu.analysis.early_stopping(theory)
+    assert isinstance(stop, tu.analysis.EarlyStopping)
     data["epoch"] = ("time", theory.epochs)
     data["train"] = ("time", theory.train_loss)
     data["train_mean"] = ("time", networks.train_loss.mean(axis=0))
