@@ -26,7 +26,7 @@ QUICK := -q -n 2 $(addprefix --ignore=,papers tests/explorer tests/page) -m "not
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py). The longest ones first, each
 # in one process, so that numba compiles its loops once.
 OPTIMIZED := $(addprefix tests/,comparison/test_expected.py simulation/test_context.py stream/test_increments.py solvers/test_equations.py \
-  stream/moments/test_relu.py plot/test_trajectory_figure.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
+  stream/moments/test_relu.py plot/test_trajectory.py analysis/single_steps/test_drift_matrices.py sweeps/test_figures.py)
 
 # The inner loop: rules of files and names, the public interface, and a few files that find a wrong formula fast.
 CORE := $(addprefix tests/,test_lint.py stream/moments/test_polynomial.py stream/moments/test_numerics.py stream/test_committee.py \

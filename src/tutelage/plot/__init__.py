@@ -8,9 +8,24 @@ here imports the analyses that it draws: a result is read by its fields. Every f
 takes `title`, which replaces its own ("" leaves the whole head out). A function of a
 single panel also takes `ax`, the user's axes, and returns them.
 
-style has palette, scales and files, labels the texts, panels layout and legends.
-trajectory draws what solve, simulate, compare and from_data return, analyses the
-results of tutelage.analysis, sweep those of sweeps.
+style.py           colors, dashes, scales and files
+labels.py          names of quantities, and a problem in words
+panels.py          panels, heads and legends
+lines.py           lines of order parameters
+heat_maps.py       overlaps at one time
+trajectory.py      what `solve` and `simulate` return
+comparison.py      what `compare` returns
+data.py            what `from_data` returns
+noise.py           fluctuations and moments of single steps
+curves.py          plateaus, phases, specialization, early stopping
+exponents.py       power laws
+escapes.py         escapes from a plateau
+fixed_points.py    fixed points and landscapes
+learning_rates.py  results over constant learning rates
+protocols.py       the best protocol
+tasks.py           several tasks
+equilibrium.py     the end of training on a data set
+sweep.py           sweeps
 """
 
 from tutelage._namespace import attach

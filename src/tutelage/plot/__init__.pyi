@@ -1,33 +1,27 @@
-from .analyses import (
-    plot_best_replay,
-    plot_decay_rates,
+from .comparison import plot_comparison
+from .curves import (
     plot_early_stopping,
-    plot_escape_distribution,
-    plot_escape_time,
-    plot_exponent,
-    plot_fixed_point,
-    plot_forgetting,
-    plot_interference,
-    plot_landscape,
-    plot_node_reuse,
-    plot_noise_floor,
     plot_per_run,
     plot_phases,
     plot_plateaus,
-    plot_protocol,
-    plot_savings,
     plot_specialization,
-    plot_spectral_exponent,
-    plot_transfer,
 )
+from .data import plot_data, plot_data_comparison
 from .equilibrium import (
     plot_bayes_optimal,
     plot_empirical_minimum,
+    plot_floors,
     plot_minimum_runs,
     plot_target_exponent,
     plot_weak_recovery,
 )
+from .escapes import plot_escape_distribution, plot_escape_time
+from .exponents import plot_exponent, plot_spectral_exponent
+from .fixed_points import plot_fixed_point, plot_landscape
+from .heat_maps import plot_overlaps
 from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
+from .learning_rates import plot_decay_rates, plot_noise_floor
+from .noise import plot_fluctuations, plot_step_moments
 from .panels import (
     column,
     draw_phases,
@@ -43,6 +37,7 @@ from .panels import (
     shown_times,
     spread_marks,
 )
+from .protocols import plot_protocol
 from .style import (
     ALARM,
     COLORS,
@@ -57,15 +52,15 @@ from .style import (
     write_text,
 )
 from .sweep import cell_edges, plot_sweep
-from .trajectory import (
-    plot_comparison,
-    plot_data,
-    plot_data_comparison,
-    plot_fluctuations,
-    plot_overlaps,
-    plot_step_moments,
-    plot_trajectory,
+from .tasks import (
+    plot_best_replay,
+    plot_forgetting,
+    plot_interference,
+    plot_node_reuse,
+    plot_savings,
+    plot_transfer,
 )
+from .trajectory import plot_trajectory
 
 __all__ = [
     "ALARM",
@@ -102,6 +97,7 @@ __all__ = [
     "plot_escape_time",
     "plot_exponent",
     "plot_fixed_point",
+    "plot_floors",
     "plot_fluctuations",
     "plot_forgetting",
     "plot_interference",

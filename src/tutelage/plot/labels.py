@@ -137,6 +137,11 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def first_line(result: object) -> str:
+    """The first line of a result as text."""
+    return str(result).split("\n")[0]
+
+
 def joined_numbers(indices: Iterable[int], count: int) -> str:
     """Indices below `count`, counted from 1: "12", or "1,12" with two digits."""
     separator = ""
