@@ -5,6 +5,7 @@ Each imports its layer when it is called: `import tutelage` waits for none of th
 
 from typing import TYPE_CHECKING, Any
 
+from tutelage import checks
 from tutelage.result.attached import attach
 
 if TYPE_CHECKING:
@@ -47,11 +48,16 @@ def error_estimates(trajectory: "Trajectory") -> dict[str, Any]:
 
 
 @attach
-def plot(trajectory: "Trajectory", **options: Any) -> Any:
-    """Draw a trajectory with Matplotlib."""
+def plot(trajectory: "Trajectory", *, floors: bool = False, **options: Any) -> Any:
+    """Draw a trajectory with Matplotlib; floors: with the floors under its curve."""
     from tutelage.plot import plot_trajectory
 
-    return plot_trajectory(trajectory, **options)
+    below = None
+    if checks.as_flag("floors", floors):
+        from tutelage import analysis
+
+        below = analysis.floors(trajectory)
+    return plot_trajectory(trajectory, floors=below, **options)
 
 
 @attach

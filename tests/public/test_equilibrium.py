@@ -50,3 +50,14 @@ def test_what_a_square_shows():
     assert int(exponent) == 2
     assert int(tu.analysis.generative_exponent(square)) == 2
     assert tu.plot.plot_target_exponent(exponent) is not None
+
+
+def test_floors_under_a_stream():
+    problem = tu.Problem(UNIT, UNIT, noise=0.3, optimizer=tu.SGD(0.2))
+    theory = tu.solve(problem, tu.random_start(problem), [0.0, 5.0])
+    found = tu.analysis.floors(theory)
+    assert isinstance(found, tu.analysis.Floors)
+    best = found["bayes"]
+    assert isinstance(best, tu.analysis.Floor)
+    assert best.error == pytest.approx(tu.analysis.bayes_optimal(problem, 5.0).error)
+    assert tu.plot.plot_floors(found) is not None

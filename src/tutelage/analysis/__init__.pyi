@@ -29,6 +29,7 @@ from .curve_phases import (
     Plateau,
     Plateaus,
     Specialization,
+    SubspaceSpecialization,
     early_stopping,
     phases,
     plateaus,
@@ -43,6 +44,7 @@ from .equilibrium import (
 )
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
+from .floors import Floor, Floors, floors
 from .landscapes import Curvature, Landscape, landscape
 from .learning_rates import (
     BestRate,
@@ -56,6 +58,7 @@ from .learning_rates import (
 )
 from .noise import Fluctuations, fluctuations
 from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
+from .reduction import Reduced, reduced
 from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
 
@@ -74,6 +77,8 @@ __all__ = [
     "EscapeTime",
     "Exponent",
     "FixedPoint",
+    "Floor",
+    "Floors",
     "Fluctuations",
     "Forgetting",
     "Interference",
@@ -87,11 +92,13 @@ __all__ = [
     "Phases",
     "Plateau",
     "Plateaus",
+    "Reduced",
     "RunResults",
     "Savings",
     "Specialization",
     "SpectralExponent",
     "StepMoments",
+    "SubspaceSpecialization",
     "TargetExponent",
     "Transfer",
     "WeakRecovery",
@@ -108,6 +115,7 @@ __all__ = [
     "escape_time",
     "fit_exponent",
     "fixed_point",
+    "floors",
     "fluctuations",
     "forgetting",
     "generative_exponent",
@@ -118,6 +126,7 @@ __all__ = [
     "noise_floor",
     "phases",
     "plateaus",
+    "reduced",
     "savings",
     "simulate_minimum",
     "specialization",

@@ -14,7 +14,13 @@ from jaxtyping import Float
 from tutelage._html import ResultCard
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.equilibrium.bayes import BayesCurve, FixedPoint, Thresholds
+from tutelage.equilibrium.bayes import (
+    BayesCurve,
+    FixedPoint,
+    Thresholds,
+    optimum,
+    reached,
+)
 from tutelage.equilibrium.exponents import (
     HIGHEST,
     LabelMeans,
@@ -192,21 +198,19 @@ def _one_unit(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
     curve = BayesCurve(setting, evidence)
     flat = np.ravel(ratios)
     M = setting.teacher.shape[1]
-    best = [curve.optimum(float(ratio)) for ratio in flat]
-    reached = [curve.reached(float(ratio)) for ratio in flat]
+    points_at = [curve.fixed_points(float(ratio)) for ratio in flat]
+    best = [optimum(points) for points in points_at]
 
     def predictions(points: list[FixedPoint]) -> list[Prediction]:
         return [best_prediction(setting, evidence, x.q, x.V) for x in points]
 
     fixed_points = []
-    for ratio in flat:
-        points = curve.fixed_points(float(ratio))
-        fixed_points.append(
-            tuple(
-                BayesPoint(np.full((1, 1), x.q), x.stable, float(x.free_entropy))
-                for x in points
-            )
-        )
+    for points in points_at:
+        shown = [
+            BayesPoint(np.full((1, 1), x.q), x.stable, float(x.free_entropy))
+            for x in points
+        ]
+        fixed_points.append(tuple(shown))
     overlaps = [curve.teacher_overlaps(point.information)[None] for point in best]
     return _collected(
         setting,
@@ -214,7 +218,7 @@ def _one_unit(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
         R=np.reshape(overlaps, (len(flat), 1, M)),
         Q=np.reshape([point.q for point in best], (len(flat), 1, 1)),
         best=predictions(best),
-        reached=predictions(reached),
+        reached=predictions([reached(points) for points in points_at]),
         fixed_points=fixed_points,
         thresholds=curve.thresholds,
     )

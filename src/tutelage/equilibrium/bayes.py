@@ -16,7 +16,7 @@ and algorithms that start without knowledge at the one of smallest q (Barbier, K
 Macris, Miolane and Zdeborova, PNAS 116, 5451, 2019).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,18 @@ class Thresholds:
     algorithmic: float
     information: float
     perfect: float
+
+
+def optimum(points: Iterable[FixedPoint]) -> FixedPoint:
+    """Return the fixed point of the posterior: that of largest free entropy."""
+    stable = [point for point in points if point.stable]
+    return max(stable, key=lambda point: point.free_entropy)
+
+
+def reached(points: Iterable[FixedPoint]) -> FixedPoint:
+    """Return the fixed point that algorithms reach: the stable one of smallest q."""
+    stable = [point for point in points if point.stable]
+    return min(stable, key=lambda point: point.q)
 
 
 class BayesCurve:
@@ -161,16 +173,6 @@ class BayesCurve:
         if np.isfinite(information):
             gain = precision / (1 + precision)
         return (setting.p * setting.lam * gain) @ (setting.teacher @ setting.combine[0])
-
-    def optimum(self, ratio: float) -> FixedPoint:
-        """Return the fixed point of the posterior: that of largest free entropy."""
-        stable = [point for point in self.fixed_points(ratio) if point.stable]
-        return max(stable, key=lambda point: point.free_entropy)
-
-    def reached(self, ratio: float) -> FixedPoint:
-        """Return the fixed point that algorithms reach: the stable one of smallest q."""
-        stable = [point for point in self.fixed_points(ratio) if point.stable]
-        return min(stable, key=lambda point: point.q)
 
     def _thresholds(self) -> Thresholds:
         log_ratio = self.log_ratio

@@ -19,8 +19,10 @@ from tutelage import checks
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, random_start
 from tutelage.problem.labels import Function as FunctionLabels
-from tutelage.problem.traits import require_traits
+from tutelage.problem.traits import ANY_THEORY, OPTIMIZERS, require_traits
 
+# Neither the minimum nor the Bayes-optimal error depends on how weights are trained.
+SUPPORTED = (ANY_THEORY, OPTIMIZERS, "single output")
 SINGULAR = 1e-10  # smallest eigenvalue of T, in units of the largest
 
 
@@ -137,7 +139,7 @@ def require_one_law(problem: object, function: str) -> Problem:
             f"problem is {kind_of(problem)}; {function} takes a tutelage Problem."
         )
     checks.require_untraced("the problem", function, problem)
-    require_traits(problem, function, ("single output",))
+    require_traits(problem, function, SUPPORTED)
     changing = [name for name in problem.schedules if name in ("noise", "flip")]
     if changing:
         raise InputError(

@@ -19,6 +19,7 @@ from tutelage.problem import Problem
 from tutelage.problem.labels import Real
 from tutelage.training import rules
 from tutelage.training.losses import Hinge, Logistic, Squared
+from tutelage.training.optimizers import SGD, GradientDescent
 
 ELSEWHERE = "follow training on a data set with solve."
 
@@ -135,6 +136,12 @@ def ridges_of(
             raise InputError(
                 f"weight_decay is a schedule; {function} needs the ridge of one loss. "
                 "Give ridge=."
+            )
+        if decay != 0 and not isinstance(problem.optimizer, SGD | GradientDescent):
+            name = type(problem.optimizer).__name__
+            raise InputError(
+                f"the optimizer is {name}, whose weight decay is not a ridge of the "
+                f"loss; {function} needs one. Give ridge=, or use SGD."
             )
         ridge = float(decay) * ratios
     values = checks.as_array(

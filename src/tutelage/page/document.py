@@ -50,13 +50,9 @@ from tutelage._version import __version__
 from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
-from tutelage.page.settings import (
-    Settings,
-    Value,
-    digit_spectrum,
-    explorer_table,
-    is_local,
-)
+from tutelage.page.controls import Value
+from tutelage.page.presets import explorer_table, is_local
+from tutelage.page.settings import Settings, digit_spectrum
 from tutelage.plot.labels import (
     capital,
     columns_of_R,
@@ -172,7 +168,7 @@ def explorer_page(table: Content, local: bool) -> Page:
     """A page with controls, which is otherwise that of a trajectory.
 
     It fetches its data from the server that it came from, or (local) solves by itself.
-    table: controls, presets and initial settings (settings.py), for explorer.js.
+    table: controls, presets and initial settings (presets.py), for explorer.js.
     """
     scripts = ["page.js", "formulas.js"]
     policy = POLICY
@@ -180,7 +176,7 @@ def explorer_page(table: Content, local: bool) -> Page:
         scripts += ["theory.js", "local.js"]
     else:
         policy = f"{POLICY}; connect-src 'self'"
-    scripts.append("explorer.js")
+    scripts += ["code.js", "explorer.js"]
     aside = _part("aside.html")
     return _page(
         title="tutelage explorer",

@@ -10,6 +10,7 @@ from .data import plot_data, plot_data_comparison
 from .equilibrium import (
     plot_bayes_optimal,
     plot_empirical_minimum,
+    plot_floors,
     plot_minimum_runs,
     plot_target_exponent,
     plot_weak_recovery,
@@ -96,6 +97,7 @@ __all__ = [
     "plot_escape_time",
     "plot_exponent",
     "plot_fixed_point",
+    "plot_floors",
     "plot_fluctuations",
     "plot_forgetting",
     "plot_interference",

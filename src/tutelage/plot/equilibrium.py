@@ -11,6 +11,7 @@ from tutelage.plot import labels as text
 from tutelage.plot import panels
 from tutelage.plot.panels import Figure, column, figure_of, finish
 from tutelage.plot.style import COLORS, DASHES, FAINT, INK
+from tutelage.plot.trajectory import plot_trajectory
 
 RATIO = "samples per input dimension, $n/N$"
 DEGREE = "degree $k$"
@@ -153,6 +154,14 @@ def plot_bayes_optimal(
     heading, conditions = text.problem_in_words(result.problem)
     small = f"{heading}, {conditions}; the student plays no role"
     return finish([axes], RATIO, title, "The smallest possible error", small)
+
+
+@figure_of("what floors returned", "trajectory", "curves", "missing")
+def plot_floors(
+    result: Any, *, ax: Axes | None = None, title: str | None = None
+) -> Figure:
+    """Draw the trajectory with its floors, as `trajectory.plot(floors=True)` does."""
+    return plot_trajectory(result.trajectory, ax=ax, title=title, floors=result)
 
 
 @figure_of("what weak_recovery returned", "linear", "quadratic", "ratio")

@@ -6,6 +6,7 @@ below.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tutelage.plot import labels as text
 from tutelage.plot import panels
 from tutelage.plot.lines import Line, draw_lines, lines_of
 from tutelage.plot.panels import Figure, column, figure_of, finish
-from tutelage.plot.style import ALARM, DOTTED, FAINT, color_at
+from tutelage.plot.style import ALARM, COLORS, DASHES, DOTTED, FAINT, color_at
 
 if TYPE_CHECKING:
     from tutelage.result.trajectory import Trajectory
@@ -26,6 +27,14 @@ SINGLE_RUNS = 40  # drawn thin behind their mean
 # The variables that this module knows, with their possible numbers of axes beside time.
 VARIABLES = {"R": (2,), "Q": (2,), "readout": (1, 2), "bias": (1,)}
 
+# Color and line of each floor under a learning curve, by its name.
+FLOOR_LOOKS = {
+    "minimum": (COLORS[2], DASHES[2]),
+    "bayes": (COLORS[3], "-"),
+    "noise": (FAINT, DASHES[1]),
+}
+FLOOR_NAME = 24  # characters per line of its name in the legend
+
 
 @figure_of("a Trajectory", "times", "variables", "error", "status")
 def plot_trajectory(
@@ -34,6 +43,7 @@ def plot_trajectory(
     ax: Axes | None = None,
     title: str | None = None,
     time: str = "alpha",
+    floors: Any = None,
 ) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
@@ -52,6 +62,8 @@ def plot_trajectory(
     time
         "alpha", "steps" (alpha N) or "samples" (steps times batch). The last two need
         the N of a simulation or of the initial condition.
+    floors
+        What `analysis.floors` returns: drawn under the learning curve.
 
     Returns
     -------
@@ -68,6 +80,8 @@ def plot_trajectory(
         lines_by_panel = _panel_of_losses(trajectory) | panels_of(trajectory)
     grid = column([2.3] + [1.75] * len(lines_by_panel), title, width=7.0, ax=ax)
     _draw_errors(grid[0], times, trajectory)
+    if floors is not None:
+        _draw_floors(grid[0], floors, unit)
     for axes, (label, lines) in zip(grid[1:], lines_by_panel.items(), strict=True):
         draw_lines(axes, times, lines, label)
     for axes in grid:
@@ -162,6 +176,35 @@ def _draw_errors(axes: Axes, times: np.ndarray, trajectory: Trajectory) -> None:
         axes.plot(times, mean, label=observable.words, linewidth=1.5, **look)
         errors = np.concatenate([errors, values[..., None]])
     panels.scale_error(axes, errors, text.error_label(trajectory))
+
+
+def _draw_floors(axes: Axes, floors: Any, unit: float) -> None:
+    """Draw the floors under a learning curve, each with a look of its own.
+
+    unit: the length of a unit of alpha on the time axis.
+    """
+    is_log = axes.get_yscale() == "log"
+    curve = axes.lines[-1]
+    if str(curve.get_label()).startswith("_"):  # Matplotlib's sign for no name
+        curve.set_label("learning curve")
+    for floor in floors.curves:
+        curves = {floor.words: floor.error}
+        if floor.train_error is not None and floors.trajectory.problem.data is not None:
+            curves["its training error"] = floor.train_error
+        for place, (words, values) in enumerate(curves.items()):
+            label = words
+            if is_log and not np.any(values > 0):
+                label = f"{words}: zero"
+            label = textwrap.fill(label, FLOOR_NAME)
+            color, dashes = FLOOR_LOOKS[floor.name]
+            axes.plot(
+                unit * floor.times,
+                values,
+                color=color,
+                linestyle=dashes,
+                linewidth=1.6 - 0.7 * place,
+                label=label,
+            )
 
 
 def _panel_of_losses(trajectory: Any) -> dict[str, list[Line]]:

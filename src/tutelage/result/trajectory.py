@@ -369,14 +369,17 @@ class Trajectory(eqx.Module):
         ax: "Axes | None" = None,
         title: str | None = None,
         time: str = "alpha",
+        floors: bool = False,
     ) -> "Figure":
         """Draw error, overlaps and trained readouts against time with Matplotlib.
 
         See `plot.plot_trajectory`. ax: draw only the learning curve, into these axes,
         and return them. title: "" leaves the head out. time: "alpha", "steps" or
-        "samples".
+        "samples". floors: also draw where training ends and the smallest error that
+        its samples allow (`analysis.floors`).
         """
-        return attached("plot")(self, ax=ax, title=title, time=time)
+        draw = attached("plot")
+        return draw(self, ax=ax, title=title, time=time, floors=floors)
 
     def _repr_html_(self) -> str:
         shapes = {name: np.shape(value) for name, value in self.variables.items()}
