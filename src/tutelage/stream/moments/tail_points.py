@@ -37,8 +37,8 @@ def widened(
 
 
 def weights_at(
-    radii: Float[np.ndarray, "*shape"], n: int, degree: int
-) -> Float[np.ndarray, "*shape"]:
+    radii: Float[np.ndarray, "..."], n: int, degree: int
+) -> Float[np.ndarray, "..."]:
     """Return the density of n normals at these radii over that of widened points."""
     # The law of the radius of n normals: 2^(1 - n/2) r^(n - 1) exp(-r^2 / 2) / Gamma(n/2).
     log_constant = gammaln(n / 2) - gammaln((n + degree) / 2) - degree / 2 * np.log(2)
