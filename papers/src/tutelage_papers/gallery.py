@@ -22,8 +22,8 @@ body { max-width: 88rem; }
 .board { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0; padding: 0; }
 .board div { flex: 1 1 9rem; border-left: .3rem solid var(--other);
   background: var(--card); padding: .6rem 1rem; }
-.board div.good { border-color: var(--good); } .board div.bad {
-  border-color: var(--bad); }
+.board div.good { border-color: var(--good); }
+.board div.bad { border-color: var(--bad); }
 .board div.plain { border-color: var(--line); }
 .board b { display: block; font-size: 1.6rem; line-height: 1.2;
   font-variant-numeric: tabular-nums; }
@@ -37,19 +37,21 @@ section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem
 .claims td:first-child { white-space: normal; padding-left: 0; }
 .claims th:first-child { padding-left: 0; }
 .claims td:last-child, .claims th:last-child { text-align: left; padding-right: 0; }
-.mark-good { color: var(--good); } .mark-bad { color: var(--bad); font-weight: 700; }
-  .mark-other { color: var(--other); }
-.remark { display: block; color: var(--soft); } .erratum { font-weight: 700;
-  color: var(--other); }
+.mark-good { color: var(--good); }
+.mark-bad { color: var(--bad); font-weight: 700; }
+.mark-other { color: var(--other); }
+.remark { display: block; color: var(--soft); }
+.erratum { font-weight: 700; color: var(--other); }
 .toc td:first-child { white-space: normal; } .toc a, .beside a { color: var(--other); }
 pre.command { margin: .25rem 0 .5rem; padding: .4rem .75rem; }
 @media print { body { font-size: 10pt; } .beside { display: block; }
   .claims th, .claims td { padding: .12rem .4rem; }
   figure img { width: auto; max-width: 100%; max-height: 13.5cm; }
-  section { break-before: page; border: 0; margin: 0; padding: 0; } details {
-    display: none; }
-  table.claims, table.toc { break-inside: auto; } tr { break-inside: avoid; } a {
-    color: inherit; text-decoration: none; } }
+  section { break-before: page; border: 0; margin: 0; padding: 0; }
+  details { display: none; }
+  table.claims, table.toc { break-inside: auto; }
+  tr { break-inside: avoid; }
+  a { color: inherit; text-decoration: none; } }
 """.strip()
 
 
