@@ -160,6 +160,7 @@ def _doubt(
         rule,
         width(trajectory.variables["Q"]),
         width(T),
+        axes=averages.K + averages.M,
     )
     return AveragesError(pairs, spread)
 
