@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What runs recorded: times, and arrays (run, time, ...) by name."""
+    """The times of recorded runs, and their arrays (run, time, ...) by name."""
 
     times: np.ndarray
     runs: dict[str, np.ndarray]

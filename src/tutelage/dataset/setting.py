@@ -1,4 +1,4 @@
-"""What the theory of a data set needs of a problem, as plain numbers."""
+"""The problem as plain numbers, as the theory of a data set needs it."""
 
 from dataclasses import dataclass
 

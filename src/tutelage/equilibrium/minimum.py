@@ -49,7 +49,7 @@ LARGEST = 1e12  # order parameters beyond have diverged
 
 @dataclass(frozen=True)
 class Conjugates:
-    """What the samples do to the weights: Vhat, qhat and mhat (F,)."""
+    """The effect of the samples on the weights: Vhat, qhat and mhat (F,)."""
 
     V: float
     q: float

@@ -38,7 +38,7 @@ class Overlaps(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How each run ended: its status, the time reached and the steps taken."""
+    """The end of each run: its status, the time reached and the steps taken."""
 
     status: np.ndarray
     end_time: np.ndarray
