@@ -145,6 +145,18 @@ def test_spans_of_units_that_can_rotate():
     np.testing.assert_allclose(found.angles[-1], 0.0, atol=1e-6)
 
 
+def test_copies_are_merged():
+    """Two copies of one teacher unit are one unit with the sum of their readouts."""
+    student = tu.Network(3, "erf", train_readout=True)
+    problem = tu.Problem(student, tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.1))
+    R = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    start = tu.Start(R, R @ R.T, readout=[0.3, 0.7, 1.0])
+    found = tu.analysis.reduced(tu.solve(problem, start, [0.0, 1.0]))
+    assert isinstance(found, tu.analysis.Reduced)
+    np.testing.assert_allclose(found.problem.student.readout, [1.0, 1.0])
+    assert found.units.tolist() == [0, 0, 1]
+
+
 def test_the_phases_of_a_curve(theory):
     found = tu.analysis.phases(theory)
     assert isinstance(found, tu.analysis.Phases)
