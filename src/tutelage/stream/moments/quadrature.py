@@ -50,7 +50,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._jump_search import Function, breaks_of, elementwise_derivative
+from tutelage._jump_search import ArrayFunction, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation
@@ -108,8 +108,8 @@ LEGENDRE = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-
 class FieldFunctions(NamedTuple):
     """A function of the students' fields and one of the teachers' fields."""
 
-    students: Function
-    teachers: Function
+    students: ArrayFunction
+    teachers: ArrayFunction
 
 
 class Quadrature(eqx.Module):
