@@ -28,7 +28,8 @@ INSTANTS = 40  # along the curve up to the plateau
 # which noise does in every run.
 START_DECIDES = 10.0
 NOISE_DECIDES = 3.0
-STEEP_RISE = 3.0  # of the speed after an instant, which is then an escape from a plateau
+# Of the speed after an instant, which is then an escape from a plateau.
+STEEP_RISE = 3.0
 # Traits that the noise of an escape needs.
 FREE = (
     "one Gaussian",
