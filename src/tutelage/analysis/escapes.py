@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.fixed_points import (
+    SETTLING,
     FixedPoint,
     SubspaceDrift,
     fixed_point,
@@ -157,7 +158,8 @@ def plateau_path(
     It is long enough for asymmetries as small as `smallest` (default: that of the
     start) to grow.
     """
-    problem = with_constant_rates(problem, "escape_time", (*SMOOTH, "all levels"))
+    needs = (*SMOOTH, *SETTLING, "steady steps", "all levels")
+    problem = with_constant_rates(problem, "escape_time", needs)
     problem = _as_started(problem, require_start(start))
     require_small_state(problem)
     state, t = initial_overlaps(problem, start)
@@ -625,7 +627,14 @@ def escape_distribution(
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
-    needs = (*CLASSIC, "all levels")
+    needs = (
+        *CLASSIC,
+        *SETTLING,
+        "steady steps",
+        "sum of samples",
+        "unscaled readout",
+        "all levels",
+    )
     problem = with_constant_rates(problem, "escape_distribution", needs)
     samples = checks.as_count("samples", samples, least=2)
     seed = checks.as_count("seed", seed, least=0)

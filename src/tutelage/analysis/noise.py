@@ -39,6 +39,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
+from tutelage.problem.traits import OPTIMIZERS
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers.program import COUNTS
 from tutelage.stream import OrderParameters, initial_overlaps
@@ -49,6 +50,7 @@ from tutelage.stream.linearized import (
     point_sets,
 )
 from tutelage.stream.moments import Sampled
+from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
 from tutelage.stream.validity import INSTANTS, START_DECIDES, slowest_before_rise
 
@@ -68,6 +70,15 @@ STUDENT_FACTOR = 3.182 / 2
 LARGEST_SCATTER = 0.05
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 SHOWN = 6  # times of the report
+# What the scatter of networks needs.
+SCATTER = (
+    OPTIMIZERS,
+    "sum of samples",
+    "unscaled readout",
+    "differentiable",
+    "fixed momentum",
+    "finite scatter",
+)
 TINY = 1e-300  # keeps a quotient or a logarithm finite
 
 
@@ -249,12 +260,16 @@ def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
     bias = None
     if like.bias is not None:
         bias = np.asarray(variables["bias"])
+    scales = None
+    if like.scales is not None:
+        scales = Scales(vectors=np.asarray(variables["scale"]))
     return Overlaps(
         r=np.asarray(variables["r"]),
         q=np.asarray(variables["q"]),
         readout=np.asarray(variables["readout"]),
         bias=bias,
         velocity=None,
+        scales=scales,
     )
 
 
@@ -442,7 +457,8 @@ def fluctuations(
     """Predict standard deviations and covariances of order parameters and of e_g.
 
     They are those over networks of input dimension N. Slow momentum and states of more
-    than 400 numbers are not supported. A fixed momentum is treated in its limit, up to
+    than 400 numbers are not supported, nor optimizers whose step is not a sum over its
+    samples (sign-SGD, Muon). A fixed momentum is treated in its limit, up to
     corrections of order 1/(N (1 - beta)).
 
     Parameters
@@ -472,6 +488,7 @@ def fluctuations(
     >>> bars.sd("error").shape, bars.sd("R").shape
     ((6,), (6, 2, 2))
     """
+    _require_scatter(problem)
     theory = solve(problem, start, times, gradient_flow=gradient_flow, keep="blocks")
     dim = theory.dim if dim is None else dim
     if dim is None:
@@ -487,8 +504,7 @@ def fluctuations_along(
     """Return the fluctuations around a curve of `solve` with its overlaps per level."""
     dim = checks.as_count("dim", dim)
     count = checks.as_count("points", points, least=2**7) // POINT_SETS
-    needs = ("differentiable", "fixed momentum", "finite scatter")
-    problem = require_problem(theory.problem, "fluctuations", needs)
+    problem = _require_scatter(theory.problem)
     require_small_state(problem)
     start = theory.start
     times = np.asarray(theory.times, dtype=float)
@@ -525,6 +541,11 @@ def fluctuations_along(
     )
 
 
+def _require_scatter(problem: object) -> Problem:
+    """Return a problem whose scatter of networks is known."""
+    return require_problem(problem, "fluctuations", SCATTER)
+
+
 def require_small_state(problem: Problem) -> None:
     """Raise InputError for a state whose Jacobians take too long to follow."""
     size = state_size(problem)
@@ -542,4 +563,5 @@ def state_size(problem: Problem) -> int:
     M = problem.references.hidden
     overlaps = levels * (K * M + K * (K + 1) // 2)
     biases = K * problem.biased
-    return overlaps + K + biases
+    scales = levels * K * problem.optimizer.has_scales
+    return overlaps + K + biases + scales

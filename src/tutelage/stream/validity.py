@@ -14,6 +14,7 @@ from tutelage.result.trajectory import Trajectory
 from tutelage.stream import linearized
 from tutelage.stream.accuracy import POOR, averages_report, in_words, sampling_error
 from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import (
     OrderParameters,
     Overlaps,
@@ -33,7 +34,8 @@ STEEP_RISE = 3.0
 # Traits that the noise of an escape needs.
 FREE = (
     "one Gaussian",
-    "plain SGD",
+    "sum of samples",
+    "unscaled readout",
     "differentiable",
     "free norms",
     "all levels",
@@ -211,6 +213,7 @@ def _escape_noise(
         q=recorded["q"],
         readout=recorded["readout"],
         bias=None if like.bias is None else recorded["bias"],
+        scales=None if like.scales is None else Scales(vectors=recorded["scale"]),
     )
     times = np.asarray(trajectory.times)
     vectors = np.asarray(flatten(states))

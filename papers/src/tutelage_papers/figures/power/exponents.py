@@ -217,13 +217,13 @@ def claims_23(data: "Dataset") -> Iterator[Claim]:
 
 def _gaps(name: str, data: "Dataset") -> "DataArray":
     """Relative distances of other slopes from those of the flow."""
-    return np.abs(data[name] / data["slope"] - 1)
+    return abs(data[name] / data["slope"] - 1)
 
 
 def _flow_claims(data: "Dataset") -> Iterator[Claim]:
     """Slopes of flows and networks are those of the sum over levels."""
     largest = int(data["levels"][-1])
-    gaps = np.abs(data["slope"] / data["sum"] - 1)
+    gaps = abs(data["slope"] / data["sum"] - 1)
     last = gaps.isel(levels=-1)
     words = (
         "flow near the teachers against the sum over levels, slopes, "
@@ -234,7 +234,7 @@ def _flow_claims(data: "Dataset") -> Iterator[Claim]:
     yield below(words, last.mean() / gaps.isel(levels=0).mean(), 1.0)
     beta = float(data["shown_beta"])
     shown = data.sel(beta=beta).isel(levels=-1)
-    after_plateau = np.abs(shown["small_slope"] / shown["sum"] - 1)
+    after_plateau = abs(shown["small_slope"] / shown["sum"] - 1)
     words = f"the same after plateau and escape, beta = {beta:g}"
     yield at_most(words, after_plateau.max(), 0.1)
     ratio = (data["network"] / data["network_sum"]).mean("start")
@@ -242,7 +242,7 @@ def _flow_claims(data: "Dataset") -> Iterator[Claim]:
         "networks with N = L near random teachers against their sum, mean ratio: "
         "largest gap"
     )
-    yield at_most(words, np.abs(ratio - 1).max(), 0.1)
+    yield at_most(words, abs(ratio - 1).max(), 0.1)
     words = "asymptotic_decay against the exact flow, slopes, mean ratio"
     yield close(words, (data["late"] / data["late_flow"]).mean(), 1.0, rel=0.03)
 
@@ -268,7 +268,7 @@ def _law_claims(data: "Dataset") -> Iterator[Claim]:
 def _exponent_claims(data: "Dataset") -> Iterator[Claim]:
     """Slopes come to the exponent, but are not there yet."""
     exponent = -data["beta"] / (1 + data["beta"])
-    distance = np.abs(data["slope"] - exponent)
+    distance = abs(data["slope"] - exponent)
     closer = distance.isel(levels=-1) / distance.isel(levels=0)
     words = "distance to the exponent, largest L over smallest, largest over beta and K"
     yield below(words, closer.max(), 1.0)
@@ -276,7 +276,7 @@ def _exponent_claims(data: "Dataset") -> Iterator[Claim]:
     observed = at_most(
         f"slopes against -beta/(1+beta) at L = {int(last['levels'])}: largest relative "
         "distance",
-        np.abs(last / exponent - 1).max(),
+        abs(last / exponent - 1).max(),
         0.05,
         says="in all configurations we observe the scaling alpha^(-beta/(1+beta))",
     )
@@ -294,14 +294,14 @@ def _wrong_claims(data: "Dataset") -> Iterator[Claim]:
         "another law, the exponent -beta: distance of the slopes for beta >= 1, "
         f"K = {int(most['units'])}, L = {int(most['levels'])}"
     )
-    yield above(words, np.abs(steep["slope"] / -steep["beta"] - 1).min(), 0.1)
+    yield above(words, abs(steep["slope"] / -steep["beta"] - 1).min(), 0.1)
     words = (
         "another law, exponential: late slope over early in the decade "
         "(5.6 if exponential)"
     )
     yield below(words, data["bend"].isel(levels=-1).max(), 2.8)
     wide = data.isel(units=-1)
-    right_gap = np.abs(wide["slope"] / wide["sum"] - 1).mean()
+    right_gap = abs(wide["slope"] / wide["sum"] - 1).mean()
     words = (
         "sum with the fast group as printed, 2 + sqrt(3): its gap over that of the "
         "right one, largest K"
@@ -328,12 +328,16 @@ def _draw_curves(panel: Any, data: "Dataset") -> None:
     """Errors of the largest committee from small students, and the power law."""
     K = int(data["units"][-1])
     beta = float(data["shown_beta"])
+    errors = data["small_error"].isel(units=-1)
     for look, L in enumerate(data["levels"].values):
-        error = data["small_error"].values[-1, look]
         t = CURVE * middle_time(K, beta, int(L))
+        error = errors.sel(levels=L)
         panel.loglog(t, error, color=COLORS[look % 7], label=f"$L={L}$")
-    late = t > 0.1 * t[-1]
-    draw_power(panel, t[late], 0.6 * error[late][0], -beta / (1 + beta), "expected")
+    # The law below the last decade of the curve with most levels.
+    late = 0.1 * CURVE[-1] < CURVE
+    t = CURVE[late] * middle_time(K, beta, int(data["levels"][-1]))
+    below_curve = 0.6 * errors.values[-1][late][0]
+    draw_power(panel, t, below_curve, -beta / (1 + beta), "expected")
     panel.set(xlabel=r"$\eta\,\alpha$", ylabel=ERROR)
     panel.legend(loc="lower left", fontsize=7)
     label_panel(panel, rf"$K=M={K}$, $\beta={beta:g}$, from small students")
@@ -386,7 +390,7 @@ def _draw_distance(panel: Any, data: "Dataset") -> None:
     for look, beta in enumerate(data["beta"].values):
         row = data.sel(beta=beta).isel(units=0)
         exponent = -beta / (1 + beta)
-        distance = np.abs(row[["sum", "slope", "law"]] / exponent - 1)
+        distance = abs(row[["sum", "slope", "law"]] / exponent - 1)
         color = COLORS[look % 7]
         dots = {"linestyle": "none", "marker": MARKERS[0], "markersize": 4}
         closed = {"linestyle": DASHES[1], "linewidth": 1.0}

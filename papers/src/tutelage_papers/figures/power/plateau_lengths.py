@@ -87,7 +87,7 @@ def compute_1(
     import xarray as xr
 
     times = tu.log_times(1.0, end, 301)
-    starts = {}
+    starts: dict[int, tuple[Any, Any]] = {}
     for L in {*levels, *band_levels, *law_levels}:
         starts[L] = _start(L, beta, lr, scale, dim, seed)
     curves = []

@@ -72,7 +72,7 @@ def compute_18(
     problem, start, curve = solved_committee(units, inputs, dim, scale, lr, times, seed)
     still = resting_index(curve.error, times, unit_spread(curve.R), 100.0, ESCAPED)
     plateau = _plateau(problem, start)
-    others = []
+    others: list[tuple[Any, Any]] = []
     for i in range(draws):
         other = tu.random_start(problem, dim=dim, scale=scale, seed=seed + 1 + i)
         others.append(_plateau(problem, other))
