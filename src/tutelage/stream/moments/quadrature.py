@@ -52,7 +52,7 @@ from jaxtyping import Float
 from scipy.special import gammaincinv
 
 from tutelage import checks
-from tutelage._jump_search import Function, breaks_of, elementwise_derivative
+from tutelage._jump_search import ArrayFunction, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation
@@ -116,8 +116,8 @@ LEGENDRE = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-
 class FieldFunctions(NamedTuple):
     """A function of the students' fields and one of the teachers' fields."""
 
-    students: Function
-    teachers: Function
+    students: ArrayFunction
+    teachers: ArrayFunction
 
 
 class Quadrature(eqx.Module):
