@@ -3,7 +3,7 @@
 States are flat vectors in the coordinates of order_parameters.py. A small deviation
 from a solved curve u(alpha) obeys
     dx = J(u) x dalpha + dW / sqrt(N),    Cov(dW) = D(u) dalpha.
-Its component w . x at the last moment is fixed by the adjoint, dw = -J^T w dalpha:
+Its component w . x at the last instant is fixed by the adjoint, dw = -J^T w dalpha:
 w(alpha) . x(alpha) changes by the noise alone.
 
 D = N^2 Cov(one step). The fields of each level, x_l = (lambda_l, rho_l), are Gaussian
@@ -67,7 +67,7 @@ Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
 Path: TypeAlias = Float[np.ndarray, "moments size count"]
 
-# Steps drawn to measure their covariance, the same at each moment but turned at random.
+# Steps drawn to measure their covariance, the same at each instant but turned at random.
 SAMPLES = 2**13
 # Entries of the largest state whose Jacobians are followed.
 LARGEST_STATE = 400
@@ -167,8 +167,8 @@ def _at_each(
 ) -> Array:
     """Return function(system, time, state) at each of the vectors."""
 
-    def value(moment: tuple[Array, Array]) -> Array:
-        time, vector = moment
+    def value(instant: tuple[Array, Array]) -> Array:
+        time, vector = instant
         return function(system, time, unflatten(vector, like))
 
     return jax.lax.map(value, (times, vectors))
@@ -260,7 +260,7 @@ class LocalDynamics:
         steps = step * np.maximum(1.0, np.abs(vectors))
         distances = np.arange(1, differences.size + 1)[:, None, None, None]
         moved = distances * np.eye(size) * steps[:, None]
-        # axes: side, distance, moment, moved entry, entry
+        # axes: side, distance, instant, moved entry, entry
         points = vectors[:, None] + np.stack([moved, -moved])
         times = np.broadcast_to(
             np.reshape(times, (-1, 1)), (*points.shape[:2], count, size)
@@ -334,8 +334,8 @@ class LocalDynamics:
         used = [k for k, kind in enumerate(kinds) if k == 0 or kind.any()]
         diffusions = []
         # points and weights may be generators: the vectors end the loop
-        moments = enumerate(zip(vectors, points, weights, strict=False))
-        for i, (_, normals, weight) in moments:
+        instants = enumerate(zip(vectors, points, weights, strict=False))
+        for i, (_, normals, weight) in instants:
             state = _state_at(states, i)
             # samples last: long loops
             normals = normals.reshape(len(weight) * samples_per_point, -1).T
@@ -675,7 +675,7 @@ def propagators(
     times: Float[np.ndarray, " moments"],
     jacobians: Float[np.ndarray, "moments size size"],
 ) -> Steps:
-    """Return the matrices that carry a deviation from one moment to the next.
+    """Return the matrices that carry a deviation from one instant to the next.
 
     They are exp of the mean Jacobian times the interval.
     """
@@ -686,7 +686,7 @@ def propagators(
 
 
 def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path:
-    """Return deviations at the first moment, carried to each later one."""
+    """Return deviations at the first instant, carried to each later one."""
     path = accumulate(steps, lambda x, step: step @ x, initial=deviations)
     return np.array(list(path))
 
@@ -694,7 +694,7 @@ def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path
 def propagate_adjoint(
     steps: Steps, directions: Float[np.ndarray, "size count"]
 ) -> Path:
-    """Return the adjoint of directions at the last moment, at each earlier one."""
+    """Return the adjoint of directions at the last instant, at each earlier one."""
     return propagate(np.swapaxes(steps, 1, 2)[::-1], directions)[::-1]
 
 
