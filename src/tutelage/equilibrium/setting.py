@@ -1,4 +1,4 @@
-"""What a problem says about inputs, teacher and labels, in numbers.
+"""Inputs, teacher and labels of a problem as numbers.
 
 Letters are those of docs/notation.md. A level l has eigenvalue lam_l, a share p_l of the
 dimensions and teacher overlaps t_l; T = sum_l p_l lam_l t_l + unseen is the covariance

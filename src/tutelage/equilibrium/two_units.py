@@ -77,7 +77,7 @@ class PairAverages(NamedTuple):
 
 
 class PairEvidence(ABC):
-    """What labels tell about two fields; T: the variances T+ and T-."""
+    """The information of labels about two fields; T: the variances T+ and T-."""
 
     T: tuple[float, float]
 

@@ -176,7 +176,7 @@ def explorer_page(table: Content, local: bool) -> Page:
         scripts += ["theory.js", "local.js"]
     else:
         policy = f"{POLICY}; connect-src 'self'"
-    scripts.append("explorer.js")
+    scripts += ["code.js", "explorer.js"]
     aside = _part("aside.html")
     return _page(
         title="tutelage explorer",

@@ -1,4 +1,4 @@
-"""What training on a data set needs of a problem, as traits."""
+"""The traits of a problem that training on a data set needs."""
 
 import numpy as np
 

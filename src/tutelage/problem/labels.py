@@ -346,11 +346,11 @@ def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
     return False
 
 
-NAMED: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
+NAMED_LABELS: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
 as_labels = Choice(
     name="labels",
     base=Labels,
-    named=NAMED,
+    named=NAMED_LABELS,
     default="real",
     others="labels such as labels.Sign(0.1), or a JAX function label(rho, xi)",
     wrapper=Function,

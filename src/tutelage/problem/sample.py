@@ -22,7 +22,7 @@ from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
-Overlaps: TypeAlias = (
+OverlapsOfRule: TypeAlias = (
     tuple[Array, Array, Array] | None
 )  # R, Q, T for rules that use them
 
@@ -277,7 +277,7 @@ def context_of(
     problem: Problem,
     lr: ArrayLike = 0.0,
     time: ArrayLike = 0.0,
-    overlaps: Overlaps = None,
+    overlaps: OverlapsOfRule = None,
 ) -> Context:
     """Return the context that a rule may use beside the sample."""
     return Context(

@@ -84,6 +84,11 @@ def _has_plain_steps(problem: "Problem") -> bool:
     return optimizer.clip is None and optimizer.clip_coordinates is None
 
 
+def _learns_outside_vectors(problem: "Problem") -> bool:
+    student = problem.student
+    return student.train_readout or (problem.biased and student.train_bias)
+
+
 def _has_weight_decay(problem: "Problem") -> bool:
     decay = problem.optimizer.weight_decay
     return callable(decay) or float(decay) != 0
@@ -159,6 +164,31 @@ TRAITS: dict[str, Trait] = {
         holds=_has_plain_steps,
         instead="the optimizer is {optimizer}",
         remedy="optimizer=SGD(lr) without clipping",
+    ),
+    "sum of samples": Trait(
+        holds=lambda p: p.optimizer.adds_samples,
+        instead="a step of {optimizer} is not a sum over its samples",
+        remedy="SGD(lr), RMSprop(lr), Adam(lr) or AdaGrad(lr)",
+    ),
+    "unscaled readout": Trait(
+        holds=lambda p: not (p.optimizer.has_scales and _learns_outside_vectors(p)),
+        instead="the readout or the biases learn by {optimizer}",
+        remedy="train_readout=False and train_bias=False, or optimizer=SGD(lr)",
+    ),
+    "settling scales": Trait(
+        holds=lambda p: not p.optimizer.sums_squares,
+        instead="the scale of {optimizer} grows without end",
+        remedy="optimizer=RMSprop(lr), which forgets old gradients",
+    ),
+    "steady steps": Trait(
+        holds=lambda p: not p.optimizer.corrects_start,
+        instead="the bias correction of {optimizer} changes its steps in time",
+        remedy="optimizer=RMSprop(lr) with the same memory",
+    ),
+    "steps without jumps": Trait(
+        holds=lambda p: not p.optimizer.takes_signs_of_samples,
+        instead="the sign of one sample's gradient jumps",
+        remedy="a batch of two samples or more",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules,

@@ -46,7 +46,7 @@ NUMBERS = (
     "update_number",
     "drift",
     "dim",
-    "keep",
+    "momentum_factor",
     "beta",
     "clip",
     "gain",
@@ -338,7 +338,7 @@ class Step(eqx.Module):
         kick = rates[FORCE] * gradient
         if not self.constants.momentum:
             return rows[:, :K] + rates[PUSH] * kick
-        velocity = self.constants.keep * rows[:, K:] + kick
+        velocity = self.constants.momentum_factor * rows[:, K:] + kick
         students = rows[:, :K] + rates[PUSH] * velocity
         return jnp.concatenate([students, velocity], axis=1)
 

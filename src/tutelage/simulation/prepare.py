@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
-from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
 from tutelage.simulation.numba_kernels import (
@@ -519,7 +519,7 @@ def _codes_of(problem: Problem) -> dict[str, Any]:
 def _activation_code(activation: Activation) -> int:
     if activation.polynomial is not None:
         return kernels.POLYNOMIAL
-    if NAMED.get(activation.name) != activation:
+    if NAMED_ACTIVATIONS.get(activation.name) != activation:
         return kernels.UNKNOWN
     return ACTIVATIONS.get(activation.name, kernels.UNKNOWN)
 
@@ -583,7 +583,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         dim=dim,
         batch=problem.samples_per_step,
         momentum=problem.optimizer.has_momentum,
-        keep=keep,
+        momentum_factor=keep,
         beta=beta,
         train_readout=problem.student.train_readout,
         train_bias=problem.student.train_bias,

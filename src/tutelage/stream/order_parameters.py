@@ -23,6 +23,7 @@ These features change the equations:
 - teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
+import math
 from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
@@ -622,9 +623,9 @@ def as_arrays(tree: PyTree) -> PyTree:
 
 
 def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
-    """Return (r, upper triangle of q, readout, bias) of a state or drift in one vector.
+    """Return (r, upper triangle of q, readout, bias, scales) in one vector.
 
-    Leading axes are kept.
+    It serves states and drifts. Leading axes are kept.
     """
     # Each independent number occurs once, so that eigenvalues and eigenvectors of a
     # Jacobian mean what they should.
@@ -632,6 +633,8 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     blocks = [state.r, state.q[..., rows, columns], state.readout]
     if state.bias is not None:
         blocks.append(state.bias)
+    if state.scales is not None:
+        blocks += [scale for scale in state.scales if scale is not None]
     xp = array_module(*blocks)
     lead = state.r.shape[:-3]
     return xp.concatenate([xp.reshape(x, (*lead, -1)) for x in blocks], axis=-1)
@@ -642,20 +645,26 @@ def unflatten(vector: Float[Any, "*lead size"], like: Overlaps) -> Overlaps:
     L, K, M = like.r.shape
     lead = vector.shape[:-1]
     rows, _, place = triangle(K)
-    end_of_r = L * K * M
-    end_of_q = end_of_r + L * rows.size
-    end_of_readout = end_of_q + like.readout.size
-    upper = vector[..., end_of_r:end_of_q].reshape(*lead, L, rows.size)
-    readout = vector[..., end_of_q:end_of_readout]
-    bias = None
-    if like.bias is not None:
-        bias = vector[..., end_of_readout:]
-    return Overlaps(
-        r=vector[..., :end_of_r].reshape(*lead, L, K, M),
-        q=upper[..., place],
-        readout=readout.reshape(*lead, *like.readout.shape),
-        bias=bias,
-    )
+    used = 0
+
+    def next_block(*shape: int) -> Any:
+        nonlocal used
+        end = used + math.prod(shape)
+        block = vector[..., used:end].reshape((*lead, *shape))
+        used = end
+        return block
+
+    def next_like(array: Any) -> Any:
+        return None if array is None else next_block(*np.shape(array))
+
+    r = next_block(L, K, M)
+    upper = next_block(L, rows.size)
+    readout = next_block(*like.readout.shape)
+    bias = next_like(like.bias)
+    scales = None
+    if like.scales is not None:
+        scales = Scales(*(next_like(scale) for scale in like.scales))
+    return Overlaps(r=r, q=upper[..., place], readout=readout, bias=bias, scales=scales)
 
 
 def generalization_error(

@@ -336,13 +336,13 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
     return any(abs(x) < SEARCH_RANGE for x in places)
 
 
-NAMED: dict[str, type[Loss]] = by_name(
+NAMED_LOSSES: dict[str, type[Loss]] = by_name(
     Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy
 )
 as_loss = Choice(
     name="loss",
     base=Loss,
-    named=NAMED,
+    named=NAMED_LOSSES,
     default="squared",
     others="a loss such as losses.Huber(0.5), or a JAX function loss(output, label)",
     wrapper=Function,

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from tutelage._jump_search import breaks_of
 from tutelage._types import Array
 from tutelage.problem import Network
-from tutelage.problem.activation import NAMED, Activation, erf
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation, erf
 from tutelage.stream.moments.averages import safe_sqrt
 from tutelage.stream.moments.node_sums import RuleAtState, Weights
 from tutelage.stream.moments.quadrature import NEAR
@@ -31,9 +31,9 @@ FAR_AWAY = 1e150  # a boundary that is not met
 TIE = 1e-12
 # The field at which an increasing activation has a given value.
 INVERSES = {
-    NAMED["linear"]: lambda y: y,
-    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
-    NAMED["tanh"]: jnp.arctanh,
+    NAMED_ACTIVATIONS["linear"]: lambda y: y,
+    NAMED_ACTIVATIONS["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
+    NAMED_ACTIVATIONS["tanh"]: jnp.arctanh,
 }
 
 

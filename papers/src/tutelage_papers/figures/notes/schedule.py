@@ -61,7 +61,7 @@ def compute_5(
     student = tu.Network(2, "erf")
     teacher = tu.Network(2, "erf")
     start = tu.Start(R=R, Q=Q)
-    cases = []
+    cases: list[Dataset] = []
     for noise in noises:
         problem = tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
         cases.append(

@@ -227,7 +227,7 @@ def _bands(
 
     kept = ["error", "error_mean", "error_se", "error_wrong", "inside", "inside_wrong"]
     times = tu.linear_times(end, POINTS)
-    parts = []
+    parts: list[Dataset] = []
     for K in hidden:
         whole = against_runs(
             network(K, lr, noise),

@@ -87,9 +87,9 @@ def compute_3(
     import xarray as xr
 
     fastest = max(lrs)
-    parts = []
+    parts: list[Dataset] = []
     for row, K in enumerate(units):
-        curves = []
+        curves: list[Dataset] = []
         for column, lr in enumerate(lrs):
             if lr == fastest:
                 count = escapes[row]
@@ -115,7 +115,7 @@ def compute_3(
     students = xr.DataArray(units, dims="units", name="units")
     data = xr.concat(parts, dim=students, join="outer")
 
-    laws = []
+    laws: list[Dataset] = []
     for K in law_units:
         curves_of_law = data.sel(units=K, lr=fastest)
         laws.append(_law(curves_of_law, K, fastest, std, dim, samples, seed))

@@ -208,7 +208,7 @@ def _sizes(
     """
     import xarray as xr
 
-    parts = []
+    parts: list[Dataset] = []
     for place, (lr, noise) in enumerate(cases):
         single = np.empty(len(dims))
         mean = np.empty(len(dims))

@@ -97,7 +97,7 @@ def compute_2(
     def error(problem: "tu.Problem", when: Any) -> np.ndarray:
         return np.asarray(tu.solve(problem, start, when).error)
 
-    parts = []
+    parts: list[Dataset] = []
     for p in flips:
         part = _runs(p, start, dim, times, runs, seed)
         perceptron = [error(one_unit(p, lr, rule="perceptron"), late) for lr in rates]
@@ -145,7 +145,7 @@ def _runs(
         "perceptron": one_unit(flip, 1.0, rule="perceptron"),
         "logistic": one_unit(flip, 1.0, loss="logistic"),
     }
-    parts = []
+    parts: list[Dataset] = []
     for place, problem in enumerate(problems.values()):
         parts.append(
             against_runs(
