@@ -130,14 +130,14 @@ def _time_constant(T: float, D: float, contrast: float, M: int) -> float:
 
 def _require_committee(problem: Problem) -> None:
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     erf = (
         problem.student.activation
-        == problem.teacher.activation
+        == problem.labeler.activation
         == Network(1, "erf").activation
     )
     alike = np.allclose(problem.student.readout, np.sqrt(M) / K) and np.allclose(
-        problem.teacher.readout, 1 / np.sqrt(M)
+        problem.labeler.readout, 1 / np.sqrt(M)
     )
     if (
         K != M

@@ -36,7 +36,7 @@ def specialization_response(
     X (M+1, M+1) is symmetric. For erf, a = v E[Delta g''] = -v E[Delta g' lambda] vanishes at every fixed point.
     """
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     sign = (
         jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)
     )  # any deviation that sums to zero gives the same result
