@@ -77,6 +77,8 @@ MODULES = (
     "inputs.random_features",
     "inputs.real_images",
     "control.protocols",
+    "static.minima",
+    "static.bayes",
 )
 
 SOURCES = {
@@ -89,6 +91,7 @@ SOURCES = {
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
+    "static": "Where learning ends: minima, smallest errors, thresholds, exponents",
 }
 
 
