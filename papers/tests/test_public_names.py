@@ -292,5 +292,8 @@ def test_the_manifold_of_solutions():
     wide = papers.quadratic.solution_manifold(students=6, teachers=3, dim=5)
     assert isinstance(wide, papers.quadratic.SolutionManifold)
     assert wide.degrees_of_freedom == 15
+    tangents = wide.tangents()
+    assert isinstance(tangents, papers.quadratic.Tangents)
+    assert tangents.ranks == (wide.rotations, wide.exchanges) == (3, 9)
     narrow = papers.quadratic.solution_manifold(students=2, teachers=2, dim=5)
     assert narrow.degrees_of_freedom == 2 * 5 - 1

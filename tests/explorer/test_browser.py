@@ -6,7 +6,8 @@ import pytest
 import tutelage as tu
 from tests.explorer.conftest import BASE, LivePage, Server, address_of
 from tests.page.test_standalone import CONTRAST
-from tutelage.page.settings import CONTROLS, Settings
+from tutelage.page.controls import CONTROLS
+from tutelage.page.settings import Settings
 
 
 def solved(**changes):

@@ -9,7 +9,8 @@ import pytest
 import tutelage as tu
 from tests.page.test_page import opened, wait_until
 from tutelage import InputError
-from tutelage.page.settings import LOCAL_CONTROLS, PRESETS, Settings, is_local
+from tutelage.page.presets import LOCAL_CONTROLS, PRESETS, is_local
+from tutelage.page.settings import Settings
 
 # (activation, K, units of each task, levels, readout is trained, feedback alignment)
 SHAPES = [
@@ -294,7 +295,7 @@ def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given)
 
 
 def test_the_script_describes_the_settings(page):
-    """pythonText is the one place that writes Python, for pages with and without a server."""
+    """code.js is the one place that writes Python, for pages with and without a server."""
     given = [
         *CHOSEN,
         {
@@ -312,7 +313,7 @@ def test_the_script_describes_the_settings(page):
     ]
     chosen = [Settings.read(settings) for settings in given]
     texts = page.evaluate(
-        "cases => cases.map(tutelageExplorer.pythonText)",
+        "cases => cases.map(tutelageExplorer.script)",
         [dict(s.values) for s in chosen],
     )
     for settings, text in zip(chosen, texts, strict=True):
@@ -348,7 +349,7 @@ def test_the_script_runs(page, capsys):
             "runs": 4,
         }
     )
-    exec(page.evaluate("tutelageExplorer.pythonText", dict(chosen.values)), {})
+    exec(page.evaluate("tutelageExplorer.script", dict(chosen.values)), {})
     assert "agree" in capsys.readouterr().out
 
 
@@ -514,7 +515,7 @@ def test_a_given_start_is_in_the_script(browser, tmp_path):
             scope = {}
             exec(
                 page.evaluate(
-                    "tutelageExplorer.pythonText(tutelageExplorer.values())"
+                    "tutelageExplorer.script(tutelageExplorer.values())"
                 ).split("theory =")[0],
                 scope,
             )

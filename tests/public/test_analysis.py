@@ -132,6 +132,31 @@ def test_units_specialize(theory):
     assert tu.plot.plot_specialization(found) is not None
 
 
+def test_spans_of_units_that_can_rotate():
+    """A rotated copy of a quadratic teacher has the output of the teacher."""
+    units = tu.Network(2, "quadratic", readout=0.5)
+    problem = tu.Problem(units, units, optimizer=tu.SGD(lr=0.01))
+    turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    theory = tu.solve(problem, tu.Start(turned, np.eye(2)), [0.0, 1.0])
+    found = tu.analysis.specialization(theory)
+    assert isinstance(found, tu.analysis.SubspaceSpecialization)
+    assert theory.error[-1] < 1e-12
+    assert found.final == pytest.approx(1.0)
+    np.testing.assert_allclose(found.angles[-1], 0.0, atol=1e-6)
+
+
+def test_copies_are_merged():
+    """Two copies of one teacher unit are one unit with the sum of their readouts."""
+    student = tu.Network(3, "erf", train_readout=True)
+    problem = tu.Problem(student, tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.1))
+    R = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    start = tu.Start(R, R @ R.T, readout=[0.3, 0.7, 1.0])
+    found = tu.analysis.reduced(tu.solve(problem, start, [0.0, 1.0]))
+    assert isinstance(found, tu.analysis.Reduced)
+    np.testing.assert_allclose(found.problem.student.readout, [1.0, 1.0])
+    assert found.units.tolist() == [0, 0, 1]
+
+
 def test_the_phases_of_a_curve(theory):
     found = tu.analysis.phases(theory)
     assert isinstance(found, tu.analysis.Phases)

@@ -215,6 +215,42 @@ def test_counts_are_ranks(p, p_teacher, dim):
     assert str(found.degrees_of_freedom) in str(found)
 
 
+@pytest.mark.parametrize(("p", "p_teacher", "dim"), WIDTHS)
+def test_tangent_families_are_counted_apart(p, p_teacher, dim):
+    """S Omega and S_perp K of section 7.2.3: their ranks add up to the dimension."""
+    found = tutelage_papers.quadratic.solution_manifold(p, p_teacher, dim)
+    if p < min(p_teacher, dim):
+        assert found.rotations is None
+        assert found.exchanges is None
+        with pytest.raises(tu.InputError, match="no solution to measure at"):
+            found.tangents()
+        return
+    tangents = found.tangents(seed=2)
+    assert tangents.ranks == (found.rotations, found.exchanges)
+    assert tangents.common_rank == found.dimension
+    # a direction along the manifold leaves W^T W as it is; a random one does not
+    directions = np.concatenate([tangents.rotations, tangents.exchanges])
+    changes = np.einsum("cki,kj->cij", directions, tangents.W)
+    changes += np.swapaxes(changes, 1, 2)
+    np.testing.assert_allclose(changes, 0.0, atol=1e-10)
+    other = np.random.default_rng(3).standard_normal(tangents.W.shape)
+    change = other.T @ tangents.W
+    assert np.max(np.abs(change + change.T)) > 0.1
+
+
+def test_tangent_families_are_those_of_the_hessian():
+    """The flat families of the spectrum at zero error, apart from the merely flat one."""
+    problem = tutelage_papers.quadratic.quadratic_network(5, 3).problem
+    point = tutelage_papers.quadratic.critical_points(problem, dim=9)[3, 0]
+    flat = {c.family: c.multiplicity for c in point.spectrum if c.value == 0}
+    found = tutelage_papers.quadratic.solution_manifold(5, 3, 9)
+    assert (found.rotations, found.exchanges) == (3, 6)
+    assert flat["along equal error: student units rotate among themselves"] == 3
+    assert flat["along equal error: idle units take their share"] == 6
+    assert flat["merely flat: idle units grow anywhere else"] == (9 - 3) * (5 - 3)
+    assert "3 rotations of the used directions, 6 exchanges" in str(found)
+
+
 def test_counts_as_published():
     assert (
         tutelage_papers.quadratic.solution_manifold(7, 1, 20).dimension == 6

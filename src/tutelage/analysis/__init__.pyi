@@ -29,6 +29,7 @@ from .curve_phases import (
     Plateau,
     Plateaus,
     Specialization,
+    SubspaceSpecialization,
     early_stopping,
     phases,
     plateaus,
@@ -57,6 +58,7 @@ from .learning_rates import (
 )
 from .noise import Fluctuations, fluctuations
 from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
+from .reduction import Reduced, reduced
 from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
 
@@ -90,11 +92,13 @@ __all__ = [
     "Phases",
     "Plateau",
     "Plateaus",
+    "Reduced",
     "RunResults",
     "Savings",
     "Specialization",
     "SpectralExponent",
     "StepMoments",
+    "SubspaceSpecialization",
     "TargetExponent",
     "Transfer",
     "WeakRecovery",
@@ -122,6 +126,7 @@ __all__ = [
     "noise_floor",
     "phases",
     "plateaus",
+    "reduced",
     "savings",
     "simulate_minimum",
     "specialization",

@@ -23,7 +23,13 @@ from tutelage.analysis.result import (
     read_curves,
     roughness,
 )
+from tutelage.analysis.subspaces import (
+    compared_overlaps,
+    has_rotations,
+    principal_cosines,
+)
 from tutelage.errors import InputError
+from tutelage.problem import Problem
 from tutelage.result.trajectory import Trajectory
 from tutelage.training.schedules import switch_times
 
@@ -423,6 +429,26 @@ class Specialization(AnalysisResult, figure="plot_specialization"):
         return self.reaches(TRANSITION_INDEX)
 
     @property
+    def student_units(self) -> np.ndarray:
+        """The student units that have a teacher unit, in the order of `own`."""
+        return np.flatnonzero(self.permutation >= 0)
+
+    @property
+    def pair_labels(self) -> list[str]:
+        """The pairs of `own` in words."""
+        labels = []
+        for student in self.student_units:
+            sign = "−" if self.signs[student] < 0 else ""
+            teacher = self.permutation[student] + 1
+            labels.append(f"student {student + 1}, teacher {sign}{teacher}")
+        return labels
+
+    @property
+    def cosine_label(self) -> str:
+        """What `own` is, for an axis."""
+        return "cosine with\nits own teacher"
+
+    @property
     def marks(self) -> dict[str, float]:
         """The time of the transition."""
         time = self.transition_time
@@ -456,12 +482,55 @@ class Specialization(AnalysisResult, figure="plot_specialization"):
         return f"teacher unit {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}"
 
 
+@dataclass(frozen=True, repr=False)
+class SubspaceSpecialization(Specialization):
+    """How far student and teacher span the same directions.
+
+    For students whose units can rotate among themselves without a change of the output:
+    quadratic and linear ones without biases. No unit is assigned to a teacher unit, so
+    `permutation` is -1 everywhere. own: (time, angles), the cosines of the principal
+    angles between the two spans, largest first. index: (time,), the mean of their
+    squares, from 0 (orthogonal) to 1 (one span contains the other). cosines: (K, M) of
+    the units at the last time, which depend on the rotation.
+    """
+
+    @property
+    def student_units(self) -> np.ndarray:
+        """The principal angles, counted from 0: they take the place of units."""
+        return np.arange(self.own.shape[1])
+
+    @property
+    def pair_labels(self) -> list[str]:
+        """The principal angles in words."""
+        return [f"principal angle {place + 1}" for place in self.student_units]
+
+    @property
+    def cosine_label(self) -> str:
+        """What `own` is, for an axis."""
+        return "cosine between\nthe spans"
+
+    @property
+    def angles(self) -> np.ndarray:
+        """The principal angles in radians, (time, angles), smallest first."""
+        return np.arccos(self.own)
+
+    def __str__(self) -> str:
+        first_line = super().__str__().splitlines()[0]
+        angles = ", ".join(f"{angle:.4g}" for angle in self.angles[-1])
+        return (
+            f"{first_line}\nprincipal angles at the end: {angles} (units can rotate, so "
+            "spans are compared)"
+        )
+
+
 def specialization(
     trajectory: Trajectory, run: int | None = None
 ) -> Specialization | RunResults:
     """Assign teacher units to student units, and measure how specialized they are.
 
-    The assignment is that at the end; the specialization is measured at each time.
+    The assignment is that at the end; the specialization is measured at each time. If
+    rotations of the student units leave its output as it is (quadratic and linear units
+    without biases), the spans of student and teacher are compared instead.
 
     Parameters
     ----------
@@ -470,7 +539,7 @@ def specialization(
 
     Returns
     -------
-    Specialization or RunResults
+    Specialization, SubspaceSpecialization or RunResults
         Units are counted from 0, like the rows of R.
 
     Examples
@@ -499,6 +568,8 @@ def _find_specialization(curve: Curve) -> Specialization:
     Q = curve.variables["Q"]
     T = curve.T
     _, K, M = R.shape
+    if curve.problem is not None and has_rotations(curve.problem):
+        return _compare_subspaces(curve, curve.problem, T)
     if min(K, M) < 2:
         raise InputError(
             f"there are {K} student and {M} teacher units; "
@@ -537,6 +608,28 @@ def _find_specialization(curve: Curve) -> Specialization:
         signs=signs,
         cosines=last_cosines,
         own=np.diagonal(facing, axis1=1, axis2=2),
+        final=float(index[-1]),
+        curve=curve,
+    )
+
+
+def _compare_subspaces(
+    curve: Curve, problem: Problem, T: np.ndarray
+) -> SubspaceSpecialization:
+    """Return the principal angles between the spans of student and teacher."""
+    R = curve.variables["R"]
+    Q = curve.variables["Q"]
+    cosines = principal_cosines(*compared_overlaps(problem, curve.variables, T))
+    index = np.mean(cosines**2, axis=1)
+    _, K, _ = R.shape
+    of_units = _cosines(R[-1], np.diagonal(Q[-1]), np.diagonal(T))
+    return SubspaceSpecialization(
+        times=curve.times,
+        index=index,
+        permutation=np.full(K, -1),
+        signs=np.ones(K),
+        cosines=of_units,
+        own=cosines,
         final=float(index[-1]),
         curve=curve,
     )

@@ -9,7 +9,10 @@ grid       cells of time, and the rates in each
 paths      random numbers of the sample paths: one scrambled Sobol point each
 path_kernel    machine code: all paths at one time
 kernels    response Theta, noise C, memory Gamma of the weights, and the overlaps
+averages   averages over the paths at one time, for SGD and for gradient descent
 solver     one pass over a grid, for one scrambling
-accuracy   several grids and scramblings: the extrapolated curves and their errors
+scramblings    several passes in threads, at the recorded times
+estimates  curves with their errors
+accuracy   grids, paths and scramblings that reach the accuracy
 theory     from a problem to a `Trajectory`
 """

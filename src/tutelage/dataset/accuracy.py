@@ -5,23 +5,28 @@ Errors of the time step are smooth: f(h) = f + c1 h + c2 h^2 + .... Three grids 
 
     f2 = 2 f(h) - f(2h),        f3 = (8 f(h) - 6 f(2h) + f(4h)) / 3
 
-f3 is returned and |f3 - f2| counts as its error. Independent scramblings of the paths
-give the standard error of their mean. Gradient descent has one grid, without such an
-error.
+f3 is returned. Its error is estimated as |f3 - f2|, times the ratio by which the last
+order became smaller.
+
+Grids have the same paths, so the correction f3 - f(4h) has less noise than f(4h), which
+costs a seventh of all three grids. Most scramblings are therefore of the coarsest grid
+alone (the multilevel method of Giles 2008): with the share theta of all paths in the
+scramblings on all grids,
+
+    f = mean [f3 - (1 - theta) f(4h)]  +  (1 - theta) mean f(4h)
+
+where the first mean is over scramblings on all grids and the second over other ones. The
+standard error has one part from each. Gradient descent has one grid, without an error
+of the time step.
 """
 
-import itertools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
-from scipy.interpolate import CubicSpline
-from scipy.special import stdtrit
 
 from tutelage._pool import cores
+from tutelage.dataset.estimates import Estimate, Plan, largest_share
 from tutelage.dataset.grid import (
     Grid,
     descent_grid,
@@ -29,11 +34,11 @@ from tutelage.dataset.grid import (
     is_descent,
     stochastic_grid,
 )
-from tutelage.dataset.paths import draw_paths, most_visits, require_path_memory
+from tutelage.dataset.paths import require_path_memory
+from tutelage.dataset.scramblings import Task, solve_all, stacked
 from tutelage.dataset.setting import Setting
-from tutelage.dataset.solver import Curves, solve_on_grid
+from tutelage.dataset.solver import Curves
 from tutelage.errors import InputError
-from tutelage.progress import progress_bar
 from tutelage.training.schedules import rate_values
 
 GRIDS = 3  # of steps 4h, 2h, h
@@ -43,7 +48,9 @@ THIRD_ORDER = np.array([1.0, -6.0, 8.0]) / 3.0
 STEP_OF_RATE = 0.1
 STEP_OF_EPOCH = 1 / 12
 FINER = 3  # the most times that h is halved
-# Scramblings: of a pilot that chooses steps and paths, and of a solve.
+# The error of f3 is at least this share of |f3 - f2|.
+LEAST_GAIN = 0.25
+# Scramblings of a pilot, of a fixed number of paths, and the most of one kind.
 PILOT = 4
 SCRAMBLINGS = 8
 MOST_SCRAMBLINGS = 64
@@ -54,91 +61,10 @@ VISITS_PER_CELL = 16
 FEWEST_VISITS = 4  # below, a user's number of paths is refused
 DOUBTS = 2.0  # standard errors by which a pilot may overrate the error of its step
 STEP_SHARE = 0.8  # of the accuracy that the error of the time step may take
-HOPE = 1.6  # the power by which paths in all grow with the relative error
-CONFIDENCE = 0.975  # of each side of a 95% interval
-
-
-class Plan(NamedTuple):
-    """The grids, the paths of one scrambling, and the number of scramblings."""
-
-    grids: tuple[Grid, ...]
-    paths: int
-    scramblings: int
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Curves at the recorded times, with a leading axis of scramblings.
-
-    members: of highest order in the time step. coarse_members: of the order below.
-    """
-
-    plan: Plan
-    members: Curves
-    coarse_members: Curves
-
-    @property
-    def curves(self) -> Curves:
-        """The mean over the scramblings."""
-        return _mapped(lambda x: x.mean(axis=0), self.members)
-
-    @property
-    def coarse(self) -> Curves:
-        """The mean of lower order in the time step."""
-        return _mapped(lambda x: x.mean(axis=0), self.coarse_members)
-
-    def bounds(self) -> Curves:
-        """Return 95% bounds on the errors of all curves."""
-        bounds = [
-            error_bound(np.asarray(members), curve - coarse)
-            for members, curve, coarse in zip(
-                self.members, self.curves, self.coarse, strict=True
-            )
-        ]
-        return Curves(*bounds)
-
-    def reached(self) -> float:
-        """Return the largest standard error relative to the largest entry of its array.
-
-        The error of the time step is included.
-        """
-        sampling, discretization = self.relative_errors()
-        return float(np.hypot(sampling, discretization))
-
-    def relative_errors(self, doubts: float = 0.0) -> tuple[float, float]:
-        """Return the errors of sampling and of the time step, of the worst array.
-
-        doubts: the error of the time step is itself sampled; so many of its standard
-        errors are taken off.
-        """
-        sampling = 0.0
-        discretization = 0.0
-        for members, coarse in zip(self.members, self.coarse_members, strict=True):
-            curve = members.mean(axis=0)
-            steps = members - coarse
-            finite = np.isfinite(curve)
-            if not np.any(finite):
-                continue
-            scale = np.max(np.abs(curve[finite]))
-            if scale == 0:
-                continue
-            error = standard_error(members)[finite]
-            sampling = max(sampling, float(np.max(error)) / scale)
-            uncertainty = doubts * standard_error(steps)
-            step_error = (np.abs(steps.mean(axis=0)) - uncertainty)[finite]
-            discretization = max(discretization, float(np.max(step_error)) / scale)
-        return sampling, discretization
-
-
-def standard_error(members: Float[np.ndarray, "n ..."]) -> np.ndarray:
-    """Return the standard error of the mean over the first axis."""
-    return members.std(axis=0, ddof=1) / np.sqrt(len(members))
-
-
-def error_bound(members: Float[np.ndarray, "n ..."], step_error: np.ndarray) -> Any:
-    """Return the 95% bound of a mean over scramblings, with the error of the step."""
-    quantile = stdtrit(len(members) - 1, CONFIDENCE)
-    return np.hypot(quantile * standard_error(members), step_error)
+# The largest of many estimated errors is too large: begin with a share of the paths
+# that a pilot asks for.
+FIRST_SHARE = 0.3
+ROUNDS = 4  # of more scramblings
 
 
 def estimate(
@@ -159,23 +85,35 @@ def estimate(
         each = 2 ** int(np.ceil(np.log2(max(2, paths / SCRAMBLINGS))))
         _require_visits(plan.grids[-1], each, paths)
         plan = plan._replace(paths=each, scramblings=SCRAMBLINGS)
-        return run(setting, plan, times, seed, progress)
-    pilot = run(setting, plan, times, _pilot_seed(seed), progress)
-    plan = better_plan(setting, times, pilot, accuracy)
-    found = run(setting, plan, times, seed, progress)
-    sampling, discretization = found.relative_errors()
-    goal = np.sqrt(max(accuracy**2 - discretization**2, (accuracy / 2) ** 2))
-    if sampling <= goal:
-        return found
-    # more scramblings: the squared error of their mean falls like 1 / n
-    needed = int(np.ceil(plan.scramblings * (sampling / goal) ** 2))
-    more = min(needed, MOST_SCRAMBLINGS)
-    return run(setting, plan._replace(scramblings=more), times, seed, progress, found)
+        return Sampler(setting, times, plan, seed, progress).run(plan)
+    sampler = Sampler(setting, times, plan, seed, progress)
+    found = sampler.run(plan)
+    for _ in range(FINER):
+        error = found.step_error(doubts=DOUBTS)
+        if found.interrupted or error <= STEP_SHARE * accuracy:
+            break
+        plan = finer_plan(setting, times, found.plan, error / accuracy)
+        sampler = Sampler(setting, times, plan, seed, progress)
+        found = sampler.run(plan)
+    share = FIRST_SHARE
+    for _ in range(ROUNDS):
+        goal = sampling_goal(found, accuracy)
+        if found.interrupted or found.sampling_error() <= goal:
+            break
+        plan = sampler.better_plan(share * (found.sampling_error() / goal) ** 2)
+        share = 1.0
+        if plan == found.plan:
+            break
+        if plan.paths != found.plan.paths:
+            sampler = Sampler(setting, times, plan, seed, progress)
+        found = sampler.run(plan)
+    return found
 
 
-def _pilot_seed(seed: int) -> int:
-    """Return a seed whose scramblings are not those of the solve."""
-    return seed + 2**40
+def sampling_goal(found: Estimate, accuracy: float) -> float:
+    """Return the standard error of sampling that leaves room for that of the step."""
+    rest = accuracy**2 - found.step_error(doubts=DOUBTS) ** 2
+    return float(np.sqrt(max(rest, (accuracy / 2) ** 2)))
 
 
 def first_plan(setting: Setting, times: Float[np.ndarray, " time"]) -> Plan:
@@ -192,6 +130,21 @@ def first_plan(setting: Setting, times: Float[np.ndarray, " time"]) -> Plan:
         if largest * eigenvalue > 0:
             step = min(step, STEP_OF_RATE / (largest * eigenvalue))
         grids = _grids(setting, end, step)
+    return Plan(grids, _least_paths(grids), PILOT)
+
+
+def finer_plan(
+    setting: Setting, times: Float[np.ndarray, " time"], plan: Plan, excess: float
+) -> Plan:
+    """Return the plan of a pilot with a smaller step; the error falls like h^3.
+
+    excess: the error of the step in units of the accuracy.
+    """
+    if len(plan.grids) == 1:
+        return plan
+    halvings = max(1, int(np.ceil(np.log2(excess / STEP_SHARE) / GRIDS)))
+    step = plan.grids[-1].longest / 2**halvings
+    grids = _grids(setting, float(times[-1]), step)
     return Plan(grids, _least_paths(grids), PILOT)
 
 
@@ -224,129 +177,200 @@ def _require_visits(grid: Grid, each: int, paths: int) -> None:
         )
 
 
-def better_plan(
-    setting: Setting,
-    times: Float[np.ndarray, " time"],
-    pilot: Estimate,
-    accuracy: float,
-) -> Plan:
-    """Return the plan that reaches the accuracy, as the errors of a pilot predict."""
-    sampling, discretization = pilot.relative_errors(doubts=DOUBTS)
-    grids = pilot.plan.grids
-    allowed = STEP_SHARE * accuracy
-    if len(grids) > 1 and discretization > allowed:
-        # |f3 - f2| falls like h^2
-        halvings = int(np.ceil(np.log2(discretization / allowed) / 2))
-        step = grids[-1].longest / 2 ** min(halvings, FINER)
-        grids = _grids(setting, float(times[-1]), step)
-    # The error of quasi-random paths falls faster than one over the root of their number,
-    # and the largest of many estimated errors is too large: begin with few paths.
-    all_paths = PILOT * pilot.plan.paths * (sampling / accuracy) ** HOPE
-    each = 2 ** round(np.log2(max(2.0, all_paths / SCRAMBLINGS)))
-    least = _least_paths(grids)
-    each = max(least, min(each, max(MOST_PATHS, least)))
-    return Plan(grids, each, SCRAMBLINGS)
+class Sampler:
+    """Scramblings of the paths that are solved so far, of one choice of grids.
 
-
-def run(
-    setting: Setting,
-    plan: Plan,
-    times: Float[np.ndarray, " time"],
-    seed: int,
-    progress: bool,
-    known: Estimate | None = None,
-) -> Estimate:
-    """Solve on all grids with all scramblings, in threads.
-
-    known: an estimate of the same plan with fewer scramblings, the first ones.
+    all_grids, coarse: curves at the recorded times, with axes of scramblings and grids.
     """
-    begun = 0 if known is None else known.plan.scramblings
-    finest = plan.grids[-1]
-    workers = min(cores(), plan.scramblings)
-    require_path_memory(setting, finest, plan.paths, workers)
-    with (
-        ThreadPoolExecutor(workers) as pool,
-        progress_bar(plan.scramblings - begun, "scramblings", progress) as bar,
+
+    def __init__(
+        self,
+        setting: Setting,
+        times: Float[np.ndarray, " time"],
+        plan: Plan,
+        seed: int,
+        progress: bool,
     ):
+        self.setting = setting
+        self.times = times
+        self.seed = seed
+        self.progress = progress
+        self.plan = plan._replace(scramblings=0, coarse_scramblings=0)
+        self.all_grids: Curves | None = None
+        self.coarse: Curves | None = None
 
-        def of_scrambling(number: int) -> tuple[Curves, Curves]:
-            # grids of all steps have the same paths
-            seeds = np.random.SeedSequence(seed, spawn_key=(number,))
-            scrambling = int(seeds.generate_state(1, np.uint64)[0])
-            largest = max(plan.grids, key=most_visits)
-            draws = draw_paths(setting, largest, plan.paths, scrambling)
-            found = []
-            for grid in plan.grids:
-                curves = solve_on_grid(setting, grid, draws)
-                found.append(at_times(curves, grid, times, is_descent(setting.problem)))
-            bar.update()
-            return _extrapolated(found)
+    def run(self, plan: Plan) -> Estimate:
+        """Solve what a plan has beyond what is solved, and return the estimate."""
+        tasks = []
+        for number in range(self.plan.scramblings, plan.scramblings):
+            tasks.append(Task(plan.grids, plan.paths, (number,)))
+        for number in range(self.plan.coarse_scramblings, plan.coarse_scramblings):
+            # other random numbers than those of the scramblings on all grids
+            tasks.append(Task(plan.grids[:1], plan.coarse_paths, (1, number)))
+        workers = min(max(2, cores()), len(tasks))
+        most = max(plan.paths, plan.coarse_paths)
+        require_path_memory(self.setting, plan.grids[-1], most, workers)
+        solved, interrupted = solve_all(
+            self.setting, tasks, self.times, workers, self.seed, self.progress
+        )
+        on_all_grids = []
+        on_coarsest = []
+        for task, curves in zip(tasks, solved, strict=False):
+            is_coarse = len(task.grids) < len(plan.grids)
+            kind = on_coarsest if is_coarse else on_all_grids
+            kind.append(curves)
+        if interrupted:
+            on_coarsest = _complete(on_coarsest)
+            complete = _complete(on_all_grids)
+            if len(complete) >= 2 or self.all_grids is not None:
+                on_all_grids = complete
+        self.all_grids = _joined(self.all_grids, on_all_grids)
+        self.coarse = _joined(self.coarse, on_coarsest)
+        if self.all_grids is None:
+            raise KeyboardInterrupt
+        self.plan = plan._replace(
+            scramblings=_count(self.all_grids),
+            coarse_scramblings=_count(self.coarse),
+        )
+        return replace(self.estimate(), interrupted=interrupted)
 
-        pairs = list(pool.map(of_scrambling, range(begun, plan.scramblings)))
-    fine = _stacked([pair[0] for pair in pairs])
-    coarse = _stacked([pair[1] for pair in pairs])
-    if known is not None:
-        fine = _joined(known.members, fine)
-        coarse = _joined(known.coarse_members, coarse)
-    return Estimate(plan=plan, members=fine, coarse_members=coarse)
+    def estimate(self) -> Estimate:
+        """Return the estimate of all scramblings so far."""
+        plan = self.plan
+        assert self.all_grids is not None
+        fine = plan.paths * plan.scramblings
+        theta = 1.0
+        if plan.coarse_scramblings > 1:
+            theta = fine / plan.all_paths
+        curves = []
+        seconds = []
+        gains = []
+        groups: list[list[np.ndarray]] = [[], []]
+        for i, by_grid in enumerate(self.all_grids):
+            orders = _orders(by_grid)
+            third = orders[-1] - (1.0 - theta) * by_grid[:, 0]
+            rest = np.zeros((0, *third.shape[1:]))
+            rest_mean = 0.0
+            if theta < 1.0:
+                assert self.coarse is not None
+                rest = (1.0 - theta) * self.coarse[i][:, 0]
+                rest_mean = rest.mean(axis=0)
+            curves.append(third.mean(axis=0) + rest_mean)
+            below = (orders[-1] - orders[-2]).mean(axis=0)
+            seconds.append(curves[-1] - below)
+            gains.append(_gain(orders))
+            groups[0].append(third + rest_mean)
+            groups[1].append(rest + third.mean(axis=0))
+        kinds = groups if theta < 1.0 else groups[:1]
+        return Estimate(
+            plan=plan,
+            curves=Curves(*curves),
+            groups=tuple(Curves(*group) for group in kinds),
+            second_order=Curves(*seconds),
+            gains=tuple(gains),
+        )
+
+    def better_plan(self, growth: float) -> Plan:
+        """Return the plan of least cost whose squared error is smaller by a factor.
+
+        growth: the factor. Scramblings on all grids are solved again if each needs more
+        paths.
+        """
+        plan = self.plan
+        assert self.all_grids is not None
+        found = self.estimate()
+        goal = found.sampling_error() ** 2 / growth  # a squared relative error
+        most = MOST_SCRAMBLINGS
+        if len(plan.grids) == 1:
+            needed = _relative_variance(self.all_grids, np.ones(1)) / goal
+            return _with_more_paths(plan, needed)
+        # of one scrambling with the paths of the plan
+        base = _relative_variance(self.all_grids, np.array([1.0, 0.0, 0.0]))
+        of_correction = THIRD_ORDER - np.array([1.0, 0.0, 0.0])
+        correction = _relative_variance(self.all_grids, of_correction)
+        base_cost = float(plan.grids[0].cells)
+        cost = float(sum(grid.cells for grid in plan.grids))
+        total = np.sqrt(base * base_cost) + np.sqrt(correction * cost)
+        needed = np.sqrt(correction / cost) * total / goal
+        needed_base = np.sqrt(base / base_cost) * total / goal
+        bigger = _with_more_paths(plan, needed)
+        scramblings = min(max(bigger.scramblings, PILOT), most)
+        coarse_paths = plan.coarse_paths
+        if coarse_paths == 0:
+            exponent = round(np.log2(max(1.0, needed_base / SCRAMBLINGS)))
+            coarse_paths = min(plan.paths * 2**exponent, max(MOST_PATHS, plan.paths))
+        coarse = int(np.ceil(needed_base * plan.paths / coarse_paths))
+        coarse = min(max(coarse, PILOT, plan.coarse_scramblings), most)
+        return bigger._replace(
+            scramblings=scramblings,
+            coarse_paths=coarse_paths,
+            coarse_scramblings=coarse,
+        )
 
 
-def _joined(first: Curves, second: Curves) -> Curves:
-    """Return the members of two sets of scramblings."""
-    return Curves(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+def _with_more_paths(plan: Plan, needed: float) -> Plan:
+    """Return the plan with so many scramblings on all grids, or larger ones instead."""
+    largest = max(MOST_PATHS, plan.paths)
+    paths = plan.paths
+    while needed > 2 * SCRAMBLINGS and 2 * paths <= largest:
+        needed /= 2
+        paths *= 2
+    count = min(int(np.ceil(needed)), MOST_SCRAMBLINGS)
+    if paths == plan.paths:
+        return plan._replace(scramblings=max(count, plan.scramblings))
+    return Plan(plan.grids, paths, max(count, PILOT))
 
 
-def _extrapolated(by_grid: list[Curves]) -> tuple[Curves, Curves]:
-    """Return the curves of third and of second order; one grid is exact."""
-    if len(by_grid) == 1:
-        return by_grid[0], by_grid[0]
-    stacked = _stacked(by_grid)
-    third = _mapped(lambda x: np.tensordot(THIRD_ORDER, x, 1), stacked)
-    second = _mapped(lambda x: np.tensordot(SECOND_ORDER, x, 1), stacked)
-    return third, second
+def _relative_variance(by_grid: Curves, weights: np.ndarray) -> float:
+    """Return the variance of one scrambling's combination of grids, of the worst array.
 
-
-def _stacked(curves: list[Curves]) -> Curves:
-    """Return curves with a leading axis."""
-    return Curves(*(np.stack(arrays) for arrays in zip(*curves, strict=True)))
-
-
-def _mapped(function: Callable[[np.ndarray], np.ndarray], curves: Curves) -> Curves:
-    """Return a function of each array."""
-    return Curves(*(function(values) for values in curves))
-
-
-def at_times(
-    curves: Curves, grid: Grid, times: Float[np.ndarray, " time"], in_steps: bool
-) -> Curves:
-    """Return curves of a grid at the recorded times.
-
-    in_steps: the state after ceil(time) steps. Otherwise by cubic splines, one for each
-    smooth stretch.
+    In units of the squared largest entry of each array.
     """
-    if in_steps:
-        steps = np.ceil(times - 1e-9).astype(int)
-        return _mapped(lambda x: x[steps], curves)
-
-    def interpolated(values: np.ndarray) -> np.ndarray:
-        found = np.full((times.size, *values.shape[1:]), np.nan)
-        for first, last in itertools.pairwise(grid.breaks):
-            x = grid.edges[first : last + 1]
-            inside = (times >= x[0] - 1e-12) & (times <= x[-1] + 1e-9)
-            if np.any(inside):
-                found[inside] = _spline(x, values[first : last + 1], times[inside])
-        return found
-
-    return _mapped(interpolated, curves)
+    largest = 0.0
+    for values in by_grid:
+        combined = np.tensordot(values, weights, axes=(1, 0))
+        deviation = combined.std(axis=0, ddof=1)
+        share = largest_share(deviation, values[:, -1].mean(axis=0))
+        largest = max(largest, share)
+    return largest**2
 
 
-def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Return a cubic spline of the finite values, NaN beyond them."""
-    finite = np.isfinite(y.reshape(len(y), -1)).all(axis=1)
-    count = int(finite.sum())  # values are finite up to a divergence
-    if count < 2:
-        return np.full((at.size, *y.shape[1:]), np.nan)
-    spline = CubicSpline(x[:count], y[:count], axis=0)
-    found = spline(at)
-    found[at > x[count - 1] + 1e-9] = np.nan
-    return found
+def _orders(by_grid: Float[np.ndarray, "n grids ..."]) -> tuple[np.ndarray, ...]:
+    """Return the estimates of first, second and third order; one grid is exact."""
+    finest = by_grid[:, -1]
+    if by_grid.shape[1] == 1:
+        return finest, finest, finest
+    second = np.tensordot(by_grid, SECOND_ORDER, axes=(1, 0))
+    third = np.tensordot(by_grid, THIRD_ORDER, axes=(1, 0))
+    return finest, second, third
+
+
+def _gain(orders: tuple[np.ndarray, ...]) -> float:
+    """Return by how much the last order became smaller, of the whole array."""
+    first, second, third = (members.mean(axis=0) for members in orders)
+    last = np.nanmax(np.abs(third - second), initial=0.0)
+    before = np.nanmax(np.abs(second - first), initial=0.0)
+    if before <= last or not np.isfinite(before):
+        return 1.0
+    return float(max(last / before, LEAST_GAIN))
+
+
+def _complete(solved: list[Curves]) -> list[Curves]:
+    """Return those that came to the end."""
+    return [curves for curves in solved if np.isfinite(curves.Q[:, -1]).all()]
+
+
+def _joined(known: Curves | None, new: list[Curves]) -> Curves | None:
+    """Return the members of two sets of scramblings, with a leading axis."""
+    if not new:
+        return known
+    added = stacked(new)
+    if known is None:
+        return added
+    pairs = zip(known, added, strict=True)
+    return Curves(*(np.concatenate(pair) for pair in pairs))
+
+
+def _count(members: Curves | None) -> int:
+    """Return the number of scramblings."""
+    return 0 if members is None else len(members.train_loss)

@@ -31,11 +31,12 @@ class Grid:
     """Cells of time, with the rates of each cell.
 
     edges: their ends. breaks: the cells at which a smooth stretch begins, and the end.
-    epochs: the cells at which an epoch begins; empty if visits are drawn with
-    replacement. kick: how far one kick moves the field of its own sample. keep: what
+    in_steps: a cell is a step of gradient descent. epochs: the cells at which an epoch
+    begins; empty if visits are drawn with replacement. kick: how far one kick moves the field of its own sample. keep: what
     weight decay leaves of the weights.
     """
 
+    in_steps: bool
     edges: Float[np.ndarray, " points"]
     breaks: Int[np.ndarray, " breaks"]
     epochs: Int[np.ndarray, " epochs"]
@@ -156,6 +157,7 @@ def _grid(
         rate = optimizer.lr if optimizer.bias_lr is None else optimizer.bias_lr
         bias = rate_values(rate, times)
     return Grid(
+        in_steps=is_descent(problem),
         edges=edges,
         breaks=breaks,
         epochs=epochs,

@@ -64,7 +64,7 @@ class Model(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """What is fixed for each path. Visits of all paths lie one after the other."""
+    """The constants of each path. Visits of all paths lie one after the other."""
 
     label: Float[np.ndarray, " S"]
     reference: Float[np.ndarray, "S M"]  # rho
@@ -76,13 +76,13 @@ class Paths(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the paths remember of their visits."""
+    """The memory that paths have of their visits."""
 
     visited: Int[np.ndarray, " S"]  # visits so far
     # rows of L, each with its diagonal inverted (0 if it was dropped), packed
     factors: Float[np.ndarray, " entries"]
     kicks: Float[np.ndarray, "visits K"]
-    # D(u, v)[k, j] for v <= u, v last, packed; empty with Stein's lemma
+    # D(u, v)[k, j] for v <= u, in the order u, k, v, j, packed; empty with Stein's lemma
     tangents: Float[np.ndarray, " entries"]
 
 
@@ -124,7 +124,7 @@ class Work(NamedTuple):
     delta: Float[np.ndarray, " K"]
     mirrored: Float[np.ndarray, " K"]  # delta with the opposite innovation of Z(t)
     J: Float[np.ndarray, "K K"]
-    block: Float[np.ndarray, "K K most"]  # d delta(t) / dZ(s_v)
+    block: Float[np.ndarray, "K P"]  # d delta(t) / dZ(s_v), columns (v, j)
     backward: Float[np.ndarray, " P"]  # L^-T zeta
     gains: Float[np.ndarray, "K P"]  # row L^-1
 
@@ -302,26 +302,25 @@ def tangent_response(paths, memory, cell, path, visits, e, bend, work, sums):
             sums.response[k, j] += work.J[k, j]
     first = paths.first[path]
     for k in range(K):
-        for j in range(K):
-            for v in range(visits):
-                work.block[k, j, v] = 0.0
+        for q in range(visits * K):
+            work.block[k, q] = 0.0
     for u in range(visits):
         s = paths.visit_cells[first + u]
         line = paths.tangent_start[path] + u * (u + 1) // 2 * K * K
+        columns = (u + 1) * K
         for k in range(K):
             for m in range(K):
                 x = 0.0  # J(t) Theta(t, s_u)
                 for i in range(K):
                     x += work.J[k, i] * cell.response[s, i, m]
-                for j in range(K):
-                    place = line + (m * K + j) * (u + 1)
-                    for v in range(u + 1):
-                        work.block[k, j, v] += x * memory.tangents[place + v]
+                place = line + m * columns
+                for q in range(columns):
+                    work.block[k, q] += x * memory.tangents[place + q]
     for v in range(visits):
         s = paths.visit_cells[first + v]
         for k in range(K):
             for j in range(K):
-                sums.memory_response[s, k, j] += work.block[k, j, v]
+                sums.memory_response[s, k, j] += work.block[k, v * K + j]
 
 
 @inlined
@@ -427,12 +426,13 @@ def remember(model, paths, memory, cell, path, visits, work):
         memory.factors[line + q] = inverse
     if not model.jumps:
         line = paths.tangent_start[path] + visits * (visits + 1) // 2 * K * K
+        columns = past + K
         for k in range(K):
+            place = line + k * columns
+            for q in range(past):
+                memory.tangents[place + q] = work.block[k, q] / probability
             for j in range(K):
-                place = line + (k * K + j) * (visits + 1)
-                for v in range(visits):
-                    memory.tangents[place + v] = work.block[k, j, v] / probability
-                memory.tangents[place + visits] = work.J[k, j] / probability
+                memory.tangents[place + past + j] = work.J[k, j] / probability
     memory.visited[path] = visits + 1
 
 
@@ -457,7 +457,7 @@ def pass_over_paths(model, paths, memory, cell, history, purpose, most, sums):
         np.zeros(K),
         np.zeros(K),
         np.zeros((K, K)),
-        np.zeros((K, K, most)),
+        np.zeros((K, most * K)),
         np.zeros(most * K),
         np.zeros((K, most * K)),
     )
@@ -494,3 +494,36 @@ def pass_over_paths(model, paths, memory, cell, history, purpose, most, sums):
         is_visited = place < paths.first[path + 1]
         if is_visited and paths.visit_cells[place] == cell.time:
             remember(model, paths, memory, cell, path, visits, work)
+
+
+@compiled
+def update_all(model, cell, labels, fields, share, delta, responses, sums):
+    """Fill delta and J of all paths at given fields (K, S), for gradient descent.
+
+    Adds loss, error and E[e g] to the sums; delta functions are not in J. share: the
+    weight of E[e g].
+    """
+    K = cell.readout.size
+    output_of = np.zeros(K)
+    slope = np.zeros(K)
+    curvature = np.zeros(K)
+    for path in range(labels.size):
+        output = 0.0
+        for k in range(K):
+            x = fields[k, path] + cell.bias[k]
+            g, steep, bent = activate(model.activation, model.coefficients, x)
+            output_of[k] = g
+            slope[k] = steep
+            curvature[k] = bent
+            output += cell.readout[k] * g
+        label = labels[path]
+        loss, e, bend = descend(model.loss, model.loss_number, output, label)
+        record(model, output, label, loss, sums)
+        for k in range(K):
+            steep = cell.readout[k] * slope[k]
+            delta[k, path] = e * steep
+            sums.readout[k] += share * e * output_of[k]
+            for j in range(K):
+                change = bend * steep * cell.readout[j] * slope[j]
+                responses[k, j, path] = change
+            responses[k, k, path] += e * cell.readout[k] * curvature[k]

@@ -26,6 +26,10 @@ from tutelage.problem.sample import normals_needed
 MARGIN = 1e-10
 # Standard deviations above the mean for which a path has numbers.
 SIGMAS = 7.0
+# The share of the data in a step of gradient descent from which on all steps are
+# treated as possible visits.
+MANY = 0.2
+PROBES = 8  # random signs of each path, for its responses in gradient descent
 MOST_DIMENSIONS = qmc.Sobol.MAXDIM
 
 
@@ -36,15 +40,23 @@ class Draws(NamedTuple):
     reference: Float[np.ndarray, "S M"]
     innovations: Float[np.ndarray, "S most K"]
     visits: Float[np.ndarray, "S most"]  # uniform
+    seed: int  # of random signs
 
 
 def most_visits(grid: Grid) -> int:
     """Return the number of visits for which a path needs random numbers."""
     if grid.epochs.size:
         return grid.epochs.size + 1
+    if many_visits(grid):
+        return grid.cells + 1
     mean = float(np.sum(grid.visit_probability))
     usual = mean + SIGMAS * math.sqrt(mean) + 8
     return min(int(usual), grid.cells) + 1
+
+
+def many_visits(grid: Grid) -> bool:
+    """Return True for gradient descent with a large share of the data in each step."""
+    return grid.in_steps and float(np.mean(grid.visit_probability)) > MANY
 
 
 def draw_paths(setting: Setting, grid: Grid, count: int, seed: int) -> Draws:
@@ -70,6 +82,7 @@ def draw_paths(setting: Setting, grid: Grid, count: int, seed: int) -> Draws:
         reference=np.ascontiguousarray(rho),
         innovations=np.ascontiguousarray(ndtri(by_visit[:, :, :K])),
         visits=np.ascontiguousarray(by_visit[:, :, K]),
+        seed=seed,
     )
 
 
@@ -151,9 +164,13 @@ def require_path_memory(setting: Setting, grid: Grid, count: int, solves: int) -
     K = setting.hidden
     L = setting.eigenvalues.size
     mean = float(np.sum(grid.visit_probability))
-    squared = mean**2 + mean  # of a Poisson number
-    of_paths = count * (squared * K**2 + most_visits(grid) * (K + 1) * 2)
     columns = grid.cells * K
+    if many_visits(grid):
+        # innovations, kicks and visits in double precision, probes and signs in single
+        of_paths = count * columns * (3 + 1 / K + PROBES)
+    else:
+        squared = mean**2 + mean  # of a Poisson number
+        of_paths = count * (squared * K**2 + most_visits(grid) * (K + 1) * 2)
     of_kernels = (L + 2) * columns**2
     checks.require_memory(
         f"the memory of {count} sample paths with {mean:.3g} visits each, "

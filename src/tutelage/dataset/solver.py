@@ -1,22 +1,16 @@
 """One causal pass over a grid of time, with the paths of one scrambling."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from tutelage.dataset.averages import StepAverages, VisitAverages
 from tutelage.dataset.grid import Grid
 from tutelage.dataset.kernels import Kernels
-from tutelage.dataset.path_kernel import (
-    RECORD,
-    STEP,
-    Cell,
-    Memory,
-    Paths,
-    Sums,
-    pass_over_paths,
-)
-from tutelage.dataset.paths import Draws, empty_memory, paths_on
+from tutelage.dataset.path_kernel import Sums
+from tutelage.dataset.paths import Draws, many_visits
 from tutelage.dataset.setting import Setting
 
 # Overlaps and parameters that have grown beyond this have diverged.
@@ -24,7 +18,7 @@ LARGEST = 1e8
 
 
 class Curves(NamedTuple):
-    """What a pass records, at all times of its grid or at the recorded ones.
+    """The records of a pass, at all times of its grid or at the recorded ones.
 
     R and Q per level are sums over its dimensions, divided by N.
     """
@@ -37,60 +31,76 @@ class Curves(NamedTuple):
     train_error: Float[np.ndarray, " time"]
 
 
-def solve_on_grid(setting: Setting, grid: Grid, draws: Draws) -> Curves:
-    """Return the curves at all times of the grid; NaN from a divergence on."""
-    paths = paths_on(grid, draws)
-    memory = empty_memory(paths, setting.model.jumps)
-    kernels = Kernels(setting, grid)
-    most = max(1, int(np.max(np.diff(paths.first))))
-    count = paths.label.size
-    readout = setting.readout.copy()
-    bias = setting.bias.copy()
-    curves = _empty_curves(setting, grid.cells + 1)
-    history = memory.visited
-    epochs = set(grid.epochs.tolist())
-    for t in range(grid.cells + 1):
-        if t in epochs:
-            history = memory.visited.copy()
-        cell = kernels.cell(readout, bias)
-        sums = _empty_sums(setting, t)
-        _pass(setting, paths, memory, cell, history, most, sums, bool(epochs))
-        curves.R[t] = kernels.now.R
-        curves.Q[t] = kernels.now.Q
-        curves.readout[t] = readout
-        curves.bias[t] = bias
-        curves.train_loss[t] = sums.recorded[0] / count
-        curves.train_error[t] = sums.recorded[1] / count
-        if _has_diverged(kernels, readout, bias, sums):
-            for values in curves:
-                values[t:] = np.nan
-            break
-        if t < grid.cells:
-            kernels.advance(sums, count)
-            readout = readout + grid.readout[t] * sums.readout / count
-            bias = bias + grid.bias[t] * sums.bias / count
-    return curves
+class Pass:
+    """A pass over a grid, which goes on by one cell with each `advance`."""
+
+    def __init__(self, setting: Setting, grid: Grid, draws: Draws):
+        self.grid = grid
+        self.kernels = Kernels(setting, grid)
+        if many_visits(grid):
+            self.averages = StepAverages(setting, grid, draws)
+        else:
+            self.averages = VisitAverages(setting, grid, draws)
+        self.count = draws.label.size
+        self.readout = setting.readout.copy()
+        self.bias = setting.bias.copy()
+        self.curves = _empty_curves(setting, grid.cells + 1)
+        self.has_diverged = False
+
+    @property
+    def is_finished(self) -> bool:
+        """True at the end of the grid, or after a divergence."""
+        return self.has_diverged or self.kernels.time >= self.grid.cells
+
+    @property
+    def now(self) -> float:
+        """The time that is recorded next."""
+        return float(self.grid.edges[self.kernels.time])
+
+    def advance(self) -> None:
+        """Record the present time and take one cell; at the end, record it alone."""
+        t = self.kernels.time
+        cell = self.kernels.cell(self.readout, self.bias)
+        sums = self.averages.sums(cell)
+        if _has_diverged(self.kernels, self.readout, self.bias, sums):
+            self.has_diverged = True
+            return
+        self._record(t, sums)
+        self.kernels.advance(sums, self.count)
+        self.readout = self.readout + self.grid.readout[t] * sums.readout / self.count
+        self.bias = self.bias + self.grid.bias[t] * sums.bias / self.count
+        if self.is_finished:
+            cell = self.kernels.cell(self.readout, self.bias)
+            sums = self.averages.sums(cell)
+            if not _has_diverged(self.kernels, self.readout, self.bias, sums):
+                self._record(t + 1, sums)
+
+    def _record(self, t: int, sums: Sums) -> None:
+        self.curves.R[t] = self.kernels.now.R
+        self.curves.Q[t] = self.kernels.now.Q
+        self.curves.readout[t] = self.readout
+        self.curves.bias[t] = self.bias
+        self.curves.train_loss[t] = sums.recorded[0] / self.count
+        self.curves.train_error[t] = sums.recorded[1] / self.count
 
 
-def _pass(
-    setting: Setting,
-    paths: Paths,
-    memory: Memory,
-    cell: Cell,
-    history: np.ndarray,
-    most: int,
-    sums: Sums,
-    in_epochs: bool,
+def solve_side_by_side(
+    passes: list[Pass],
+    should_continue: Callable[[], bool],
+    report: Callable[[int], None],
 ) -> None:
-    """Add the averages over all paths at one time.
+    """Finish passes over several grids, the one that is behind in time first.
 
-    In epochs the training loss also needs the fields of samples after their visit in the
-    present epoch.
+    A pass that is stopped keeps NaN from there on. report: called with the number of
+    cells that were taken.
     """
-    model = setting.model
-    if in_epochs:
-        pass_over_paths(model, paths, memory, cell, history, RECORD, most, sums)
-    pass_over_paths(model, paths, memory, cell, history, STEP, most, sums)
+    waiting = list(passes)
+    while waiting and should_continue():
+        behind = min(waiting, key=lambda one: one.now)
+        behind.advance()
+        report(1)
+        if behind.is_finished:
+            waiting.remove(behind)
 
 
 def _has_diverged(
@@ -118,20 +128,4 @@ def _empty_curves(setting: Setting, points: int) -> Curves:
         bias=empty(K),
         train_loss=empty(),
         train_error=empty(),
-    )
-
-
-def _empty_sums(setting: Setting, cells: int) -> Sums:
-    """Return sums of zero for a time with so many cells before it."""
-    K = setting.hidden
-    M = setting.R.shape[2]
-    return Sums(
-        memory_response=np.zeros((cells, K, K)),
-        memory_noise=np.zeros((cells, K, K)),
-        response=np.zeros((K, K)),
-        noise=np.zeros((K, K)),
-        reference=np.zeros((K, M)),
-        readout=np.zeros(K),
-        bias=np.zeros(K),
-        recorded=np.zeros(2),
     )

@@ -7,7 +7,8 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._types import ArrayLike
-from tutelage.dataset.accuracy import Estimate, error_bound, estimate
+from tutelage.dataset.accuracy import estimate
+from tutelage.dataset.estimates import Estimate, error_bound
 from tutelage.dataset.setting import Setting, has_kernels, setting_of
 from tutelage.dataset.solver import Curves
 from tutelage.dataset.stability import require_stable
@@ -122,23 +123,28 @@ def solve_on_data_set(
     checks.require_untraced("the initial condition", "solve with a data set", start)
     problem.require_rates_on(times)
     require_stable(problem)
-    if problem.has_noise_law and not has_bounded_slope(problem.loss):
-        Quantile(problem.noise).mean_and_variance()  # refuses an infinite variance
+    if problem.noise_law is not None and not has_bounded_slope(problem.loss):
+        Quantile(problem.noise_law).mean_and_variance()  # refuses an infinite variance
     setting = setting_of(problem, start)
     found = estimate(setting, times, accuracy, seed, paths, progress)
     trajectory = _trajectory(setting, start, times, found, seed, keep)
     for sentence in _caveats(found, accuracy, paths):
         warnings.warn(sentence, ValidityWarning, stacklevel=3)
-    if not trajectory.finished:
+    if trajectory.status_code == Status.DIVERGED:
         sentence = f"the solve {trajectory.status}"
         warnings.warn(sentence, DivergenceWarning, stacklevel=3)
     return trajectory
 
 
 def _caveats(found: Estimate, accuracy: float, paths: int | None) -> Iterable[str]:
-    """Yield a sentence if the accuracy was not reached."""
+    """Yield a sentence if the solve was interrupted or its accuracy not reached."""
     reached = found.reached()
-    if paths is None and reached > WARNED * accuracy:
+    if found.interrupted:
+        yield (
+            f"Ctrl-C ended the solve after {found.plan.all_paths} sample paths; the "
+            f"standard error of these curves is {reached:.1e} of their largest entries."
+        )
+    elif paths is None and reached > WARNED * accuracy:
         yield (
             f"the standard error of these curves is {reached:.1e} of their largest "
             f"entries; accuracy={accuracy:g} was asked for. Solve for fewer epochs."
@@ -158,7 +164,9 @@ def _trajectory(
     curves = found.curves
     finite = np.isfinite(curves.Q.reshape(len(times), -1)).all(axis=1)
     count = len(times) if finite.all() else int(np.argmin(finite))
-    status = Status.FINISHED if finite.all() else Status.DIVERGED
+    status = Status.FINISHED
+    if not finite.all():
+        status = Status.INTERRUPTED if found.interrupted else Status.DIVERGED
     end_time = float(times[-1])
     if status != Status.FINISHED:
         end_time = float(times[count - 1])
@@ -170,8 +178,8 @@ def _trajectory(
     grid = found.plan.grids[-1]
     plan = found.plan
     settings = (
-        ("paths", plan.paths * plan.scramblings),
-        ("scramblings", plan.scramblings),
+        ("paths", plan.all_paths),
+        ("scramblings", plan.scramblings + plan.coarse_scramblings),
         ("seed", seed),
         ("time_step", grid.longest),
         ("accuracy", found.reached()),
@@ -222,14 +230,11 @@ def _errors(
     setting: Setting, found: Estimate, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return error and loss of the curves on fresh samples, and bounds on their errors."""
-    stacked = Curves(
-        *(
-            np.concatenate([curve[None], coarse[None], members])
-            for curve, coarse, members in zip(
-                found.curves, found.coarse, found.members, strict=True
-            )
-        )
-    )
+    single = [found.curves, found.second_order]
+    groups = [*found.groups]
+    parts = [Curves(*(np.stack(pair) for pair in zip(*single, strict=True))), *groups]
+    sizes = [len(part.train_loss) for part in parts]
+    stacked = Curves(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     errors, losses = errors_at_records(
         setting.problem,
         R=np.einsum("l,ntlkm->ntkm", setting.eigenvalues, stacked.R),
@@ -239,8 +244,10 @@ def _errors(
         bias=stacked.bias,
         times=times,
     )
-    bounds = {
-        "error": error_bound(errors[2:], errors[0] - errors[1]),
-        "loss": error_bound(losses[2:], losses[0] - losses[1]),
-    }
+    gain = max(found.gains)
+    bounds = {}
+    for name, values in (("error", errors), ("loss", losses)):
+        members = np.split(values, np.cumsum(sizes)[:-1])[1:]
+        step_error = gain * (values[0] - values[1])
+        bounds[name] = error_bound(members, step_error)
     return errors[0], losses[0], bounds

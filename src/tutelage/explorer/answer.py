@@ -19,8 +19,9 @@ import numpy as np
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import Fluctuations, fluctuations_along
+from tutelage.page.controls import CLUSTERS, DECAYING, XOR
 from tutelage.page.document import numbers, standalone, trajectory_content
-from tutelage.page.settings import CLUSTERS, DECAYING, XOR, Settings
+from tutelage.page.settings import Settings
 from tutelage.problem.traits import CLASSIC, missing_traits
 from tutelage.result.trajectory import Trajectory
 from tutelage.training.schedules import rate_at

@@ -25,7 +25,8 @@ from tutelage import _pool
 from tutelage.errors import InputError
 from tutelage.explorer.answer import ANSWERS, Part, next_part, prepare
 from tutelage.page.document import explorer_page
-from tutelage.page.settings import Settings, explorer_table
+from tutelage.page.presets import explorer_table
+from tutelage.page.settings import Settings
 
 HOSTS = ["127.0.0.1", "localhost"]  # that a browser may ask
 MOST_TEXT = 65_536  # characters of one message

@@ -7,8 +7,9 @@ The first page shows a trajectory and has a slider for time. The second one is t
 explorer: it has sliders for everything, and the theory is solved in the browser.
 
 `document.py` puts plain data, the vendored Plotly, and `template.html`, `page.css` and
-`page.js`, which show them, into one text. `settings.py` is the table of the explorer's
-controls. `explorer.js` (with `aside.html`, `explorer.css`, `formulas.js`) builds them
+`page.js`, which show them, into one text. `controls.py` is the table of the explorer's
+controls, `settings.py` their values as a problem, `presets.py` named values.
+`explorer.js` (with `aside.html`, `explorer.css`, `formulas.js`, `code.js`) builds them
 and asks for the curve: the server of `tutelage explore`, or `local.js`, which calls
 `theory.js`.
 """

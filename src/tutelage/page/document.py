@@ -50,13 +50,9 @@ from tutelage._version import __version__
 from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
-from tutelage.page.settings import (
-    Settings,
-    Value,
-    digit_spectrum,
-    explorer_table,
-    is_local,
-)
+from tutelage.page.controls import Value
+from tutelage.page.presets import explorer_table, is_local
+from tutelage.page.settings import Settings, digit_spectrum
 from tutelage.plot.labels import (
     capital,
     columns_of_R,
@@ -172,7 +168,7 @@ def explorer_page(table: Content, local: bool) -> Page:
     """A page with controls, which is otherwise that of a trajectory.
 
     It fetches its data from the server that it came from, or (local) solves by itself.
-    table: controls, presets and initial settings (settings.py), for explorer.js.
+    table: controls, presets and initial settings (presets.py), for explorer.js.
     """
     scripts = ["page.js", "formulas.js"]
     policy = POLICY
@@ -180,7 +176,7 @@ def explorer_page(table: Content, local: bool) -> Page:
         scripts += ["theory.js", "local.js"]
     else:
         policy = f"{POLICY}; connect-src 'self'"
-    scripts.append("explorer.js")
+    scripts += ["code.js", "explorer.js"]
     aside = _part("aside.html")
     return _page(
         title="tutelage explorer",
@@ -389,11 +385,13 @@ def _curve_with_schedule(trajectory: Trajectory, run: int | None) -> ShownCurve:
     curves = read_curves(with_one_error, run, "the page", lambda curve: curve)
     curve = _single_result(curves)
     end = float(curve.times[-1])
+    tasks = problem.several_tasks
+    assert tasks is not None
     return ShownCurve(
         curve=curve,
         errors=curve.variables["errors"],
         unit_order=np.arange(problem.student.hidden),
-        phases=list(_phases_of_schedule(problem.teacher, end)),
+        phases=list(_phases_of_schedule(tasks, end)),
     )
 
 

@@ -427,7 +427,7 @@ const tutelageExplorer = (() => {
     shown = asked;
     if (!shown.toml) {
       content.code.unshift(
-        { name: "Python", text: pythonText(shown), file: "problem.py" }
+        { name: "Python", text: script(shown), file: "problem.py" }
       );
       showEquations();
     }
@@ -570,152 +570,12 @@ const tutelageExplorer = (() => {
     if (part === "rates") byId("marks").replaceChildren();
   }
 
-  // A script that solves and simulates what the page shows.
-  function pythonText(s) {
-    const text = (x) => `"${x}"`;
-    const number = (x) => (
-      Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x)
-    );
-    const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
-    const set = (name, value, usual) => (
-      value === undefined || value === usual
-        ? []
-        : [`${name}=${typeof value === "string" ? value : number(value)}`]
-    );
-    // XOR needs both
-    const signs = Array.from(
-      { length: s.students },
-      (_, k) => (k % 2 ? -1 : 1) * (s.train_readout ? s.readout : 1)
-    );
-    const readout = s.spectrum === "XOR"
-      ? [`readout=[${signs.map(number).join(", ")}]`]
-      : s.train_readout
-      ? [`readout=[${number(s.readout)}] * ${s.students}`]
-      : [];
-    const trained = [...readout, ...(s.train_readout ? ["train_readout=True"] : [])];
-    const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
-    const tasks =
-      `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
-    const rule = {
-      "feedback alignment": "tu.rules.FeedbackAlignment()",
-      dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})`,
-    }[s.rule];
-    const optimizer = [
-      number(s.lr),
-      ...(s.batch === 1 ? [] : [`batch=${s.batch}`]),
-      ...set("weight_decay", s.decay, 0)
-    ];
-    const starts = {
-      true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`,
-      false: `asymmetric_start(problem, dim=${s.dim})`,
-    };
-    const nested = (flat, ...sizes) => {
-      if (sizes.length === 1) return `[${flat.join(", ")}]`;
-      const [count, ...inner] = sizes;
-      const size = flat.length / count;
-      const rows = Array.from({ length: count }, (_, i) => (
-        nested(flat.slice(i * size, (i + 1) * size), ...inner)
-      ));
-      return `[${rows.join(", ")}]`;
-    };
-    const times = s.log_time
-      ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)`
-      : `linear_times(${number(s.end)}, 201)`;
-    const measured =
-      "measured = tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
-    const inputs = {
-      isotropic: "tu.Isotropic()",
-      "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`,
-      digits: "tu.Spectrum(measured.eigenvalues, measured.fractions)",
-      "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})`,
-      XOR: `tu.Mixture.xor(${number(s.distance ?? 0)})`,
-    };
-    const taught = s.spectrum !== "two clusters" && s.spectrum !== "XOR";
-    const given = () => {
-      const [{ r, q, t, v }, K, M, heads] = [
-        tables.given,
-        s.students,
-        s.teachers * (s.tasks === "two" ? 2 : 1),
-        s.tasks === "two" ? [2] : [],
-      ];
-      const levels = r.length > K * M ? [r.length / (K * M)] : [];
-      return `Start(R=${nested(r, ...levels, K, M)}, Q=${nested(q, ...levels, K, K)}, T=${nested(t, ...levels, M, M)}, readout=${nested(v, ...heads, K)}, dim=${s.dim})`;
-    };
-    const fits = s.start === "as given"
-      && tables.given.q.length % (s.students * s.students) === 0
-      && tables.given.r.length * s.students === tables.given.q.length * s.teachers * (
-        s.tasks === "two" ? 2 : 1
-      );
-    lines.push(
-      `    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`
-    );
-    if (taught) lines.push(`    teacher=${s.tasks === "two" ? tasks : teacher},`);
-    for (
-      const [name, usual] of [
-        ["loss", "squared"],
-        ["labels", taught ? "real" : s.labels],
-      ]
-    )
-      if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
-    if (rule) lines.push(`    rule=${rule},`);
-    lines.push(`    inputs=${inputs[s.spectrum]},`);
-    lines.push(
-      `    optimizer=tu.SGD(${optimizer.join(", ")}),`,
-      ...set(
-        "    noise",
-        taught && (s.labels ?? "real") === "real" ? s.noise : 0,
-        0
-      ).map((x) => `${x},`)
-    );
-    const numpy = s.spectrum === "digits" ? ["import numpy as np"] : [];
-    const before = s.spectrum === "digits" ? [measured] : [];
-    return [
-      ...numpy,
-      "import tutelage as tu",
-      "",
-      ...before,
-      "problem = tu.Problem(",
-      ...lines,
-      ")",
-      `start = tu.${fits ? given() : starts[random]}`,
-      `times = tu.${times}`,
-      "theory = tu.solve(problem, start, times)",
-      `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
-      "print(tu.compare(theory, runs))",
-      ""
-    ].join("\n");
-  }
-
-  // The same as a notebook: the problem, the theory with its figure, the comparison
-  // with simulated networks.
-  function notebookText(s) {
-    const [setup, rest] = pythonText(s).trimEnd().split(/\n(?=theory = )/);
-    const [theory, ...runs] = rest.split("\n");
-    const cell = (kind, text) => ({
-      cell_type: kind,
-      id: `cell-${(cells += 1)}`,
-      metadata: {},
-      source: text,
-      ...(kind === "code" ? { execution_count: null, outputs: [] } : {}),
-    });
-    let cells = 0;
-    const { title, conditions } = tutelagePage.data();
-    return JSON.stringify({
-      nbformat: 4,
-      nbformat_minor: 5,
-      metadata: {
-        kernelspec: { name: "python3", display_name: "Python 3", language: "python" },
-      },
-      cells: [
-        cell("markdown", `# ${title}\n\n${conditions}`),
-        cell("code", setup),
-        cell("code", `${theory}\ntheory.plot()`),
-        cell("markdown", "Networks of finite size, compared with the theory:"),
-        cell("code", runs.join("\n")),
-        cell("code", "theory.widget()"),
-      ],
-    }, null, 1);
-  }
+  // The curve as code: a script, and the same in the cells of a notebook.
+  const script = (settings) => tutelageCode.script(settings, tables?.given);
+  const notebook = (settings) => tutelageCode.notebook(
+    script(settings),
+    tutelagePage.data()
+  );
 
   // A copy of this page with other data: what differs is changed in the copy.
   function copied(data, change) {
@@ -880,7 +740,7 @@ const tutelageExplorer = (() => {
   });
   byId("notebook").addEventListener(
     "click",
-    () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown))
+    () => saveText("problem.ipynb", "application/x-ipynb+json", notebook(shown))
   );
   byId("itself").addEventListener(
     "click",
@@ -915,7 +775,7 @@ const tutelageExplorer = (() => {
     values: () => values,
     change: (more) => change({ ...values, ...more }),
     settled: () => number > 0 && !wanted && !waiting(),
-    pythonText,
-    notebookText,
+    script,
+    notebook,
   };
 })();

@@ -168,23 +168,15 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
 
 
 def _draw_cosines(axes: Axes, result: Any) -> None:
-    """Draw the cosine of each student unit with its assigned teacher unit."""
-    pairs = [
-        (student, teacher)
-        for student, teacher in enumerate(result.permutation)
-        if teacher >= 0  # it is negative for a unit without a teacher unit
-    ]
-    for place, (student, teacher) in enumerate(pairs):
-        look: Look = {"color": color_at(student), "linewidth": 1.0}
-        if len(pairs) <= NAMED_LINES:
-            marked = panels.spread_marks(result.times, place, len(pairs))
-            look = stroke(student, place) | {"markevery": marked}
-        sign = ""
-        if result.signs[student] < 0:
-            sign = "−"
-        label = f"student {student + 1}, teacher {sign}{teacher + 1}"
+    """Draw the cosine of each student unit with its teacher unit, or of each angle."""
+    for place, label in enumerate(result.pair_labels):
+        unit = result.student_units[place]
+        look: Look = {"color": color_at(unit), "linewidth": 1.0}
+        if len(result.pair_labels) <= NAMED_LINES:
+            marked = panels.spread_marks(result.times, place, len(result.pair_labels))
+            look = stroke(unit, place) | {"markevery": marked}
         axes.plot(result.times, result.own[:, place], label=label, **look)
-    axes.set_ylabel("cosine with\nits own teacher")
+    axes.set_ylabel(result.cosine_label)
 
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")

@@ -102,7 +102,7 @@ def test_assignment_is_the_best_of_all():
 def test_a_mirrored_copy_counts_for_odd_and_even_activations_only():
     R = [[0.1, 0.2], [0.3, -0.9]]
     assert at_once(R, activation="erf").signs.tolist() == [1, -1]
-    assert at_once(R, activation="quadratic").permutation.tolist() == [0, 1]
+    assert at_once(R, activation="he4").permutation.tolist() == [0, 1]
     relu = at_once(R, activation="relu")
     assert relu.permutation.tolist() == [1, 0]
     assert relu.signs.tolist() == [1, 1]

@@ -7,7 +7,7 @@ from .critical_points import (
 from .implicit_bias import BiasPath, ImplicitBias, implicit_bias
 from .quadratic_curves import QuadraticCurves, quadratic_curves
 from .quadratic_network import QuadraticNetwork, quadratic_network
-from .solution_manifold import SolutionManifold, solution_manifold
+from .solution_manifold import SolutionManifold, Tangents, solution_manifold
 
 __all__ = [
     "BiasPath",
@@ -18,6 +18,7 @@ __all__ = [
     "QuadraticNetwork",
     "SolutionManifold",
     "SpectrumCheck",
+    "Tangents",
     "critical_points",
     "implicit_bias",
     "quadratic_curves",

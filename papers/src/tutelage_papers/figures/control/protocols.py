@@ -1,8 +1,10 @@
-"""How should one teach a network? The best protocols of tasks and rates, of rates alone, and of dropout and label noise.
+"""The best way to teach a network: protocols of tasks, rates, dropout and noise.
 
-No source prints these figures; the expectations come from independent computations and exact laws.
+No source prints these figures; the expectations come from independent computations and
+exact laws.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tutelage_papers.claims import (
     close,
     refuted,
 )
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import draw_band, legend_below, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -36,19 +38,17 @@ RULES: dict[str, dict[str, str]] = {
     "AdaTron": {"rule": "adatron"},
     "Hebb": {"rule": "hebbian"},
 }
-HIGHEST = {
-    "perceptron": 3.0,
-    "logistic": 60.0,
-    "AdaTron": 4.0,
-    "Hebb": 3.0,
-}  # learning rates
+# Largest learning rates that a schedule may take.
+HIGHEST = {"perceptron": 3.0, "logistic": 60.0, "AdaTron": 4.0, "Hebb": 3.0}
 ANNEALED = 0.15  # of the time, at the end
 
 
 def _baseline(data: Any, name: str) -> Any:
     """The mean error under a baseline."""
     error = np.asarray(data.baselines[name].trajectory.error)
-    return error if error.ndim == 1 else error.mean(axis=1)
+    if error.ndim == 1:
+        return error
+    return error.mean(axis=1)
 
 
 # Two tasks
@@ -63,167 +63,160 @@ def compute_1(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """The best protocol of tasks and learning rate, the best 50/50 and the sequence of both tasks, and runs of the first."""
+    """Return the best protocol of tasks and learning rate with runs, and its baselines.
+
+    The baselines are the best 50/50 and the sequence of both tasks.
+    """
     import xarray as xr
 
     unit = tu.Network(1, "erf")
-    start = tu.Start(**START)
+    student = tu.Network(2, "erf", train_readout=True)
     teachers = tu.Tasks([unit, unit], similarity=similarity)
-    problem = tu.Problem(
-        tu.Network(2, "erf", train_readout=True), teachers, optimizer=tu.SGD(1.0)
+    problem = tu.Problem(student, teachers, optimizer=tu.SGD(1.0))
+    start = tu.Start(**START)
+    design = tu.schedules.optimize(
+        problem,
+        start,
+        end,
+        {"lr": (0.0, highest), "tasks": (0.0, 1.0)},
+        segments=segments,
+        baselines={
+            "50/50": {"tasks": 0.5},
+            "one after the other": {"tasks": tu.Switch(end / 2), "lr": 1.0},
+        },
     )
-    others = {
-        "50/50": {"tasks": 0.5},
-        "one after the other": {"tasks": tu.Switch(end / 2), "lr": 1.0},
-    }
-    controls = {"lr": (0.0, highest), "tasks": (0.0, 1.0)}
-    found = tu.schedules.optimize(
-        problem, start, end, controls, segments=segments, baselines=others
+    names = list(design.baselines)
+    times = tu.linear_times(end, 13)
+    parts = [_compared(design.problem, start, dim, times, runs, seed) for dim in dims]
+    data = xr.concat(parts, dim=xr.DataArray(dims, dims="dim", name="dim"))
+    data["lr"] = ("segment", np.asarray(design.schedules["lr"].values))
+    data["share"] = ("segment", np.asarray(design.schedules["tasks"].shares.values))
+    data["fine_time"] = design.trajectory.times
+    data["baseline"] = names
+    protocol = np.asarray(design.trajectory.error).mean(axis=1)
+    data["protocol"] = ("fine_time", protocol)
+    data["baseline_error"] = (
+        ("baseline", "fine_time"),
+        [_baseline(design, name) for name in names],
     )
-    each = [
-        _compared(found.problem, start, dim, tu.linear_times(end, 13), runs, seed)
-        for dim in dims
-    ]
-    return xr.concat(each, dim=xr.DataArray(dims, dims="dim", name="dim")).assign(
-        lr=("segment", np.asarray(found.schedules["lr"].values)),
-        share=("segment", np.asarray(found.schedules["tasks"].shares.values)),
-        fine_time=found.trajectory.times,
-        protocol=("fine_time", np.asarray(found.trajectory.error).mean(axis=1)),
-        baseline_error=(
-            ("baseline", "fine_time"),
-            [_baseline(found, name) for name in found.baselines],
-        ),
-        baseline=list(found.baselines),
-        value=found.value,
-        values=("baseline", [one.value for one in found.baselines.values()]),
-        starts=("start", found.starts),
-        end=end,
-        runs=runs,
-    )
+    data["value"] = design.value
+    data["values"] = ("baseline", [design.baselines[name].value for name in names])
+    data["starts"] = ("start", design.starts)
+    data["end"] = end
+    data["runs"] = runs
+    return data
 
 
 def _compared(
     problem: "tu.Problem", start: "tu.Start", dim: int, times: Any, runs: int, seed: int
 ) -> "Dataset":
-    """Theory and runs; the shares of gaps within 4 standard errors, the 1/N gap included, also for a wrong theory."""
+    """Theory, runs, and the share of gaps within 4 standard errors (1/N included).
+
+    wrong_agrees: that share of a wrong theory.
+    """
     from tutelage_papers.bands import band, wrong_theory
 
     theory = tu.solve(problem, start, times)
     wrong = wrong_theory(problem, start, times)
     seen = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
-    shares = [
-        tu.compare(one, seen, fluctuations=False).verdict.within_bias
-        for one in (theory, wrong)
-    ]
-    return band(theory, seen, wrong).assign(agrees=shares[0], wrong_agrees=shares[1])
+    right_gaps = tu.compare(theory, seen, fluctuations=False)
+    wrong_gaps = tu.compare(wrong, seen, fluctuations=False)
+    return band(theory, seen, wrong).assign(
+        agrees=right_gaps.verdict.within_bias,
+        wrong_agrees=wrong_gaps.verdict.within_bias,
+    )
 
 
-def claims_1(data: "Dataset") -> list[Claim]:
-    """How far below 50/50; the shape of the protocol; and whether runs agree."""
+def claims_1(data: "Dataset") -> Iterator[Claim]:
+    """The gain over 50/50, the shape of the protocol, and the agreement of runs."""
     value = float(data["value"])
     half = float(data["values"].sel(baseline="50/50"))
     share = data["share"].values
     lr = data["lr"].values
     segments = data.sizes["segment"]
-    middle = share[segments // 4 : -(segments // 4)]
-    last = lr[-max(2, round(ANNEALED * segments)) :]
     full = segments >= 24
-    runs = []
+    yield at_least(
+        "error of the best 50/50 protocol over that of the best protocol",
+        half / value,
+        10.0 if full else 5.0,
+    )
+    yield close("error of 50/50 at its best constant rate", half, 0.00615, rel=0.01)
+    yield close(
+        "error of one task after the other",
+        data["values"].sel(baseline="one after the other"),
+        0.0805,
+        rel=0.01,
+    )
+    yield at_most(
+        "relative gap between two starts",
+        np.ptp(data["starts"].values) / value,
+        0.05 if full else 0.2,
+    )
+    quarter = segments // 4
+    yield between(
+        "share of the first task, mean over the middle half",
+        share[quarter:-quarter].mean(),
+        0.4,
+        0.6,
+    )
+    last = lr[-max(2, round(ANNEALED * segments)) :]
+    yield at_most(
+        "largest rise of the rate in the last 15%", np.max(np.diff(last)), 0.0
+    )
     for dim in data["dim"].values:
-        words = f"N = {dim}: share of gaps within 4 standard errors of the runs, 1/N gap included"
-        runs.append(at_least(words, float(data["agrees"].sel(dim=dim)), 0.99))
-        runs.append(
-            below(
-                f"{words}, with 0.9 G, which must fail",
-                float(data["wrong_agrees"].sel(dim=dim)),
-                0.99,
-            )
+        part = data.sel(dim=dim)
+        words = (
+            f"N = {dim}: share of gaps within 4 standard errors of the runs, "
+            "1/N gap included"
         )
-    return [
-        at_least(
-            "error of the best 50/50 protocol over that of the best protocol",
-            half / value,
-            10.0 if full else 5.0,
-        ),
-        close("error of 50/50 at its best constant rate", half, 0.00615, rel=0.01),
-        close(
-            "error of one task after the other",
-            float(data["values"].sel(baseline="one after the other")),
-            0.0805,
-            rel=0.01,
-        ),
-        at_most(
-            "relative gap between two starts",
-            float(np.ptp(data["starts"].values) / value),
-            0.05 if full else 0.2,
-        ),
-        between(
-            "share of the first task, mean over the middle half",
-            float(middle.mean()),
-            0.4,
-            0.6,
-        ),
-        at_most(
-            "largest rise of the rate in the last 15%",
-            float(np.max(np.diff(last))),
-            0.0,
-        ),
-        *runs,
-    ]
+        yield at_least(words, part["agrees"], 0.99)
+        yield below(f"{words}, with 0.9 G, which must fail", part["wrong_agrees"], 0.99)
 
 
 def draw_1(data: "Dataset") -> "Figure":
     """The protocol, and its error next to that of the baselines and of runs."""
     small = (
-        f"Two erf units learn two tasks. Right: mean error of both tasks; marks: {int(data['runs'])} runs with this protocol, "
-        "bands: ± 2 standard errors."
+        "Two erf units learn two tasks. Right: mean error of both tasks; marks: "
+        f"{int(data['runs'])} runs with this protocol, bands: ± 2 standard errors."
     )
-    figure, axes = panel_grid(
-        1, 3, "The best protocol for two tasks", small, height=3.0, width=10.5
-    )
-    edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
-    for panel, name, label in zip(
-        axes[0],
-        ("lr", "share"),
-        (r"learning rate $\eta$", "share of task 1"),
-        strict=False,
-    ):
-        panel.stairs(
-            data[name].values, edges, color=COLORS[0], linewidth=1.8, baseline=None
-        )
-        panel.set(xlabel=TIME, ylabel=label)
-        panel.set_ylim(bottom=-0.03)
-    axes[0][0].set_yticks(range(4))  # short words: the label stays within the figure
-    right = axes[0][2]
-    right.plot(
-        data["fine_time"],
-        data["protocol"],
-        color=COLORS[0],
-        linewidth=1.8,
-        label="best protocol",
-    )
-    for i, name in enumerate(data["baseline"].values):
-        look: dict[str, Any] = {
-            "color": COLORS[i + 1],
-            "linestyle": DASHES[1 + i % 3],
-            "linewidth": 1.4,
-        }
-        right.plot(
-            data["fine_time"],
-            data["baseline_error"].sel(baseline=name),
-            label=str(name),
-            **look,
-        )
-    times = data["time"].values
-    columns = [
-        data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")
-    ]
-    draw_band(right, times, np.full(times.size, np.nan), *columns, look=0)
-    right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    for panel, text in zip(axes[0], ("rate", "tasks", "error"), strict=True):
-        label_panel(panel, text)
-    right.legend(loc="upper right", bbox_to_anchor=(1.0, -0.2), ncols=2)
+    title = "The best protocol for two tasks"
+    figure, axes = panel_grid(1, 3, title, small, height=3.0, width=10.5)
+    rate, tasks, error = axes[0]
+    _draw_steps(rate, data, "lr", r"learning rate $\eta$")
+    _draw_steps(tasks, data, "share", "share of task 1")
+    rate.set_yticks(range(4))  # short words: the label stays within the figure
+    _draw_protocol_error(error, data)
+    label_panel(rate, "rate")
+    label_panel(tasks, "tasks")
+    label_panel(error, "error")
     return figure
+
+
+def _draw_steps(panel: Any, data: "Dataset", name: str, label: str) -> None:
+    """A control that is constant within each segment."""
+    edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
+    look = {"color": COLORS[0], "linewidth": 1.8, "baseline": None}
+    panel.stairs(data[name].values, edges, **look)
+    panel.set(xlabel=TIME, ylabel=label)
+    panel.set_ylim(bottom=-0.03)
+
+
+def _draw_protocol_error(panel: Any, data: "Dataset") -> None:
+    fine = data["fine_time"]
+    look = {"color": COLORS[0], "linewidth": 1.8}
+    panel.plot(fine, data["protocol"], **look, label="best protocol")
+    for place, name in enumerate(data["baseline"].values):
+        line = line_of(place + 1, dashes=1 + place % 3)
+        error = data["baseline_error"].sel(baseline=name)
+        panel.plot(fine, error, **line, linewidth=1.4, label=str(name))
+    # The band alone: the line of the theory is the best protocol above.
+    times = data["time"].values
+    largest = data.isel(dim=-1)
+    mean = largest["error_mean"].mean("task")
+    error = largest["error_se"].mean("task")
+    draw_band(panel, times, np.full(times.size, np.nan), mean, error)
+    panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    panel.legend(loc="upper right", bbox_to_anchor=(1.0, -0.2), ncols=2)
 
 
 # Learning rates of classification rules
@@ -236,33 +229,29 @@ def best_power_decay(
     highest: float,
     evaluations: int,
 ) -> tuple[float, Any]:
-    """The smallest final error among schedules initial / (1 + alpha / timescale)^exponent, and the schedule."""
+    """Return the smallest final error among power decays, and the schedule.
+
+    They are initial / (1 + alpha / timescale)^exponent.
+    """
     from scipy.optimize import minimize
 
-    def final(x: Any) -> float:
-        decay = tu.schedules.PowerDecay(
-            min(np.exp(x[0]), highest), abs(x[1]), np.exp(x[2])
-        )
-        return float(
-            np.log(
-                tu.solve(
-                    problem.replace(lr=decay), start, [0.0, end], gradient="forward"
-                ).error[-1]
-            )
-        )
+    def decay(x: Any) -> Any:
+        log_initial, exponent, log_timescale = x
+        initial = min(np.exp(log_initial), highest)
+        return tu.schedules.PowerDecay(initial, abs(exponent), np.exp(log_timescale))
 
-    found = minimize(
-        final,
+    def log_final_error(x: Any) -> float:
+        scheduled = problem.replace(lr=decay(x))
+        solved = tu.solve(scheduled, start, [0.0, end], gradient="forward")
+        return float(np.log(solved.error[-1]))
+
+    best = minimize(
+        log_final_error,
         [np.log(highest / 2), 1.0, np.log(5.0)],
         method="Nelder-Mead",
         options={"maxfev": evaluations, "xatol": 1e-2},
     )
-    initial = min(np.exp(found.x[0]), highest)
-    exponent = abs(found.x[1])
-    timescale = np.exp(found.x[2])
-    return float(np.exp(found.fun)), tu.schedules.PowerDecay(
-        initial, exponent, timescale
-    )
+    return float(np.exp(best.fun)), decay(best.x)
 
 
 def compute_2(
@@ -274,138 +263,139 @@ def compute_2(
     evaluations: int,
     rules: list[str],
 ) -> "Dataset":
-    """For each rule the best schedule of its learning rate, the best constant rate and the best power decay."""
+    """Return the best schedule, constant rate and power decay of each rule."""
     import xarray as xr
 
     unit = tu.Network(1, "linear")
     start = tu.Start([[R]], [[Q]])
-    cases = []
     edges = end * np.linspace(0.0, 1.0, segments + 1) ** 2
+    cases = []
     for name in rules:
+        highest = HIGHEST[name]
         options: dict[str, Any] = {"labels": "sign", **RULES[name]}
         problem = tu.Problem(unit, unit, optimizer=tu.SGD(1.0), **options)
-        decayed, _ = best_power_decay(problem, start, end, HIGHEST[name], evaluations)
-        how: dict[str, Any] = {
-            "segments": edges,
-            "shape": "smooth",
-            "starts": 1,
-            "iterations": iterations,
-        }
-        found = tu.schedules.optimize(
-            problem, start, end, {"lr": (0.0, HIGHEST[name])}, **how
+        decayed, _ = best_power_decay(problem, start, end, highest, evaluations)
+        design = tu.schedules.optimize(
+            problem,
+            start,
+            end,
+            {"lr": (0.0, highest)},
+            segments=edges,
+            shape="smooth",
+            starts=1,
+            iterations=iterations,
         )
-        cases.append(
-            xr.Dataset(
-                {
-                    "lr": ("knot", np.asarray(found.schedule.values)),
-                    "error": ("time", np.asarray(found.trajectory.error)),
-                    "constant": ("time", _baseline(found, "best constant")),
-                    "value": found.value,
-                    "constant_value": found.best_constant.value,
-                    "decay_value": decayed,
-                },
-                coords={"knot": edges, "time": found.trajectory.times},
-            )
-        )
+        times = design.trajectory.times
+        case = xr.Dataset(coords={"knot": edges, "time": times})
+        case["lr"] = ("knot", np.asarray(design.schedule.values))
+        case["error"] = ("time", np.asarray(design.trajectory.error))
+        case["constant"] = ("time", _baseline(design, "best constant"))
+        case["value"] = design.value
+        case["constant_value"] = design.best_constant.value
+        case["decay_value"] = decayed
+        cases.append(case)
     joined: Any = xr.concat(cases, dim=xr.DataArray(rules, dims="rule", name="rule"))
     return joined.assign(end=end)
 
 
-def claims_2(data: "Dataset") -> list[Claim]:
-    """Laws of the annealed rules, and what a free schedule gains over constant rates and power decays."""
+def claims_2(data: "Dataset") -> Iterator[Claim]:
+    """Laws of the annealed rules, and the gain of a free schedule.
+
+    The gain is over constant rates and power decays.
+    """
     end = float(data["end"])
-    claims = []
-    laws = {"perceptron": (4 / np.pi, "4/pi"), "AdaTron": (4 / 3, "4/3")}
+    rule_claims = {
+        "perceptron": _perceptron_claims,
+        "logistic": _logistic_claims,
+        "AdaTron": _adatron_claims,
+        "Hebb": _hebb_claims,
+    }
     for name in data["rule"].values:
-        one = data.sel(rule=name)
-        value, constant, decay = (
-            float(one[which]) for which in ("value", "constant_value", "decay_value")
+        part = data.sel(rule=name)
+        yield at_most(
+            f"{name}: final error over that of the best constant rate",
+            float(part["value"]) / float(part["constant_value"]),
+            1.0001,
         )
-        claims.append(
-            at_most(
-                f"{name}: final error over that of the best constant rate",
-                value / constant,
-                1.0001,
-            )
-        )
-        if name in laws:
-            law, words = laws[name]
-            claims.append(
-                close(
-                    f"{name}: final error times alpha, against the law {words}",
-                    value * end,
-                    law,
-                    rel=0.06,
-                )
-            )
-        if name == "perceptron":
-            claims.append(close("perceptron: final error", value, 0.01234, rel=0.02))
-            claims.append(
-                at_most(
-                    "perceptron: error of the best constant rate", constant, 0.02147
-                )
-            )
-            claims.append(
-                between(
-                    "perceptron: final error over that of the best power decay",
-                    value / decay,
-                    0.95,
-                    1.02,
-                )
-            )
-        if name == "logistic":
-            claims.append(close("logistic: final error", value, 0.0095, rel=0.03))
-            gain = between(
-                "logistic: final error over that of the best power decay",
-                value / decay,
-                0.88,
-                0.97,
-            )
-            why = (
-                f"Under the same bound on the rate a power decay with a free time scale ends at {decay:.5f}, as low as the free "
-                f"schedule ({value:.5f})."
-            )
-            claims.append(refuted(gain, why))
-        if name == "Hebb":
-            law = 1 / np.sqrt(2 * np.pi * end)
-            claims.append(
-                close(
-                    "Hebb: final error over 1/sqrt(2 pi alpha)",
-                    value / law,
-                    1.0,
-                    rel=0.05,
-                )
-            )
-    return claims
+        yield from rule_claims[str(name)](part, end)
+
+
+def _perceptron_claims(part: "Dataset", end: float) -> Iterator[Claim]:
+    value = float(part["value"])
+    yield close(
+        "perceptron: final error times alpha, against the law 4/pi",
+        value * end,
+        4 / np.pi,
+        rel=0.06,
+    )
+    yield close("perceptron: final error", value, 0.01234, rel=0.02)
+    yield at_most(
+        "perceptron: error of the best constant rate", part["constant_value"], 0.02147
+    )
+    yield between(
+        "perceptron: final error over that of the best power decay",
+        value / float(part["decay_value"]),
+        0.95,
+        1.02,
+    )
+
+
+def _logistic_claims(part: "Dataset", end: float) -> Iterator[Claim]:
+    value = float(part["value"])
+    decay = float(part["decay_value"])
+    yield close("logistic: final error", value, 0.0095, rel=0.03)
+    gain = between(
+        "logistic: final error over that of the best power decay",
+        value / decay,
+        0.88,
+        0.97,
+    )
+    yield refuted(
+        gain,
+        "Under the same bound on the rate a power decay with a free time scale ends at "
+        f"{decay:.5f}, as low as the free schedule ({value:.5f}).",
+    )
+
+
+def _adatron_claims(part: "Dataset", end: float) -> Iterator[Claim]:
+    yield close(
+        "AdaTron: final error times alpha, against the law 4/3",
+        float(part["value"]) * end,
+        4 / 3,
+        rel=0.06,
+    )
+
+
+def _hebb_claims(part: "Dataset", end: float) -> Iterator[Claim]:
+    law = 1 / np.sqrt(2 * np.pi * end)
+    ratio = float(part["value"]) / law
+    yield close("Hebb: final error over 1/sqrt(2 pi alpha)", ratio, 1.0, rel=0.05)
 
 
 def draw_2(data: "Dataset") -> "Figure":
-    """The schedules, and the errors under them and under the best constant rates (dashed)."""
-    small = f"One unit learns the sign of its teacher; final time {float(data['end']):g}. Dashed: the best constant rate."
-    figure, axes = panel_grid(
-        1, 2, "The best learning rate of four rules", small, height=3.2
+    """The schedules, and the errors under them and under constant rates (dashed)."""
+    small = (
+        "One unit learns the sign of its teacher; final time "
+        f"{float(data['end']):g}. Dashed: the best constant rate."
     )
-    for i, name in enumerate(data["rule"].values):
-        one = data.sel(rule=name)
-        look = {"color": COLORS[i], "linewidth": 1.8}
-        axes[0][0].plot(
-            one["knot"], np.maximum(one["lr"], 1e-3), label=str(name), **look
-        )
-        axes[0][1].plot(one["time"][1:], one["error"][1:], **look)
-        axes[0][1].plot(
-            one["time"][1:],
-            one["constant"][1:],
-            color=COLORS[i],
-            linewidth=1.0,
-            linestyle=DASHES[1],
-        )
-    axes[0][0].set(xlabel=TIME, ylabel=r"learning rate $\eta$", yscale="log")
-    axes[0][1].set(
+    title = "The best learning rate of four rules"
+    figure, axes = panel_grid(1, 2, title, small, height=3.2)
+    schedules, errors = axes[0]
+    for place, name in enumerate(data["rule"].values):
+        part = data.sel(rule=name)
+        line = {"color": COLORS[place], "linewidth": 1.8}
+        dashed = {"color": COLORS[place], "linewidth": 1.0, "linestyle": DASHES[1]}
+        rates = np.maximum(part["lr"], 1e-3)
+        schedules.plot(part["knot"], rates, **line, label=str(name))
+        errors.plot(part["time"][1:], part["error"][1:], **line)
+        errors.plot(part["time"][1:], part["constant"][1:], **dashed)
+    schedules.set(xlabel=TIME, ylabel=r"learning rate $\eta$", yscale="log")
+    errors.set(
         xlabel=TIME, ylabel="probability of a wrong sign", xscale="log", yscale="log"
     )
-    axes[0][0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-    for panel, text in zip(axes[0], ("schedules", "errors"), strict=True):
-        label_panel(panel, text)
+    legend_below(schedules)
+    label_panel(schedules, "schedules")
+    label_panel(errors, "errors")
     return figure
 
 
@@ -421,140 +411,147 @@ def compute_3(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """The best dropout, and the best order of noisy labels when their total noise is given; each with runs."""
+    """Return the best dropout and the best order of noisy labels, each with runs.
+
+    The total noise of the labels is given.
+    """
     import xarray as xr
 
     student = tu.Network(4, "erf", train_readout=True)
     teacher = tu.Network(1, "erf")
     problem = tu.Problem(student, teacher, optimizer=tu.SGD(1.0), noise=noise)
     start = tu.Start(np.linspace(0.1, 0.2, 4)[:, None], 0.3 * np.eye(4))
-    dropped = problem.replace(rule=tu.rules.Dropout(0.8))
-    least = 0.0
-    most = 2 * budget
-    keep = tu.schedules.optimize(
-        dropped, start, end, {"keep": (0.2, 1.0)}, segments=segments
+    dropout = tu.schedules.optimize(
+        problem.replace(rule=tu.rules.Dropout(0.8)),
+        start,
+        end,
+        {"keep": (0.2, 1.0)},
+        segments=segments,
     )
     order = tu.schedules.optimize(
         problem,
         start,
         end,
-        {"noise": (least, most)},
+        {"noise": (0.0, 2 * budget)},
         segments=segments,
         budgets={"noise": (budget * end, None)},
     )
-    cases = []
-    for found in (keep, order):
-        name = next(iter(found.schedules))
-        seen = np.asarray(
-            tu.simulate(
-                found.problem, start, dim=dim, times=[0.0, end], runs=runs, seed=seed
-            ).error
-        )[:, -1]
-        cases.append(
-            xr.Dataset(
-                {
-                    "control": ("segment", np.asarray(found.schedule.values)),
-                    "error": ("time", np.asarray(found.trajectory.error)),
-                    "constant": ("time", _baseline(found, "best constant")),
-                    "constant_control": float(found.best_constant.controls[name]),
-                    "value": found.value,
-                    "constant_value": found.best_constant.value,
-                    "mean": found.totals[name] / end,
-                    "run_mean": seen.mean(),
-                    "run_error": seen.std(ddof=1) / np.sqrt(runs),
-                },
-                coords={"time": found.trajectory.times},
-            )
-        )
-    joined: Any = xr.concat(
-        cases, dim=xr.DataArray(["dropout", "label noise"], dims="case", name="case")
-    )
+    cases = [
+        _with_runs(dropout, "keep", start, end, dim, runs, seed),
+        _with_runs(order, "noise", start, end, dim, runs, seed),
+    ]
+    names = xr.DataArray(["dropout", "label noise"], dims="case", name="case")
+    joined: Any = xr.concat(cases, dim=names)
     return joined.assign(end=end, budget=budget, dim=dim, runs=runs)
 
 
-def claims_3(data: "Dataset") -> list[Claim]:
-    """Gains over the best constants; the budget is kept; noisy labels come first; runs agree."""
-    keep = data.sel(case="dropout")
+def _with_runs(
+    design: Any,
+    name: str,
+    start: "tu.Start",
+    end: float,
+    dim: int,
+    runs: int,
+    seed: int,
+) -> "Dataset":
+    """A designed control `name`, the best constant one, and the last error of runs."""
+    import xarray as xr
+
+    seen = tu.simulate(
+        design.problem, start, dim=dim, times=[0.0, end], runs=runs, seed=seed
+    )
+    final = np.asarray(seen.error)[:, -1]
+    constant = design.best_constant
+    case = xr.Dataset(coords={"time": design.trajectory.times})
+    case["control"] = ("segment", np.asarray(design.schedule.values))
+    case["error"] = ("time", np.asarray(design.trajectory.error))
+    case["constant"] = ("time", _baseline(design, "best constant"))
+    case["constant_control"] = float(constant.controls[name])
+    case["value"] = design.value
+    case["constant_value"] = constant.value
+    case["mean"] = design.totals[name] / end
+    case["run_mean"] = final.mean()
+    case["run_error"] = final.std(ddof=1) / np.sqrt(runs)
+    return case
+
+
+def claims_3(data: "Dataset") -> Iterator[Claim]:
+    """Gains over constants; the budget is kept; noisy labels come first; runs agree."""
+    dropout = data.sel(case="dropout")
     order = data.sel(case="label noise")
-    gain = float(order["constant_value"] / order["value"])
+    yield at_most(
+        "dropout: final error over that of the best constant dropout",
+        dropout["value"] / dropout["constant_value"],
+        0.9,
+    )
+    yield at_least(
+        "label noise: final error of constant noise over that of the best order",
+        order["constant_value"] / order["value"],
+        2.0,
+    )
+    yield close(
+        "label noise: mean over time, against the budget",
+        order["mean"],
+        data["budget"],
+        absolute=1e-4,
+    )
     noise = order["control"].values
-    budget = float(data["budget"])
-    claims = [
-        at_most(
-            "dropout: final error over that of the best constant dropout",
-            float(keep["value"] / keep["constant_value"]),
-            0.9,
-        ),
-        at_least(
-            "label noise: final error of constant noise over that of the best order",
-            gain,
-            2.0,
-        ),
-        close(
-            "label noise: mean over time, against the budget",
-            float(order["mean"]),
-            budget,
-            absolute=1e-4,
-        ),
-        at_least(
-            "label noise: first segment over last",
-            float(noise[0] / max(noise[-1], 1e-9)),
-            3.0,
-        ),
-    ]
+    yield at_least(
+        "label noise: first segment over last", noise[0] / max(noise[-1], 1e-9), 3.0
+    )
     for name in data["case"].values:
-        one = data.sel(case=name)
-        gap = abs(float(one["run_mean"] - one["value"]))
-        allowed = 4 * float(one["run_error"]) + 0.05 * float(one["value"])
-        words = f"{name}: gap between runs (N = {int(data['dim'])}) and theory over 4 standard errors and 5%"
-        claims.append(at_most(words, gap / allowed, 1.0))
-    return claims
+        part = data.sel(case=name)
+        gap = abs(float(part["run_mean"] - part["value"]))
+        allowed = 4 * float(part["run_error"]) + 0.05 * float(part["value"])
+        yield at_most(
+            f"{name}: gap between runs (N = {int(data['dim'])}) and theory over "
+            "4 standard errors and 5%",
+            gap / allowed,
+            1.0,
+        )
 
 
 def draw_3(data: "Dataset") -> "Figure":
     """Both controls and the errors under them."""
-    marks = f"{int(data['runs'])} runs, N = {int(data['dim'])}"
-    small = f"Four erf units with a trained readout learn from one. Dashed: best constant; marks: {marks}."
-    figure, axes = panel_grid(
-        2, 2, "Dropout and noisy labels under control", small, height=2.6, sharex="col"
+    small = (
+        "Four erf units with a trained readout learn from one. Dashed: best constant; "
+        f"marks: {int(data['runs'])} runs, N = {int(data['dim'])}."
     )
-    edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
+    title = "Dropout and noisy labels under control"
+    figure, axes = panel_grid(2, 2, title, small, height=2.6, sharex="col")
     labels = {"dropout": "units kept", "label noise": r"label noise $\sigma$"}
     for row, name in zip(axes, data["case"].values, strict=True):
-        one = data.sel(case=name)
-        row[0].stairs(
-            one["control"].values,
-            edges,
-            color=COLORS[0],
-            linewidth=1.8,
-            baseline=None,
-            label="best protocol",
-        )
-        row[0].axhline(
-            float(one["constant_control"]),
-            color=COLORS[1],
-            linestyle=DASHES[1],
-            label="best constant",
-        )
-        row[0].set(ylabel=labels[str(name)])
-        row[0].set_ylim(bottom=0.0)
-        row[1].plot(one["time"], one["error"], color=COLORS[0], linewidth=1.8)
-        row[1].plot(one["time"], one["constant"], color=COLORS[1], linestyle=DASHES[1])
-        bar = 2 * float(one["run_error"])
-        row[1].errorbar(
-            [float(data["end"])],
-            [float(one["run_mean"])],
-            [bar],
-            fmt="o",
-            color=FAINT,
-            markersize=4,
-        )
-        row[1].set(ylabel=ERROR, yscale="log")
+        part = data.sel(case=name)
+        _draw_control(row[0], part, labels[str(name)])
+        _draw_control_error(row[1], part)
         label_panel(row[0], str(name))
     for panel in axes[-1]:
         panel.set_xlabel(TIME)
     axes[0][0].legend(loc="lower right")
     return figure
+
+
+CONSTANT = {"color": COLORS[1], "linestyle": DASHES[1]}
+
+
+def _draw_control(panel: Any, part: "Dataset", label: str) -> None:
+    edges = np.linspace(0.0, float(part["end"]), part.sizes["segment"] + 1)
+    look = {"color": COLORS[0], "linewidth": 1.8, "baseline": None}
+    panel.stairs(part["control"].values, edges, **look, label="best protocol")
+    constant = float(part["constant_control"])
+    panel.axhline(constant, **CONSTANT, label="best constant")
+    panel.set(ylabel=label)
+    panel.set_ylim(bottom=0.0)
+
+
+def _draw_control_error(panel: Any, part: "Dataset") -> None:
+    panel.plot(part["time"], part["error"], color=COLORS[0], linewidth=1.8)
+    panel.plot(part["time"], part["constant"], **CONSTANT)
+    bar = 2 * float(part["run_error"])
+    end = [float(part["end"])]
+    mean = [float(part["run_mean"])]
+    panel.errorbar(end, mean, [bar], fmt="o", color=FAINT, markersize=4)
+    panel.set(ylabel=ERROR, yscale="log")
 
 
 TASKS: dict[str, Any] = {"similarity": 0.5, "end": 60.0, "highest": 3.0, "seed": 81}

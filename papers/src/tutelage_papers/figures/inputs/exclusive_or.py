@@ -1,13 +1,14 @@
-"""The exclusive or of two directions, as a mixture of four Gaussians: how many units does it take?"""
+"""The exclusive or of two directions (four Gaussians), and the units it takes."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, DASHES, FAINT, TIME, label_panel, panel_grid
+from tutelage.plot import DASHES, FAINT, TIME, label_panel, panel_grid
 from tutelage_papers.claims import Claim, at_least, at_most, close
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import draw_band, legend_below, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 NORM = 2.0  # of the mean of each class
-CORNERS = np.array(
-    [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
-)  # means in units of b_1, b_2
-DIGITS = {
-    5.0: 0.424265357,
-    10.0: 0.343177533,
-    20.0: 0.306108464,
-}  # E[(y - output)^2] / 2 of four quadratic units
-ERRORS = {1: 0.500, 2: 0.379, 4: 0.167, 8: 0.167}  # of K ReLU units at alpha = 40
-BEST = 0.1449  # error of the best classifier, which compares |x . b_1| with |x . b_2|
+# Means in units of b_1, b_2.
+CORNERS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+# By time: E[(y - output)^2] / 2 of four quadratic units.
+DIGITS = {5.0: 0.424265357, 10.0: 0.343177533, 20.0: 0.306108464}
+# By K: the error of ReLU units at alpha = 40.
+ERRORS = {1: 0.500, 2: 0.379, 4: 0.167, 8: 0.167}
+# Error of the best classifier, which compares |x . b_1| with |x . b_2|.
+BEST = 0.1449
 QUADRATIC: dict[str, Any] = {
     "R": [[0.2, 0.05], [-0.1, 0.1], [0.05, 0.2], [0.02, -0.15]],
     "Q": [
@@ -41,16 +40,23 @@ def quadratic_error(times: list[float]) -> np.ndarray:
     """The error of four quadratic units that learn by squared loss, at the times."""
     student = tu.Network(4, "quadratic", train_readout=True)
     problem = tu.Problem(student, inputs=tu.Mixture.xor(NORM), optimizer=tu.SGD(lr=0.1))
-    return np.asarray(tu.solve(problem, tu.Start(**QUADRATIC), [0.0, *times]).error[1:])
+    solved = tu.solve(problem, tu.Start(**QUADRATIC), [0.0, *times])
+    return np.asarray(solved.error[1:])
 
 
 def units(count: int, activation: str, lr: float) -> "tuple[tu.Problem, tu.Start]":
-    """Units with readouts 1 and -1 in turn, which begin near the four means; the second four nearer to zero."""
+    """Units with readouts 1 and -1 in turn, which begin near the four means.
+
+    The second four begin nearer to zero.
+    """
     student = tu.Network(count, activation, readout=np.resize([1.0, -1.0], count))
-    problem = tu.Problem(
-        student, inputs=tu.Mixture.xor(NORM), loss="logistic", optimizer=tu.SGD(lr)
-    )
-    along = np.array([CORNERS[k % 4] * (0.1 if k < 4 else 0.05) for k in range(count)])
+    inputs = tu.Mixture.xor(NORM)
+    optimizer = tu.SGD(lr)
+    problem = tu.Problem(student, inputs=inputs, loss="logistic", optimizer=optimizer)
+    along = np.empty((count, 2))
+    for unit in range(count):
+        length = 0.1 if unit < 4 else 0.05
+        along[unit] = CORNERS[unit % 4] * length
     R = along * NORM**2
     return problem, tu.Start(R=R, Q=R @ along.T + 0.1 * np.eye(count))
 
@@ -66,7 +72,10 @@ def compute_1(
     runs_end: float,
     seed: int,
 ) -> "Dataset":
-    """Curves of ReLU units for every width, runs of the widest but one, erf units, and the digits of quadratic units."""
+    """Return curves of ReLU units by width, of erf units, and runs of four ReLU units.
+
+    quadratic: the errors of quadratic units at the times of DIGITS.
+    """
     import xarray as xr
 
     times = tu.linear_times(end, points)
@@ -78,131 +87,110 @@ def compute_1(
         theory = tu.solve(problem, start, times, moments=sampled)
         errors.append(np.asarray(theory.error))
         losses.append(np.asarray(theory.loss))
-    problem, start = units(4, "erf", lr)
-    erf = tu.solve(problem, start, times, moments=sampled)
+    erf_problem, erf_start = units(4, "erf", lr)
+    erf = tu.solve(erf_problem, erf_start, times, moments=sampled)
+
     problem, start = units(4, "relu", lr)
     early = times[times <= runs_end]
     seen = tu.simulate(problem, start, dim=dim, times=early, runs=runs, seed=seed)
-    pad = np.full(times.size - early.size, np.nan)
-    return xr.Dataset(
-        {
-            "error": (("width", "time"), np.stack(errors)),
-            "loss": (("width", "time"), np.stack(losses)),
-            "erf_error": ("time", np.asarray(erf.error)),
-            "erf_loss": ("time", np.asarray(erf.loss)),
-            "runs_mean": ("time", np.concatenate([seen.error.mean(axis=0), pad])),
-            "runs_se": (
-                "time",
-                np.concatenate([seen.error.std(axis=0, ddof=1) / np.sqrt(runs), pad]),
-            ),
-            "quadratic": ("late", quadratic_error(list(DIGITS))),
-        },
-        coords={"width": widths, "time": times, "late": list(DIGITS)},
-        attrs={"dim": dim, "runs": runs, "lr": lr},
-    )
+    runs_mean = np.full(times.size, np.nan)
+    runs_mean[: early.size] = seen.error.mean(axis=0)
+    runs_se = np.full(times.size, np.nan)
+    runs_se[: early.size] = seen.error.std(axis=0, ddof=1) / np.sqrt(runs)
+
+    late = list(DIGITS)
+    coordinates = {"width": widths, "time": times, "late": late}
+    data = xr.Dataset(coords=coordinates, attrs={"dim": dim, "runs": runs, "lr": lr})
+    data["error"] = (("width", "time"), np.stack(errors))
+    data["loss"] = (("width", "time"), np.stack(losses))
+    data["erf_error"] = ("time", np.asarray(erf.error))
+    data["erf_loss"] = ("time", np.asarray(erf.loss))
+    data["runs_mean"] = ("time", runs_mean)
+    data["runs_se"] = ("time", runs_se)
+    data["quadratic"] = ("late", quadratic_error(late))
+    return data
 
 
-def claims_1(data: "Dataset") -> list[Claim]:
-    """Digits of quadratic units; errors against width; what erf units cannot do; runs."""
-    claims = [
-        close(
-            f"four quadratic units: error at {t:g}",
-            float(data["quadratic"].sel(late=t)),
-            x,
+def _relu_units(count: int) -> str:
+    return "1 ReLU unit" if count == 1 else f"{count} ReLU units"
+
+
+def claims_1(data: "Dataset") -> Iterator[Claim]:
+    """Digits of quadratic units; errors by width; the limit of erf units; runs."""
+    for time, error in DIGITS.items():
+        yield close(
+            f"four quadratic units: error at {time:g}",
+            data["quadratic"].sel(late=time),
+            error,
             absolute=2e-9,
         )
-        for t, x in DIGITS.items()
-    ]
     last = data["error"].isel(time=-1)
-    for K in map(int, data["width"].values):
-        claims.append(
-            close(
-                f"{K} ReLU unit{'s' * (K > 1)}: error at 40",
-                float(last.sel(width=K)),
-                ERRORS[K],
-                absolute=0.01,
-            )
+    for K in data["width"].values:
+        yield close(
+            f"{_relu_units(K)}: error at 40",
+            last.sel(width=K),
+            ERRORS[int(K)],
+            absolute=0.01,
         )
-    claims += [
-        at_least(
-            "four ReLU units: error at 40 above the best possible",
-            float(last.sel(width=4)),
-            BEST,
-        ),
-        close(
-            "four erf units without biases: error",
-            float(np.max(np.abs(data["erf_error"] - 0.5))),
-            0.0,
-            absolute=2e-3,
-        ),
-        at_least(
-            "four erf units: smallest loss",
-            float(data["erf_loss"].min()),
-            np.log(2.0) - 1e-3,
-        ),
-    ]
+    yield at_least(
+        "four ReLU units: error at 40 above the best possible",
+        last.sel(width=4),
+        BEST,
+    )
+    yield close(
+        "four erf units without biases: error",
+        np.max(np.abs(data["erf_error"] - 0.5)),
+        0.0,
+        absolute=2e-3,
+    )
+    yield at_least(
+        "four erf units: smallest loss", data["erf_loss"].min(), np.log(2.0) - 1e-3
+    )
     if 8 in data["width"].values:
-        gain = float(last.sel(width=4) - last.sel(width=8))
-        claims.append(at_most("error that eight units gain over four", gain, 0.005))
-    theory, mean, se = (data[name].values for name in ("error", "runs_mean", "runs_se"))
-    counted = np.isfinite(mean) & (se > 0)
-    z = (
-        np.abs(mean - theory[list(data["width"].values).index(4)])[counted]
-        / se[counted]
+        gain = last.sel(width=4) - last.sel(width=8)
+        yield at_most("error that eight units gain over four", gain, 0.005)
+    # A run that has no spread yet, at the start, says nothing.
+    counted = data.sel(time=np.isfinite(data["runs_mean"]) & (data["runs_se"] > 0))
+    gap = np.abs(counted["runs_mean"] - counted["error"].sel(width=4))
+    z = gap / counted["runs_se"]
+    yield at_least(
+        f"runs of N = {data.attrs['dim']}: share of times within 4 s.e.",
+        (z < 4).mean(),
+        0.95,
     )
-    claims.append(
-        at_least(
-            f"runs of N = {data.attrs['dim']}: share of times within 4 s.e.",
-            float(np.mean(z < 4)),
-            0.95,
-        )
-    )
-    return claims
 
 
 def draw_1(data: "Dataset") -> "Figure":
     """Error and loss against time for each width, with runs of four units."""
     small = (
-        f"Means ±b₁ (label 1) and ±b₂ (label −1) of norm 2; logistic loss, learning rate {data.attrs['lr']:g}. Marks: "
-        f"{data.attrs['runs']} runs, N = {data.attrs['dim']}."
+        "Means ±b₁ (label 1) and ±b₂ (label −1) of norm 2; logistic loss, learning "
+        f"rate {data.attrs['lr']:g}. Marks: {data.attrs['runs']} runs, "
+        f"N = {data.attrs['dim']}."
     )
-    figure, axes = panel_grid(
-        1, 2, "Exclusive or: four units are enough", small, height=3.2, width=9.5
-    )
-    left, right = axes[0]
+    title = "Exclusive or: four units are enough"
+    figure, axes = panel_grid(1, 2, title, small, height=3.2, width=9.5)
+    errors, losses = axes[0]
     times = data["time"].values
-    for i, K in enumerate(map(int, data["width"].values)):
-        look = {
-            "color": COLORS[i],
-            "linestyle": DASHES[i % len(DASHES)],
-            "label": f"{K} ReLU unit{'s' * (K > 1)}",
-        }
-        left.plot(times, data["error"].sel(width=K), **look)
-        right.plot(times, data["loss"].sel(width=K), **look)
-    which = list(data["width"].values).index(4)
+    for look, K in enumerate(data["width"].values):
+        line = line_of(look) | {"label": _relu_units(K)}
+        errors.plot(times, data["error"].sel(width=K), **line)
+        losses.plot(times, data["loss"].sel(width=K), **line)
+    # The band alone: the line of four units is there already.
     seen = data.sel(time=np.isfinite(data["runs_mean"]))
-    draw_band(
-        left,
-        seen["time"].values,
-        np.full(seen["time"].size, np.nan),
-        seen["runs_mean"],
-        seen["runs_se"],
-        look=which,
-    )
-    right.plot(times, data["erf_loss"], color=FAINT, label="4 erf units")
-    left.axhline(BEST, color=FAINT, linewidth=1.0, label="best possible")
-    right.axhline(
-        np.log(2.0),
-        color=FAINT,
-        linewidth=1.0,
-        linestyle=DASHES[1],
-        label="ln 2: guessing",
-    )
-    left.set(xlabel=TIME, ylabel="probability of a wrong class")
-    right.set(xlabel=TIME, ylabel="logistic loss")
-    for panel, text in zip(axes[0], ("error", "training loss"), strict=True):
-        label_panel(panel, text)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+    blank = np.full(seen["time"].size, np.nan)
+    look = list(data["width"].values).index(4)
+    seen_times = seen["time"].values
+    draw_band(errors, seen_times, blank, seen["runs_mean"], seen["runs_se"], look=look)
+    losses.plot(times, data["erf_loss"], color=FAINT, label="4 erf units")
+    level = {"color": FAINT, "linewidth": 1.0}
+    errors.axhline(BEST, **level, label="best possible")
+    losses.axhline(np.log(2.0), **level, linestyle=DASHES[1], label="ln 2: guessing")
+    errors.set(xlabel=TIME, ylabel="probability of a wrong class")
+    losses.set(xlabel=TIME, ylabel="logistic loss")
+    label_panel(errors, "error")
+    label_panel(losses, "training loss")
+    for panel in axes[0]:
+        legend_below(panel, columns=3)
     return figure
 
 

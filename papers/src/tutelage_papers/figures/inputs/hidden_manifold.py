@@ -1,17 +1,22 @@
-"""Inputs on a hidden manifold: the theory against SGD on x = sigma(F c / sqrt(D)) itself, and the floor of the error.
+"""Inputs on a hidden manifold: theory against SGD on them, and the floor of the error.
 
-The student is tested on fresh x, so that Gaussian equivalence is tested too. The floor: with the share u of the teacher's
-fields unseen, E[g(rho) | visible part] = erf(visible part / sqrt(2 (1 + u))) is a student of the same width, and leaves
+The inputs are x = sigma(F c / sqrt(D)). The student is tested on fresh x, so that
+Gaussian equivalence is tested too. The floor: with the share u of the teacher's fields
+unseen, E[g(rho) | visible part] = erf(visible part / sqrt(2 (1 + u))) is a student of
+the same width, and leaves
+
     e_g = (M / pi) (pi/6 - arcsin((1 - u) / 2)).
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, DASHES, ERROR, TIME, label_panel, panel_grid
+from tutelage.plot import ERROR, TIME, label_panel, panel_grid
 from tutelage_papers.claims import Claim, above, at_most, below
+from tutelage_papers.drawing import legend_below, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -28,16 +33,14 @@ def floor(unseen: Any, units: int = 2) -> Any:
 
 
 def features_of(name: str, fields: np.ndarray) -> np.ndarray:
-    """sigma, centered, written out once more."""
+    """Return sigma, centered, written out independently of the library."""
     from scipy.special import erf
 
     if name == "sign":
         return np.sign(fields)
-    return (
-        erf(fields / np.sqrt(2))
-        if name == "erf"
-        else np.maximum(fields, 0.0) - 1 / np.sqrt(2 * np.pi)
-    )
+    if name == "erf":
+        return erf(fields / np.sqrt(2))
+    return np.maximum(fields, 0.0) - 1 / np.sqrt(2 * np.pi)
 
 
 def tested_sgd(
@@ -51,36 +54,37 @@ def tested_sgd(
     tests: int,
     seed: int,
 ) -> np.ndarray:
-    """e_g on fresh x (runs, time) of plain SGD on x, all networks from the weights W; each has its own samples."""
+    """Return the error on fresh x, (runs, time), of plain SGD on x.
+
+    All networks start from the weights W; each has its own samples.
+    """
     from scipy.special import erf
 
-    (N, D), rng, W, errors = (
-        F.shape,
-        np.random.default_rng(seed),
-        np.repeat(W[None], runs, axis=0),
-        [],
-    )
+    N, D = F.shape
+    rng = np.random.default_rng(seed)
+    W = np.repeat(W[None], runs, axis=0)
 
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and labels."""
         c = rng.standard_normal((count, D))
-        return features_of(name, c @ F.T / np.sqrt(D)), erf(
-            c @ beta.T / np.sqrt(2 * D)
-        ).sum(axis=1)
+        x = features_of(name, c @ F.T / np.sqrt(D))
+        y = erf(c @ beta.T / np.sqrt(2 * D)).sum(axis=1)
+        return x, y
 
-    def tested(w: np.ndarray) -> float:
+    def test_error(w: np.ndarray) -> float:
         x, y = draw(tests)
-        return float(np.mean((y - erf(x @ w.T / np.sqrt(2 * N)).sum(axis=1)) ** 2) / 2)
+        outputs = erf(x @ w.T / np.sqrt(2 * N)).sum(axis=1)
+        return float(np.mean((y - outputs) ** 2) / 2)
 
+    errors = []
     for step in range(steps[-1] + 1):
         if step in steps:
-            errors.append([tested(w) for w in W])
+            errors.append([test_error(w) for w in W])
         x, y = draw(runs)
         fields = np.einsum("rkn,rn->rk", W, x) / np.sqrt(N)
-        delta = (
-            (y - erf(fields / np.sqrt(2)).sum(axis=1))[:, None]
-            * np.sqrt(2 / np.pi)
-            * np.exp(-(fields**2) / 2)
-        )
+        residual = y - erf(fields / np.sqrt(2)).sum(axis=1)
+        slopes = np.exp(-(fields**2) / 2)
+        delta = residual[:, None] * np.sqrt(2 / np.pi) * slopes
         W += lr / np.sqrt(N) * delta[:, :, None] * x[:, None]
     return np.array(errors).T
 
@@ -99,7 +103,11 @@ def compute_2(
     flow_end: float,
     seed: int,
 ) -> "Dataset":
-    """Theory with and without the unseen part and measured errors for one D/N; floors for all D/N."""
+    """Return theory and measured errors for one D/N, and floors for all D/N.
+
+    blind: the theory without the unseen part. share: D/N of the curves. ratios: D/N of
+    the floors. features: F of the floors, "random" or "orthogonal".
+    """
     import xarray as xr
 
     rng = np.random.default_rng(seed)
@@ -108,144 +116,113 @@ def compute_2(
     beta = rng.standard_normal((2, D))
     W = scale * rng.standard_normal((2, dim))
     steps = np.unique(np.linspace(0, end * dim, points).round().astype(int))
-    curves: dict[str, list[Any]] = {
-        "error": [],
-        "blind": [],
-        "measured": [],
-        "unseen": [],
-        "flow": [],
-    }
-    for i, name in enumerate(SIGMAS):
+    times = steps / dim
+    student = tu.Network(2, "erf")
+    parts: list[Dataset] = []
+    for place, name in enumerate(SIGMAS):
         inputs = tu.HiddenManifold(F, name, levels=dim)
-        teacher = tu.Network(
-            2, "erf", gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)
-        )
-        problem = tu.Problem(tu.Network(2, "erf"), teacher, inputs, tu.SGD(lr))
-        start = tu.start_from_weights(problem, W, beta)
-        theory = tu.solve(problem, start, steps / dim)
+        unseen = inputs.unseen_part(beta)
+        teacher = tu.Network(2, "erf", gram=beta @ beta.T / D, unseen=unseen)
+        problem = tu.Problem(student, teacher, inputs, tu.SGD(lr))
         blind = problem.replace(**{"teacher.unseen": np.zeros((2, 2))})
-        curves["error"].append(theory.error)
-        curves["blind"].append(tu.solve(blind, start, steps / dim).error)
-        curves["measured"].append(
-            tested_sgd(
-                name, inputs.features, W, beta, lr, steps, runs, tests, seed + 1 + i
-            )
+        start = tu.start_from_weights(problem, W, beta)
+        part = xr.Dataset(coords={"time": times, "ratio": ratios})
+        part["error"] = ("time", tu.solve(problem, start, times).error)
+        part["blind"] = ("time", tu.solve(blind, start, times).error)
+        measured = tested_sgd(
+            name=name,
+            F=inputs.features,
+            W=W,
+            beta=beta,
+            lr=lr,
+            steps=steps,
+            runs=runs,
+            tests=tests,
+            seed=seed + 1 + place,
         )
-        floors = []
-        unseen = []
-        for ratio in ratios:
-            wide = tu.HiddenManifold(features, name, round(ratio * WIDE), dim=WIDE)
-            limit = tu.Problem(
-                tu.Network(2, "erf"), tu.Network(2, "erf"), wide, tu.SGD(lr)
-            )
-            times = np.concatenate([[0.0], np.geomspace(1.0, flow_end, 20)])
-            floors.append(
-                float(
-                    tu.solve(
-                        limit, tu.asymmetric_start(limit), times, gradient_flow=True
-                    ).error[-1]
-                )
-            )
-            unseen.append(float(wide.unseen_share))
-        curves["flow"].append(floors)
-        curves["unseen"].append(unseen)
-    both = ("sigma", "time")
-    return xr.Dataset(
-        {
-            "error": (both, np.array(curves["error"])),
-            "blind": (both, np.array(curves["blind"])),
-            "measured": (both, np.array([x.mean(axis=0) for x in curves["measured"]])),
-            "measured_se": (
-                both,
-                np.array(
-                    [x.std(axis=0, ddof=1) / np.sqrt(runs) for x in curves["measured"]]
-                ),
-            ),
-            "flow": (("sigma", "ratio"), np.array(curves["flow"])),
-            "unseen": (("sigma", "ratio"), np.array(curves["unseen"])),
-            "features": features,
-            **{"dim": dim, "dim_latent": D, "runs": runs, "lr": lr},
-        },
-        coords={"time": steps / dim, "sigma": list(SIGMAS), "ratio": ratios},
-    )
-
-
-def claims_2(data: "Dataset") -> list[Claim]:
-    """Within three standard errors at the end and nearly everywhere; not so without the unseen part; the floors."""
-    claims = []
-    for name in SIGMAS:
-        one = data.sel(sigma=name)
-        z, z_blind = (
-            (one["measured"] - one[theory]) / one["measured_se"]
-            for theory in ("error", "blind")
-        )
-        claims += [
-            at_most(
-                f"{name}: |z| of the test error on fresh x at the end",
-                abs(float(z[-1])),
-                3.0,
-            ),
-            at_most(
-                f"{name}: largest |z| along the curve", float(np.abs(z).max()), 4.0
-            ),
-            above(
-                f"{name}: |z| of the theory without the unseen part, which must fail",
-                abs(float(z_blind[-1])),
-                3.0,
-            ),
+        error = measured.std(axis=0, ddof=1) / np.sqrt(runs)
+        part["measured"] = ("time", measured.mean(axis=0))
+        part["measured_se"] = ("time", error)
+        floors = [
+            _solved_floor(name, ratio, features, lr, flow_end) for ratio in ratios
         ]
-        gap = np.abs(one["flow"] / floor(one["unseen"]) - 1)
-        claims.append(
-            below(
-                f"{name}: largest relative gap between the floor and that of the unseen part",
-                float(gap.max()),
-                0.01,
-            )
+        part["flow"] = ("ratio", [error for error, _ in floors])
+        part["unseen"] = ("ratio", [share for _, share in floors])
+        parts.append(part)
+    names = xr.DataArray(list(SIGMAS), dims="sigma", name="sigma")
+    data = xr.concat(parts, dim=names)
+    return data.assign(features=features, dim=dim, dim_latent=D, runs=runs, lr=lr)
+
+
+def _solved_floor(
+    name: str, ratio: float, features: str, lr: float, end: float
+) -> tuple[float, float]:
+    """The error of gradient flow after a long time at one D/N, and the unseen share."""
+    wide = tu.HiddenManifold(features, name, round(ratio * WIDE), dim=WIDE)
+    student = tu.Network(2, "erf")
+    teacher = tu.Network(2, "erf")
+    problem = tu.Problem(student, teacher, wide, tu.SGD(lr))
+    start = tu.asymmetric_start(problem)
+    times = np.concatenate([[0.0], np.geomspace(1.0, end, 20)])
+    solved = tu.solve(problem, start, times, gradient_flow=True)
+    return float(solved.error[-1]), float(wide.unseen_share)
+
+
+def claims_2(data: "Dataset") -> Iterator[Claim]:
+    """Errors within three standard errors, only with the unseen part; the floors."""
+    for name in SIGMAS:
+        part = data.sel(sigma=name)
+        z = (part["measured"] - part["error"]) / part["measured_se"]
+        z_blind = (part["measured"] - part["blind"]) / part["measured_se"]
+        yield at_most(
+            f"{name}: |z| of the test error on fresh x at the end", abs(z[-1]), 3.0
         )
-    rises = float(data["unseen"].diff("ratio").min())
-    return [
-        *claims,
-        above("least rise of the unseen share between two D/N", rises, 0.0),
-    ]
+        yield at_most(f"{name}: largest |z| along the curve", np.abs(z).max(), 4.0)
+        yield above(
+            f"{name}: |z| of the theory without the unseen part, which must fail",
+            abs(z_blind[-1]),
+            3.0,
+        )
+        yield below(
+            f"{name}: largest relative gap between the floor and that of the unseen "
+            "part",
+            np.abs(part["flow"] / floor(part["unseen"]) - 1).max(),
+            0.01,
+        )
+    rises = data["unseen"].diff("ratio")
+    yield above("least rise of the unseen share between two D/N", rises.min(), 0.0)
 
 
 def draw_2(data: "Dataset") -> "Figure":
     """Curves with measured errors, and floors against D/N."""
     small = (
-        f"Two erf units, rate {float(data['lr']):g}. Left: N = {int(data['dim'])}, D = {int(data['dim_latent'])}; thin: theory without the "
-        f"unseen part; marks: {int(data['runs'])} networks, fresh x, ± 2 s.e. Right: {data['features'].item()} F; marks: gradient flow."
+        f"Two erf units, rate {float(data['lr']):g}. Left: N = {int(data['dim'])}, "
+        f"D = {int(data['dim_latent'])}; thin: theory without the unseen part; marks: "
+        f"{int(data['runs'])} networks, fresh x, ± 2 s.e. "
+        f"Right: {data['features'].item()} F; marks: gradient flow."
     )
-    figure, axes = panel_grid(
-        1, 2, "Inputs on a hidden manifold", small, height=3.2, width=10.5
-    )
-    left, right = axes[0]
-    for i, name in enumerate(SIGMAS):
-        one = data.sel(sigma=name)
-        look = {"color": COLORS[i], "linestyle": DASHES[i]}
-        left.plot(one["time"], one["error"], label=name, **look)
-        left.plot(
-            one["time"],
-            one["blind"],
-            color=COLORS[i],
-            linestyle=DASHES[i],
-            linewidth=0.8,
-            alpha=0.4,
+    title = "Inputs on a hidden manifold"
+    figure, axes = panel_grid(1, 2, title, small, height=3.2, width=10.5)
+    curves, floors = axes[0]
+    for look, name in enumerate(SIGMAS):
+        part = data.sel(sigma=name)
+        line = line_of(look)
+        color = line["color"]
+        times = part["time"]
+        error = 2 * part["measured_se"]
+        curves.plot(times, part["error"], **line, label=name)
+        curves.plot(times, part["blind"], **line, linewidth=0.8, alpha=0.4)
+        curves.errorbar(
+            times, part["measured"], error, fmt="o", markersize=3, color=color
         )
-        left.errorbar(
-            one["time"],
-            one["measured"],
-            2 * one["measured_se"],
-            fmt="o",
-            markersize=3,
-            color=COLORS[i],
-        )
-        right.plot(data["ratio"], floor(one["unseen"]), label=name, **look)
-        right.plot(data["ratio"], one["flow"], "o", color=COLORS[i], markersize=4)
-    left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    right.set(xlabel="latent dimension, D/N", ylabel=r"floor of $\epsilon$")
-    for panel, text in zip(axes[0], ("learning", "floors"), strict=True):
-        label_panel(panel, text)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+        floors.plot(data["ratio"], floor(part["unseen"]), **line, label=name)
+        floors.plot(data["ratio"], part["flow"], "o", color=color, markersize=4)
+    curves.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    floors.set(xlabel="latent dimension, D/N", ylabel=r"floor of $\epsilon$")
+    label_panel(curves, "learning")
+    label_panel(floors, "floors")
+    for panel in axes[0]:
+        legend_below(panel, columns=3)
     return figure
 
 

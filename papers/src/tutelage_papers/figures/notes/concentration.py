@@ -1,12 +1,18 @@
-"""Concentration of the notes: one step's mean and variance by Monte Carlo, and what is left at finite dimension d = N.
+"""Concentration of the notes: one step's mean and variance by Monte Carlo.
 
-The theorem of the notes asks that the mean of a step tends to the drift, that its variance vanishes, and that starts
-concentrate; whole runs then stay within N^(-1/2) of the ODE. It is tried with inputs of four laws. For three of them fields
-become Gaussian up to 1/N. Student's t with three degrees of freedom is where this ends: with density |x|^-4 far out, the
-fourth moment of an input is infinite, the inputs beyond N^(1/2) alone change the mean of a bounded function of a field by
-N P(|x| > N^(1/2)) = N^(-1/2), and so the drift; and the variance of one step, through |x|^4, is infinite.
+The figure also shows what is left of the fluctuations at finite dimension d = N.
+
+The theorem of the notes asks that the mean of a step tends to the drift, that its
+variance vanishes, and that starts concentrate; whole runs then stay within N^(-1/2) of
+the ODE. It is tried with inputs of four laws. For three of them fields become Gaussian
+up to 1/N. Student's t with three degrees of freedom is where this ends: with density
+|x|^-4 far out, the fourth moment of an input is infinite, the inputs beyond N^(1/2)
+alone change the mean of a bounded function of a field by N P(|x| > N^(1/2)) = N^(-1/2),
+and so the drift; and the variance of one step, through |x|^4, is infinite.
 """
 
+from collections.abc import Iterator
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,20 +53,24 @@ def compute_2(
     steps: int,
     seed: int,
 ) -> "Dataset":
-    """For each law of the inputs: the moments of one step at N = `dim`, and all that must vanish against N in `dims`.
+    """Return moments of one step and all that must vanish, for laws of the inputs.
 
-    X, X_se: mean, variance, start and runs as `tutelage_papers.notes.concentration` measures them; X_exponent: of N, NaN where X drowns in
-    noise. drift, diffusion (with _se, _theory): one of `steps` steps, entry by entry.
+    The moments are those at N = `dim`, the others are taken against N in `dims`.
+
+    X, X_se: mean, variance, start and runs as `tutelage_papers.notes.concentration`
+    measures them; X_exponent: of N, NaN where X drowns in noise. drift, diffusion (with
+    _se, _theory): one of `steps` steps, entry by entry.
     """
     import xarray as xr
 
-    problem = tu.Problem(
-        tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
-    )
+    student = tu.Network(2, "erf")
+    teacher = tu.Network(2, "erf")
+    problem = tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
     start = tu.Start(R=R, Q=Q)
     parts: list[xr.Dataset] = []
-    for i, law in enumerate(LAWS):
-        found = tutelage_papers.notes.concentration(
+    for place, law in enumerate(LAWS):
+        law_seed = seed + 100 * place
+        measured = tutelage_papers.notes.concentration(
             problem,
             start,
             dims,
@@ -68,104 +78,94 @@ def compute_2(
             inputs=law,
             end=end,
             runs=runs,
-            seed=seed + 100 * i,
+            seed=law_seed,
         )
         step = tu.analysis.step_moments(
-            problem, start, dim, samples=steps, inputs=law, seed=seed + 100 * i + 50
+            problem, start, dim, samples=steps, inputs=law, seed=law_seed + 50
         )
-        parts.append(_against_dimension(found).assign(_one_step(step)))
-    return xr.concat(
-        parts, dim=xr.DataArray(list(LAWS), dims="law", name="law")
-    ).assign(step_dim=dim, steps=steps)
+        parts.append(_against_dimension(measured).assign(_one_step(step)))
+    data = xr.concat(parts, dim=xr.DataArray(list(LAWS), dims="law", name="law"))
+    return data.assign(step_dim=dim, steps=steps)
 
 
-def _against_dimension(found: "tutelage_papers.notes.Concentration") -> "Dataset":
+def _against_dimension(measured: "tutelage_papers.notes.Concentration") -> "Dataset":
+    """Conditions against N: values, errors and exponents, and theory where known."""
     import xarray as xr
 
-    columns: dict[str, Any] = {}
+    data = xr.Dataset(coords={"dim": measured["mean"].dims})
     for name in MEASURED:
-        condition = found[name]
-        slope = np.nan if condition.exponent is None else condition.exponent.slope
-        columns |= {
-            name: ("dim", condition.values),
-            f"{name}_se": ("dim", condition.errors),
-            f"{name}_exponent": slope,
-        }
-    for name in ("variance", "start"):
-        columns[f"{name}_theory"] = ("dim", found[name].theory)
-    return xr.Dataset(columns, coords={"dim": found["mean"].dims})
+        condition = measured[name]
+        slope = np.nan
+        if condition.exponent is not None:
+            slope = condition.exponent.slope
+        data[name] = ("dim", condition.values)
+        data[f"{name}_se"] = ("dim", condition.errors)
+        data[f"{name}_exponent"] = slope
+    data["variance_theory"] = ("dim", measured["variance"].theory)
+    data["start_theory"] = ("dim", measured["start"].theory)
+    return data
 
 
 def _one_step(step: "tu.analysis.StepMoments") -> dict[str, Any]:
+    """Drift and diffusion of one step; of the diffusion the upper triangle."""
     upper = np.triu_indices(len(step.names))
-    columns: dict[str, Any] = {}
-    for ending, drift, diffusion in (
-        ("", step.drift, step.diffusion),
-        ("_se", step.drift_error, step.diffusion_error),
-        ("_theory", step.drift_theory, step.diffusion_theory),
-    ):
-        columns |= {
-            f"drift{ending}": ("entry", drift),
-            f"diffusion{ending}": ("pair", diffusion[upper]),
-        }
-    return columns
+    return {
+        "drift": ("entry", step.drift),
+        "drift_se": ("entry", step.drift_error),
+        "drift_theory": ("entry", step.drift_theory),
+        "diffusion": ("pair", step.diffusion[upper]),
+        "diffusion_se": ("pair", step.diffusion_error[upper]),
+        "diffusion_theory": ("pair", step.diffusion_theory[upper]),
+    }
 
 
-def claims_2(data: "Dataset") -> list[Claim]:
-    """The moments of one step, the exponents, the agreement of three laws at large N, and the slower fourth."""
-    claims = []
-    dims = data["dim"].values
+def claims_2(data: "Dataset") -> Iterator[Claim]:
+    """Moments of one step, exponents, three laws that agree, and the fourth."""
     for law in LIGHT:
         part = data.sel(law=law)
         name = LAWS[law]
         for moment in ("drift", "diffusion"):
-            z = np.abs(part[moment] - part[f"{moment}_theory"]) / part[f"{moment}_se"]
-            claims.append(
-                at_most(
-                    f"{name}: {moment} of one step against theory, largest |z|",
-                    float(z.max()),
-                    WORST,
-                )
+            gap = np.abs(part[moment] - part[f"{moment}_theory"])
+            z = gap / part[f"{moment}_se"]
+            yield at_most(
+                f"{name}: {moment} of one step against theory, largest |z|",
+                z.max(),
+                WORST,
             )
-        for which, expected in (("variance", -1.0), ("runs", -0.5)):
-            claims.append(_exponent(part, which, name, expected))
+        yield _exponent(part, "variance", name, -1.0)
+        yield _exponent(part, "runs", name, -0.5)
     normal = data.sel(law="gaussian")
-    claims += [
-        _exponent(normal, "mean", "normal", -1.0),
-        _exponent(normal, "start", "weights at the start", -0.5),
-    ]
-    gap = _disagreement(data)
-    heavy = float(data["mean_exponent"].sel(law="student_t3"))
-    return [
-        *claims,
-        at_most(
-            f"variance of a step, N = {dims[-1]}: three laws pairwise, largest |z|",
-            gap[-1],
-            LIMIT,
-        ),
-        above(
-            f"variance of a step, N = {dims[0]}: three laws pairwise, largest |z|",
-            gap[0],
-            LIMIT,
-        ),
-        close(
-            "Student t(3): exponent of N in the gap of the mean to the drift",
-            heavy,
-            -0.5,
-            absolute=0.15,
-        ),
-    ]
+    yield _exponent(normal, "mean", "normal", -1.0)
+    yield _exponent(normal, "start", "weights at the start", -0.5)
+    dims = data["dim"].values
+    disagreement = _disagreement(data)
+    yield at_most(
+        f"variance of a step, N = {dims[-1]}: three laws pairwise, largest |z|",
+        disagreement[-1],
+        LIMIT,
+    )
+    yield above(
+        f"variance of a step, N = {dims[0]}: three laws pairwise, largest |z|",
+        disagreement[0],
+        LIMIT,
+    )
+    yield close(
+        "Student t(3): exponent of N in the gap of the mean to the drift",
+        data["mean_exponent"].sel(law="student_t3"),
+        -0.5,
+        absolute=0.15,
+    )
 
 
 def _exponent(part: "Dataset", which: str, name: str, expected: float) -> Claim:
-    text = {
+    words = {
         "mean": "gap of the mean to the drift",
         "variance": "noise of a unit of time",
         "start": "scatter",
         "runs": "distance of runs to the ODE",
-    }[which]
+    }
     return close(
-        f"{name}: exponent of N in the {text}",
+        f"{name}: exponent of N in the {words[which]}",
         float(part[f"{which}_exponent"]),
         expected,
         absolute=0.15,
@@ -173,176 +173,143 @@ def _exponent(part: "Dataset", which: str, name: str, expected: float) -> Claim:
 
 
 def _disagreement(data: "Dataset") -> np.ndarray:
-    """Largest difference between the variances of two of the three light laws, in its standard errors, at each N."""
-    value, error = (
-        data[name].sel(law=list(LIGHT)).values for name in ("variance", "variance_se")
-    )
-    pairs = [(i, j) for i in range(len(LIGHT)) for j in range(i)]
-    return np.max(
-        [np.abs(value[i] - value[j]) / np.hypot(error[i], error[j]) for i, j in pairs],
-        axis=0,
-    )
+    """Largest difference between the variances of two light laws, at each N.
+
+    It is counted in standard errors.
+    """
+    light = data.sel(law=list(LIGHT))
+    value = light["variance"].values
+    error = light["variance_se"].values
+    z = []
+    for one, other in combinations(range(len(LIGHT)), 2):
+        difference = np.abs(value[one] - value[other])
+        z.append(difference / np.hypot(error[one], error[other]))
+    return np.max(z, axis=0)
 
 
 def draw_2(data: "Dataset") -> "Figure":
-    """Above: moments of one step, and the gap of its mean; below: its variance, whole runs, starts."""
+    """Moments of one step and the gap of its mean; its variance, whole runs, starts."""
     title = (
         "Why there is a curve at all: overlaps concentrate, for inputs of several laws"
     )
     small = (
-        f"Two erf units learn from two others. First two panels: {int(data['steps'])} single steps, N = "
-        f"{int(data['step_dim'])}. Bars: 2 standard errors; triangles: less than this."
+        "Two erf units learn from two others. First two panels: "
+        f"{int(data['steps'])} single steps, N = {int(data['step_dim'])}. "
+        "Bars: 2 standard errors; triangles: less than this."
     )
     figure, axes = panel_grid(2, 3, title, small, height=2.7)
-    _draw_moments(
-        axes[0, 0], data, "drift", r"$N\,E[\Delta u]$", "drift $f(u)$, theory"
+    drift, diffusion, gap, variance, runs, start = axes.ravel()
+    _draw_moments(drift, data, "drift")
+    drift.set(xlabel="drift $f(u)$, theory", ylabel=r"$N\,E[\Delta u]$, measured")
+    _draw_moments(diffusion, data, "diffusion")
+    diffusion.set(
+        xlabel="diffusion $D(u)$, theory",
+        ylabel=r"$N^2\,\mathrm{Cov}(\Delta u)$, measured",
     )
-    _draw_moments(
-        axes[0, 1],
-        data,
-        "diffusion",
-        r"$N^2\,\mathrm{Cov}(\Delta u)$",
-        "diffusion $D(u)$, theory",
-    )
-    _draw_vanishing(
-        axes[0, 2], data, "mean", r"$|N\,E[\Delta u] - f(u)|$", (-1.0, -0.5)
-    )
-    _draw_variance(axes[1, 0], data)
-    _draw_vanishing(axes[1, 1], data, "runs", r"largest $|u_N - u|$", (-0.5,))
-    _draw_start(axes[1, 2], data.sel(law="gaussian"))
-    texts = (
-        "mean of one step",
-        "covariance of one step",
-        "gap of the mean to the drift",
-    )
-    texts += (
-        "variance of one step / theory",
-        "whole runs to the ODE",
-        "scatter of starts",
-    )
-    for panel, text in zip(axes.ravel(), texts, strict=True):
-        label_panel(panel, text)
-    for panel in [axes[0, 2], *axes[1]]:
+    _draw_power(gap, data, "mean", "gaussian", -1.0)
+    _draw_power(gap, data, "mean", "student_t3", -0.5, dashes=3)
+    _draw_vanishing(gap, data, "mean", r"$|N\,E[\Delta u] - f(u)|$")
+    _draw_variance(variance, data)
+    _draw_power(runs, data, "runs", "gaussian", -0.5)
+    _draw_vanishing(runs, data, "runs", r"largest $|u_N - u|$")
+    _draw_start(start, data.sel(law="gaussian"))
+    label_panel(drift, "mean of one step")
+    label_panel(diffusion, "covariance of one step")
+    label_panel(gap, "gap of the mean to the drift")
+    label_panel(variance, "variance of one step / theory")
+    label_panel(runs, "whole runs to the ODE")
+    label_panel(start, "scatter of starts")
+    for panel in (gap, variance, runs, start):
         panel.set_xlabel("input dimension $N$")
         tick_each(panel, data["dim"].values)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    handles, labels = drift.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(LAWS))
     return figure
 
 
 def _look(law: str) -> dict[str, Any]:
-    i = list(LAWS).index(law)
+    """Color and marker of a law of the inputs."""
+    place = list(LAWS).index(law)
     return {
-        "color": COLORS[i],
-        "marker": MARKERS[i],
+        "color": COLORS[place],
+        "marker": MARKERS[place],
         "markersize": 4.5,
         "markerfacecolor": "white",
     }
 
 
 def _bars(panel: Any, x: Any, y: Any, error: Any, law: str, **more: Any) -> None:
-    panel.errorbar(
-        x,
-        y,
-        2 * np.asarray(error),
-        label=LAWS[law],
-        capsize=1.5,
-        elinewidth=0.9,
-        **_look(law),
-        **more,
-    )
+    """Marks with two standard errors."""
+    look = _look(law) | {"capsize": 1.5, "elinewidth": 0.9, "label": LAWS[law]}
+    panel.errorbar(x, y, 2 * np.asarray(error), **look, **more)
 
 
-def _draw_moments(panel: Any, data: "Dataset", name: str, up: str, across: str) -> None:
+def _draw_moments(panel: Any, data: "Dataset", name: str) -> None:
+    """A moment of one step, measured against theory, entry by entry."""
+    theory = data[f"{name}_theory"]
     for law in LAWS:
         part = data.sel(law=law)
-        _bars(
-            panel,
-            part[f"{name}_theory"],
-            part[name],
-            part[f"{name}_se"],
-            law,
-            linestyle="none",
-        )
-    ends = [float(data[f"{name}_theory"].min()), float(data[f"{name}_theory"].max())]
+        x = theory.sel(law=law)
+        _bars(panel, x, part[name], part[f"{name}_se"], law, linestyle="none")
+    ends = [float(theory.min()), float(theory.max())]
     panel.plot(ends, ends, color=FAINT, linewidth=1.0, zorder=0)
-    panel.set(xlabel=across, ylabel=f"{up}, measured")
     panel.margins(x=0.06)
 
 
-def _draw_vanishing(
-    panel: Any, data: "Dataset", name: str, up: str, exponents: tuple[float, ...]
+def _draw_power(
+    panel: Any, data: "Dataset", name: str, law: str, exponent: float, dashes: int = 2
 ) -> None:
+    """A power of N through the first value of a law."""
     dims = data["dim"].values
-    for i, (law, first) in enumerate(
-        zip(("gaussian", "student_t3"), exponents, strict=False)
-    ):
-        text = {-1.0: "$N^{-1}$", -0.5: "$N^{-1/2}$"}[first]
-        draw_power(
-            panel, dims, float(data[name].sel(law=law)[0]), first, text, dashes=2 + i
-        )
-        last = (
-            dims[-1],
-            float(data[name].sel(law=law)[0]) * (dims[-1] / dims[0]) ** first,
-        )
-        panel.annotate(text, last, (2, 5), textcoords="offset points", fontsize=8)
+    first = float(data[name].sel(law=law)[0])
+    words = {-1.0: "$N^{-1}$", -0.5: "$N^{-1/2}$"}[exponent]
+    draw_power(panel, dims, first, exponent, words, dashes=dashes)
+    last = (dims[-1], first * (dims[-1] / dims[0]) ** exponent)
+    panel.annotate(words, last, (2, 5), textcoords="offset points", fontsize=8)
+
+
+def _draw_vanishing(panel: Any, data: "Dataset", name: str, label: str) -> None:
+    """What must vanish against N; a triangle where it is lost in noise."""
+    dims = data["dim"].values
     for law in LAWS:
-        value, error = (
-            data[which].sel(law=law).values for which in (name, f"{name}_se")
-        )
+        value = data[name].sel(law=law).values
+        error = data[f"{name}_se"].sel(law=law).values
         clear = value > 2 * error
         _bars(panel, dims[clear], value[clear], error[clear], law, linewidth=0.8)
-        below = _look(law) | {"marker": "v", "linestyle": "none"}
-        panel.plot(dims[~clear], (value + 2 * error)[~clear], **below)
-    panel.set(xscale="log", yscale="log", ylabel=up)
+        triangles = _look(law) | {"marker": "v", "linestyle": "none"}
+        panel.plot(dims[~clear], (value + 2 * error)[~clear], **triangles)
+    panel.set(xscale="log", yscale="log", ylabel=label)
     panel.margins(x=0.1)
 
 
 def _draw_variance(panel: Any, data: "Dataset") -> None:
+    dims = data["dim"]
     for law in LAWS:
         part = data.sel(law=law)
         theory = part["variance_theory"].values
-        _bars(
-            panel,
-            data["dim"],
-            part["variance"] / theory,
-            part["variance_se"] / theory,
-            law,
-            linewidth=0.8,
-        )
+        ratio = part["variance"] / theory
+        error = part["variance_se"] / theory
+        _bars(panel, dims, ratio, error, law, linewidth=0.8)
     panel.axhline(1.0, color=FAINT, linewidth=1.0, zorder=0)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        ylabel=r"$\mathrm{tr}\,N^2\,\mathrm{Cov}(\Delta u)\,/\,\mathrm{tr}\,D$",
-    )
+    label = r"$\mathrm{tr}\,N^2\,\mathrm{Cov}(\Delta u)\,/\,\mathrm{tr}\,D$"
+    panel.set(xscale="log", yscale="log", ylabel=label)
     panel.margins(x=0.1)
 
 
 def _draw_start(panel: Any, part: "Dataset") -> None:
-    panel.plot(
-        part["dim"],
-        part["start_theory"],
-        color=FAINT,
-        linewidth=2.4,
-        alpha=0.6,
-        label="theory",
-    )
+    dims = part["dim"]
+    line = {"color": FAINT, "linewidth": 2.4, "alpha": 0.6}
+    panel.plot(dims, part["start_theory"], **line, label="theory")
     marks = {
+        "color": COLORS[0],
         "fmt": "o",
         "markersize": 4.5,
         "markerfacecolor": "white",
         "capsize": 1.5,
         "elinewidth": 0.9,
     }
-    panel.errorbar(
-        part["dim"],
-        part["start"],
-        2 * part["start_se"],
-        color=COLORS[0],
-        label="random weights",
-        **marks,
-    )
+    error = 2 * part["start_se"]
+    panel.errorbar(dims, part["start"], error, **marks, label="random weights")
     panel.set(xscale="log", yscale="log", ylabel=r"rms $|u(0) - E\,u(0)|$")
     panel.margins(x=0.1)
     panel.legend(loc="upper right")
@@ -363,7 +330,8 @@ FIGURES = (
         id="notes-2",
         source="notes",
         figure="concentration",
-        title="one step's mean and variance, and what is left at finite N, for four laws of the inputs",
+        title="one step's mean and variance, and what is left at finite N, for four "
+        "laws of the inputs",
         full=PRINTED_2
         | {
             "dims": [8, 16, 32, 64, 128, 256, 512],

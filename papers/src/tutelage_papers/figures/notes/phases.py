@@ -1,12 +1,15 @@
-"""Figure 6 of the notes: the phases of learning found automatically, and when to stop if labels are noisy.
+"""Figure 6 of the notes: the phases of learning, found automatically, and when to stop.
 
-Left: two erf units learn from two others. Where `phases` puts its boundaries is compared with what the two fixed points of
-the problem say, the symmetric plateau and the noisy solution. Near a fixed point deviations follow its modes. A curve that
-leaves the plateau from a small asymmetry a runs along the plateau's unstable manifold, ln(1/a) / rate later than one that
-starts on it, so one solve from the plateau, tilted along its growing mode, predicts every escape. Right: when to stop
+Left: two erf units learn from two others. The boundaries that `phases` finds are
+compared with what the two fixed points of the problem say, the symmetric plateau and
+the noisy solution. Near a fixed point deviations follow its modes. A curve that leaves
+the plateau from a small asymmetry a runs along the plateau's unstable manifold, ln(1/a)
+/ rate later than one that starts on it, so one solve from the plateau, tilted along its
+growing mode, predicts every escape. Right: when to stop if labels are noisy
 (when_to_stop.py).
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from tutelage.plot import (
     panel_grid,
 )
 from tutelage_papers.claims import Claim, above, at_most, close
+from tutelage_papers.drawing import GUIDE
 from tutelage_papers.figures.notes.when_to_stop import (
     draw_minimum,
     draw_stopping,
@@ -45,7 +49,8 @@ EXPECTED = [
 ]
 BAND = np.log(1.1)  # the error is on a level while it is within ten per cent of it
 FAR = 2.0  # times the level: from there on deviations are taken to follow the modes
-# What begins, what predicts it, and how well it should: modes are a first-order theory, the manifold is solved.
+# The phase, what predicts its beginning, and the tolerance: modes are a first-order
+# theory, the manifold is solved.
 BOUNDARIES = (
     ("the plateau begins", "against the modes that fade", 0.05),
     ("specialization begins", "against the unstable manifold", 0.02),
@@ -73,59 +78,68 @@ def compute_6(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """Phases with their boundaries as found and as predicted; stopping times as found, and from finely solved curves.
+    """Return phases with boundaries as found and as predicted, and stopping times.
 
-    length: Q_kk at the start. asymmetries: of the start, R_11 - R_12; the first one is drawn. settled: the time
-    at which its part of the growing mode is read. tilt: R_11 - R_12 from which the unstable manifold is solved.
+    length: Q_kk at the start. asymmetries: of the start, R_11 - R_12; the first one is
+    drawn. settled: the time at which its part of the growing mode is read. tilt: R_11 -
+    R_12 from which the unstable manifold is solved. The other parameters are those of
+    `stopping`.
     """
-    problem = tu.Problem(
-        tu.Network(UNITS, "erf"),
-        tu.Network(UNITS, "erf"),
-        optimizer=tu.SGD(lr),
-        noise=noise,
+    data = stopping(
+        lr=lr,
+        eigenvalues=eigenvalues,
+        fractions=fractions,
+        noises=noises,
+        shown=shown,
+        end=stop_end,
+        points=stop_points,
+        dim=dim,
+        runs=runs,
+        seed=seed,
     )
+    student = tu.Network(UNITS, "erf")
+    teacher = tu.Network(UNITS, "erf")
+    problem = tu.Problem(student, teacher, optimizer=tu.SGD(lr), noise=noise)
     times = tu.linear_times(end, points)
     curves = [tu.solve(problem, _start(a, length), times) for a in asymmetries]
+    curve = curves[0]
+    data["alpha"] = times
+    data["curve"] = ("alpha", curve.error)
+
+    phases: Any = tu.analysis.phases(curve)
+    starts = [phase.start for phase in phases]
+    data["phase_name"] = ("phase", [phase.name for phase in phases])
+    data["phase_start"] = ("phase", starts)
+    data["phase_end"] = ("phase", [phase.end for phase in phases])
+
     plateau = tu.analysis.fixed_point(problem)
     final = tu.analysis.fixed_point(problem, "perfect")
     manifold = tu.solve(problem, _tilted(plateau, tilt), times)
-    found: Any = tu.analysis.phases(curves[0])
+    specialization, convergence = _escape(plateau, curve, manifold, tilt, settled)
     predicted = [
-        _arrival(problem, plateau, curves[0]),
-        *_escape(plateau, curves[0], manifold, tilt, settled),
-        _arrival(problem, final, curves[0]),
+        _arrival(problem, plateau, curve),
+        specialization,
+        convergence,
+        _arrival(problem, final, curve),
     ]
-    return stopping(
-        lr,
-        eigenvalues,
-        fractions,
-        noises,
-        shown,
-        stop_end,
-        stop_points,
-        dim,
-        runs,
-        seed,
-    ).assign(
-        alpha=times,
-        curve=("alpha", curves[0].error),
-        phase_name=("phase", [phase.name for phase in found]),
-        phase_start=("phase", [phase.start for phase in found]),
-        phase_end=("phase", [phase.end for phase in found]),
-        boundary_found=("boundary", [phase.start for phase in found][1:]),
-        boundary_predicted=("boundary", predicted),
-        height=found.plateaus[0].height,
-        height_predicted=plateau.error,
-        floor=float(curves[0].error[-1]),
-        floor_predicted=final.error,
-        asymmetry=asymmetries,
-        plateau_end=("asymmetry", [_plateau_end(curve) for curve in curves]),
-        rate=plateau.unstable[0].growth,
-        rate_small_lr=2
-        * UNITS
-        * lr
-        / (np.pi * np.sqrt(2 * UNITS - 1) * (2 * UNITS + 1) ** 1.5),
-    )
+    data["boundary_found"] = ("boundary", starts[1:])
+    data["boundary_predicted"] = ("boundary", predicted)
+    data["height"] = phases.plateaus[0].height
+    data["height_predicted"] = plateau.error
+    data["floor"] = float(curve.error[-1])
+    data["floor_predicted"] = final.error
+
+    data["asymmetry"] = asymmetries
+    data["plateau_end"] = ("asymmetry", [_plateau_end(curve) for curve in curves])
+    data["rate"] = plateau.unstable[0].growth
+    data["rate_small_lr"] = _small_rate_growth(lr)
+    return data
+
+
+def _small_rate_growth(lr: float) -> float:
+    """The rate of R - S for eta -> 0, 2 K eta / (pi sqrt(2K-1) (2K+1)^(3/2))."""
+    K = UNITS
+    return 2 * K * lr / (np.pi * np.sqrt(2 * K - 1) * (2 * K + 1) ** 1.5)
 
 
 def _start(asymmetry: float, length: float) -> "tu.Start":
@@ -133,11 +147,12 @@ def _start(asymmetry: float, length: float) -> "tu.Start":
 
 
 def _plateau_end(theory: "tu.Trajectory") -> float:
-    found: Any = tu.analysis.plateaus(theory)
-    return found[0].end
+    plateaus: Any = tu.analysis.plateaus(theory)
+    return plateaus[0].end
 
 
-# Predictions. Flat coordinates are those of the modes: R, then the upper triangle of Q, then the readouts.
+# Predictions. Flat coordinates are those of the modes: R, then the upper triangle of Q,
+# then the readouts.
 
 
 def _flat(R: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -166,141 +181,154 @@ def _escape(
     tilt: float,
     settled: float,
 ) -> tuple[float, float]:
-    """When specialization and convergence begin: those times of the unstable manifold, later by ln(tilt / a) / rate.
+    """The times at which specialization and convergence begin.
 
-    a: what the state at the time `settled` holds of the growing mode.
+    These are the times of the unstable manifold, later by ln(tilt / a) / rate, where a
+    is what the state at the time `settled` holds of the growing mode.
     """
     mode = plateau.unstable[0]
-    at = int(np.searchsorted(curve.times, settled))
-    dR, _ = _overlaps(
-        mode.right
-        * (mode.left @ (_flat(curve.R[at], curve.Q[at]) - _flat(plateau.R, plateau.Q)))
-    )
-    delay = float(curve.times[at]) + np.log(tilt / (dR[0, 0] - dR[0, 1])) / mode.growth
+    place = int(np.searchsorted(curve.times, settled))
+    state = _flat(curve.R[place], curve.Q[place])
+    amplitude = mode.left @ (state - _flat(plateau.R, plateau.Q))
+    dR, _ = _overlaps(mode.right * amplitude)
+    a = dR[0, 0] - dR[0, 1]
+    delay = float(curve.times[place]) + np.log(tilt / a) / mode.growth
+    # Specialization begins where the manifold leaves the level of the plateau,
+    # convergence where nine tenths of it are done.
+    depth = np.log(plateau.error / manifold.error)
+    below = int(np.argmax(depth > BAND))
+    around = slice(below - 1, below + 1)
+    leaves = np.interp(BAND, depth[around], manifold.times[around])
     learned: Any = tu.analysis.specialization(manifold)
-    below = int(np.argmax(np.log(plateau.error / manifold.error) > BAND))
-    left = np.interp(
-        BAND,
-        np.log(plateau.error / manifold.error)[below - 1 : below + 1],
-        manifold.times[below - 1 : below + 1],
-    )
-    return delay + float(left), delay + (learned.reaches(0.9) or np.nan)
+    return delay + float(leaves), delay + (learned.reaches(0.9) or np.nan)
 
 
 def _arrival(
     problem: "tu.Problem", point: "tu.analysis.FixedPoint", curve: "tu.Trajectory"
 ) -> float:
-    """When the error comes within the band of a fixed point's, if deviations fade with its modes once it is FAR times that.
+    """The time at which the error comes within the band of a fixed point's.
 
-    Deviations of R and of Q - R R^T are taken as small: the error is quadratic in the former, linear in the latter. To first
-    order only: what the former feed into the latter, through G, is of the order of the error and left out.
+    Deviations fade with its modes once the error is FAR times that of the fixed point.
+    Those of R and of Q - R R^T are taken as small: the error is quadratic in the
+    former, linear in the latter. To first order only: what the former feed into the
+    latter, through G, is of the order of the error and left out.
     """
     from scipy.optimize import root_scalar
 
-    at = int(np.argmax(curve.error < FAR * point.error))
-    dR = curve.R[at] - point.R
-    dX = _outside(curve.R[at], curve.Q[at]) - _outside(point.R, point.Q)
-    first = _flat(dR, dX + dR @ point.R.T + point.R @ dR.T)
+    place = int(np.argmax(curve.error < FAR * point.error))
+    outside = _outside(point.R, point.Q)
+    dR = curve.R[place] - point.R
+    dX = _outside(curve.R[place], curve.Q[place]) - outside
+    deviation = _flat(dR, dX + dR @ point.R.T + point.R @ dR.T)
     fading = [mode for mode in point.modes if mode.growth < 0]
-    parts = np.stack([mode.right * (mode.left @ first) for mode in fading])
+    parts = np.stack([mode.right * (mode.left @ deviation) for mode in fading])
     rates = np.array([mode.rate for mode in fading])
 
     def excess(later: float) -> float:
         dR, dQ = _overlaps(np.real(np.exp(rates * later) @ parts))
         R = point.R + dR
-        Q = _outside(point.R, point.Q) + dQ - dR @ point.R.T - point.R @ dR.T + R @ R.T
-        return (
-            float(np.log(tu.generalization_error(problem, R, Q, point.T) / point.error))
-            - BAND
-        )
+        Q = outside + dQ - dR @ point.R.T - point.R @ dR.T + R @ R.T
+        error = tu.generalization_error(problem, R, Q, point.T)
+        return float(np.log(error / point.error)) - BAND
 
-    left = float(curve.times[-1] - curve.times[at])
-    return (
-        float(curve.times[at])
-        + root_scalar(excess, bracket=(0.0, left), method="brentq", xtol=1e-3).root
-    )
+    left = float(curve.times[-1] - curve.times[place])
+    wait = root_scalar(excess, bracket=(0.0, left), method="brentq", xtol=1e-3).root
+    return float(curve.times[place]) + wait
 
 
 def _outside(R: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """What the students have outside the teachers' span (the teachers are orthonormal)."""
+    """Overlaps of the students outside the span of the (orthonormal) teachers."""
     return Q - R @ R.T
 
 
-def claims_6(data: "Dataset") -> list[Claim]:
-    """Levels, boundaries and their delays against the fixed points; stopping times against the solved minimum."""
+def claims_6(data: "Dataset") -> Iterator[Claim]:
+    """Levels, boundaries and delays against the fixed points; stopping times.
+
+    The stopping times are held against the minimum of the solved curve.
+    """
+    yield from _phase_claims(data)
+    yield from _delay_claims(data)
+    yield from _stopping_claims(data)
+
+
+def _phase_claims(data: "Dataset") -> Iterator[Claim]:
+    names = [str(name) for name in data["phase_name"].values]
+    yield close(
+        f"phases found in order: {', '.join(EXPECTED)}",
+        names == EXPECTED,
+        1.0,
+        absolute=0.0,
+    )
+    yield close(
+        "height of the plateau, against its fixed point",
+        data["height"],
+        data["height_predicted"],
+        rel=0.01,
+    )
+    yield close(
+        "height of the noise floor, against its own",
+        data["floor"],
+        data["floor_predicted"],
+        rel=0.01,
+    )
+    for place, (beginning, prediction, tolerance) in enumerate(BOUNDARIES):
+        yield close(
+            f"{beginning}, {prediction}",
+            data["boundary_found"][place],
+            data["boundary_predicted"][place],
+            rel=tolerance,
+        )
+
+
+def _delay_claims(data: "Dataset") -> Iterator[Claim]:
+    """The escape comes later by ln(1/a) / rate."""
+    e_folds = -np.log(data["asymmetry"].values)
+    delay = np.polyfit(e_folds, data["plateau_end"].values, 1)[0]
+    yield close(
+        "delay of the escape per e-th of the asymmetry, times the rate",
+        delay * float(data["rate"]),
+        1.0,
+        rel=0.02,
+    )
+    yield above(
+        "the same with the rate for eta -> 0, which must be off",
+        abs(delay * float(data["rate_small_lr"]) - 1),
+        0.02,
+    )
+
+
+def _stopping_claims(data: "Dataset") -> Iterator[Claim]:
     from tutelage_papers.bands import inside_claims
 
-    names = [str(name) for name in data["phase_name"].values]
-    delay = np.polyfit(
-        -np.log(data["asymmetry"].values), data["plateau_end"].values, 1
-    )[0]
     noisy = data.sel(noise=data["noise"] > 0)
     gap = np.max(np.abs(noisy["stop_time"] / noisy["stop_solved"] - 1))
-    end = float(data["time"][-1])
-    boundaries = zip(
-        BOUNDARIES,
-        data["boundary_found"].values,
-        data["boundary_predicted"].values,
-        strict=True,
+    yield at_most(
+        "largest relative gap of the stopping time to the minimum of the solved curve",
+        gap,
+        1e-3,
     )
-    return [
-        close(
-            f"phases found in order: {', '.join(EXPECTED)}",
-            float(names == EXPECTED),
-            1.0,
-            absolute=0.0,
-        ),
-        close(
-            "height of the plateau, against its fixed point",
-            float(data["height"]),
-            float(data["height_predicted"]),
-            rel=0.01,
-        ),
-        close(
-            "height of the noise floor, against its own",
-            float(data["floor"]),
-            float(data["floor_predicted"]),
-            rel=0.01,
-        ),
-        *(
-            close(f"{what}, {how}", x, y, rel=rel)
-            for (what, how, rel), x, y in boundaries
-        ),
-        close(
-            "delay of the escape per e-th of the asymmetry, times the rate",
-            delay * float(data["rate"]),
-            1.0,
-            rel=0.02,
-        ),
-        above(
-            "the same with the rate for eta -> 0, which must be off",
-            abs(delay * float(data["rate_small_lr"]) - 1),
-            0.02,
-        ),
-        at_most(
-            "largest relative gap of the stopping time to the minimum of the solved curve",
-            float(gap),
-            1e-3,
-        ),
-        close(
-            "without noise, the stopping time over the last time",
-            float(data["stop_time"].sel(noise=0.0)) / end,
-            1.0,
-            absolute=0,
-        ),
-        above(
-            "gain of stopping early at the noise that is drawn",
-            float(data["stop_gain"].sel(noise=data["shown"])),
-            1.1,
-        ),
-        *inside_claims(data, "a minimum of the error"),
-    ]
+    end = float(data["time"][-1])
+    yield close(
+        "without noise, the stopping time over the last time",
+        float(data["stop_time"].sel(noise=0.0)) / end,
+        1.0,
+        absolute=0,
+    )
+    yield above(
+        "gain of stopping early at the noise that is drawn",
+        data["stop_gain"].sel(noise=data["shown"]),
+        1.1,
+    )
+    yield from inside_claims(data, "a minimum of the error")
 
 
 def draw_6(data: "Dataset") -> "Figure":
-    """The phases and what predicts them; escapes of several asymmetries; the minimum with runs; stopping times."""
+    """Phases with predictions, escapes, the minimum with runs, stopping times."""
     title = "The phases of learning, and when to stop"
-    small = "Left: two erf units, boundaries found (lines) and predicted from fixed points (triangles). Right: one erf unit."
+    small = (
+        "Left: two erf units, boundaries found (lines) and predicted from fixed points "
+        "(triangles). Right: one erf unit."
+    )
     figure, axes = panel_grid(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
     _draw_curve(axes[0, 0], data)
     _draw_delays(axes[1, 0], data)
@@ -310,29 +338,15 @@ def draw_6(data: "Dataset") -> "Figure":
 
 
 def _draw_curve(panel: Any, data: "Dataset") -> None:
-    rows = zip(
-        data["phase_name"].values,
-        data["phase_start"].values,
-        data["phase_end"].values,
-        strict=True,
-    )
-    draw_phases(
-        [panel], [tu.analysis.Phase(str(n), float(s), float(e)) for n, s, e in rows]
-    )
+    """The error with its phases, and the boundaries that are predicted."""
+    draw_phases([panel], _phases(data))
     panel.plot(data["alpha"], data["curve"], color=INK)
     for level in ("height_predicted", "floor_predicted"):
-        panel.axhline(float(data[level]), color=FAINT, linestyle=DASHES[2])
-    at = data["boundary_predicted"].values
-    heights = np.interp(at, data["alpha"], data["curve"])
-    panel.plot(
-        at,
-        heights,
-        "v",
-        color=COLORS[1],
-        markersize=6,
-        markerfacecolor="white",
-        label="predicted",
-    )
+        panel.axhline(float(data[level]), **GUIDE)
+    predicted = data["boundary_predicted"].values
+    heights = np.interp(predicted, data["alpha"], data["curve"])
+    triangles = {"color": COLORS[1], "markersize": 6, "markerfacecolor": "white"}
+    panel.plot(predicted, heights, "v", **triangles, label="predicted")
     panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     panel.legend(
         loc="lower left",
@@ -344,26 +358,26 @@ def _draw_curve(panel: Any, data: "Dataset") -> None:
     )
 
 
+def _phases(data: "Dataset") -> "list[tu.analysis.Phase]":
+    names = data["phase_name"].values
+    starts = data["phase_start"].values
+    ends = data["phase_end"].values
+    return [
+        tu.analysis.Phase(str(name), float(start), float(end))
+        for name, start, end in zip(names, starts, ends, strict=True)
+    ]
+
+
 def _draw_delays(panel: Any, data: "Dataset") -> None:
-    x = data["asymmetry"].values
-    y = data["plateau_end"].values
-    panel.plot(
-        x,
-        y,
-        linestyle="none",
-        marker=MARKERS[0],
-        markerfacecolor="white",
-        color=COLORS[0],
-        label="plateaus",
-    )
-    line = y[0] - np.log(x / x[0]) / float(data["rate"])
-    panel.plot(
-        x,
-        line,
-        color=FAINT,
-        linestyle=DASHES[1],
-        label=rf"slope $1/\lambda$, $\lambda = {float(data['rate']):.4f}$",
-    )
+    """Ends of the plateau by asymmetry, and the slope of the growing mode."""
+    asymmetries = data["asymmetry"].values
+    ends = data["plateau_end"].values
+    rate = float(data["rate"])
+    marks = {"linestyle": "none", "marker": MARKERS[0], "markerfacecolor": "white"}
+    panel.plot(asymmetries, ends, **marks, color=COLORS[0], label="plateaus")
+    line = ends[0] - np.log(asymmetries / asymmetries[0]) / rate
+    label = rf"slope $1/\lambda$, $\lambda = {rate:.4f}$"
+    panel.plot(asymmetries, line, color=FAINT, linestyle=DASHES[1], label=label)
     panel.set(
         xscale="log",
         xlabel=r"asymmetry of the start, $R_{11} - R_{12}$",

@@ -1,17 +1,25 @@
 """The worked example of the notes: online linear regression with ridge.
 
-Our copy of the notes lacks its displayed equations, so claims are held against our own derivations (docs/notation.md).
+Our copy of the notes lacks its displayed equations, so claims are held against our own
+derivations (docs/notation.md).
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, panel_grid
+from tutelage.plot import ERROR, MARKERS, TIME, panel_grid
 from tutelage_papers.claims import Claim, at_most, close
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import (
+    GUIDE,
+    draw_band,
+    draw_error,
+    legend_below,
+    line_of,
+)
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -41,10 +49,11 @@ def own_equations(
         return (rho - 2 * state.m + state.q) / 2
 
     def drift(t: Any, state: Any) -> Any:
+        # E[delta^2] of the noisy label is 2 e_g + noise_variance.
         noise = lr**2 * (2 * error(state) + noise_variance)
-        return lr * (rho - (1 + ridge) * state.m), 2 * lr * (
-            state.m - (1 + ridge) * state.q
-        ) + noise
+        dm = lr * (rho - (1 + ridge) * state.m)
+        dq = 2 * lr * (state.m - (1 + ridge) * state.q) + noise
+        return dm, dq
 
     return tu.Equations(("m", "q"), drift, error)
 
@@ -52,15 +61,16 @@ def own_equations(
 def steady_state(
     rho: float, noise_variance: float, lr: Any, ridge: float
 ) -> tuple[Any, Any, Any]:
-    """m, q and e_g at rest: dm = 0, and dq = 0 solved for V = 2 e_g + noise_variance. Stable for lr < 2 (1 + ridge)."""
+    """Return m, q and e_g at rest, which is stable for lr < 2 (1 + ridge).
+
+    dm = 0 gives m, and dq = 0 is solved for V = 2 e_g + noise_variance.
+    """
     m = rho / (1 + ridge)
-    V = (
-        2
-        * (1 + ridge)
-        / (2 * (1 + ridge) - lr)
-        * (rho * (ridge / (1 + ridge)) ** 2 + noise_variance)
-    )
-    return m, (2 * m + lr * V) / (2 * (1 + ridge)), (V - noise_variance) / 2
+    bias = rho * (ridge / (1 + ridge)) ** 2
+    V = 2 * (1 + ridge) / (2 * (1 + ridge) - lr) * (bias + noise_variance)
+    q = (2 * m + lr * V) / (2 * (1 + ridge))
+    error = (V - noise_variance) / 2
+    return m, q, error
 
 
 def compute_1(
@@ -78,61 +88,47 @@ def compute_1(
     lr_shares: list[float],
     seed: int,
 ) -> "Dataset":
-    """The worked example with its runs; the state at rest and the rate at which it is lost, for several ridges."""
+    """Return the worked example with its runs, and the state at rest of each ridge.
+
+    lr_shares: learning rates as shares of 2 (1 + ridge), the rate at which it diverges.
+    """
     from tutelage_papers.bands import against_runs
 
+    problem = regression(rho, noise_variance, lr, ridge)
     start = tu.Start(R=[[m0]], Q=[[q0]])
     times = tu.linear_times(end, points)
-    data = against_runs(
-        regression(rho, noise_variance, lr, ridge),
-        start,
-        dim=dim,
-        times=times,
-        runs=runs,
-        seed=seed,
-    )
-    own = tu.solve(
-        own_equations(rho, noise_variance, lr, ridge), {"m": m0, "q": q0}, times
-    )
+    data = against_runs(problem, start, dim=dim, times=times, runs=runs, seed=seed)
+    system = own_equations(rho, noise_variance, lr, ridge)
+    own = tu.solve(system, {"m": m0, "q": q0}, times)
+    gap_m = np.abs(own["m"] - data["R"].values[:, 0, 0]).max()
+    gap_q = np.abs(own["q"] - data["Q"].values[:, 0, 0]).max()
+    data["own_error"] = ("time", own.error)
+    data["own_gap"] = max(gap_m, gap_q)
+    level = steady_state(rho, noise_variance, lr, ridge)
+    data["level"] = ("order_parameter", [*level])
+    data["level_solved"] = _error_at_rest(problem, start, points)
 
-    problem = partial(regression, rho, noise_variance)
-    steady = partial(steady_state, rho, noise_variance)
-    edge = 2 * (1 + np.array(ridges))
     line = np.linspace(0.02, 0.97, 96)
-    return data.assign(
-        own_error=("time", own.error),
-        own_gap=max(
-            np.abs(own["m"] - data["R"].values[:, 0, 0]).max(),
-            np.abs(own["q"] - data["Q"].values[:, 0, 0]).max(),
-        ),
-        level=("order_parameter", [*steady(lr, ridge)]),
-        level_solved=_error_at_rest(problem(lr, ridge), start, points),
-        rest=(
-            ("ridge", "share"),
-            [
-                [_error_at_rest(problem(x * e, r), start, points) for x in lr_shares]
-                for r, e in zip(ridges, edge, strict=True)
-            ],
-        ),
-        rest_exact=(
-            ("ridge", "share"),
-            [
-                [steady(x * e, r)[2] for x in lr_shares]
-                for r, e in zip(ridges, edge, strict=True)
-            ],
-        ),
-        rest_line=(
-            ("ridge", "line"),
-            [steady(line * e, r)[2] for r, e in zip(ridges, edge, strict=True)],
-        ),
-        critical=(
-            "ridge",
-            [
-                _critical_lr(lambda lr, r=r: problem(lr, r), start, points)
-                for r in ridges
-            ],
-        ),
-    ).assign_coords(ridge=ridges, share=lr_shares, line=line)
+    solved = []
+    exact = []
+    lines = []
+    critical = []
+    for strength in ridges:
+        problem_at = partial(regression, rho, noise_variance, ridge=strength)
+        steady = partial(steady_state, rho, noise_variance, ridge=strength)
+        edge = 2 * (1 + strength)
+        rates = [share * edge for share in lr_shares]
+        solved.append(
+            [_error_at_rest(problem_at(lr=rate), start, points) for rate in rates]
+        )
+        exact.append([steady(lr=rate)[2] for rate in rates])
+        lines.append(steady(lr=line * edge)[2])
+        critical.append(_critical_lr(problem_at, start, points))
+    data["rest"] = (("ridge", "share"), solved)
+    data["rest_exact"] = (("ridge", "share"), exact)
+    data["rest_line"] = (("ridge", "line"), lines)
+    data["critical"] = ("ridge", critical)
+    return data.assign_coords(ridge=ridges, share=lr_shares, line=line)
 
 
 def _error_at_rest(problem: "tu.Problem", start: "tu.Start", points: int) -> float:
@@ -140,127 +136,110 @@ def _error_at_rest(problem: "tu.Problem", start: "tu.Start", points: int) -> flo
     lr = float(problem.optimizer.lr)
     ridge = float(np.asarray(problem.optimizer.weight_decay))
     slowest = lr * min(1 + ridge, 2 * (1 + ridge) - lr)
-    return float(
-        tu.solve(problem, start, tu.linear_times(40 / slowest, points)).error[-1]
-    )
+    times = tu.linear_times(40 / slowest, points)
+    return float(tu.solve(problem, start, times).error[-1])
 
 
 def _critical_lr(problem: Any, start: "tu.Start", points: int) -> float:
-    """The learning rate at which the growth of q, measured on solved curves, changes sign."""
+    """The learning rate at which the growth of q on solved curves changes sign.
+
+    problem: the problem as a function of lr.
+    """
     from scipy.optimize import root_scalar
 
     def growth(lr: float) -> float:
-        q = tu.solve(problem(lr), start, tu.linear_times(15.0 / lr, points)).Q[:, 0, 0]
+        times = tu.linear_times(15.0 / lr, points)
+        q = tu.solve(problem(lr=lr), start, times).Q[:, 0, 0]
         return float(np.log((q[-1] - q[-2]) / (q[-2] - q[-3])))
 
     return root_scalar(growth, bracket=(1.2, 3.2), method="brentq", xtol=1e-10).root
 
 
-def claims_1(data: "Dataset") -> list[Claim]:
+def claims_1(data: "Dataset") -> Iterator[Claim]:
     """Steady state, stability, and the user's own system."""
     from tutelage_papers.bands import inside_claims
 
+    yield close(
+        "error at rest, the note's parameters",
+        data["level_solved"],
+        data["level"][2],
+        rel=1e-8,
+    )
     gap = np.abs(data["rest"] / data["rest_exact"] - 1).max()
-    critical = [
-        close(
+    yield at_most(
+        "largest relative gap of the error at rest to its closed form", gap, 1e-8
+    )
+    for ridge in data["ridge"].values:
+        yield close(
             f"learning rate at which it diverges, ridge {ridge:g}",
-            float(value),
+            data["critical"].sel(ridge=ridge),
             2 * (1 + ridge),
             rel=1e-4,
         )
-        for ridge, value in zip(
-            data["ridge"].values, data["critical"].values, strict=True
-        )
-    ]
-    return [
-        close(
-            "error at rest, the note's parameters",
-            float(data["level_solved"]),
-            float(data["level"][2]),
-            rel=1e-8,
-        ),
-        at_most(
-            "largest relative gap of the error at rest to its closed form",
-            float(gap),
-            1e-8,
-        ),
-        *critical,
-        at_most(
-            "largest gap between one's own equations and the built-in ones",
-            float(data["own_gap"]),
-            1e-8,
-        ),
-        *inside_claims(data, "linear regression"),
-    ]
+    yield at_most(
+        "largest gap between one's own equations and the built-in ones",
+        data["own_gap"],
+        1e-8,
+    )
+    yield from inside_claims(data, "linear regression")
 
 
 def draw_1(data: "Dataset") -> "Figure":
     """Order parameters, error, and the error at rest against the learning rate."""
     title = "Online linear regression with ridge"
-    small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted: closed form at rest."
+    small = (
+        "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; "
+        "dotted: closed form at rest."
+    )
     figure, axes = panel_grid(1, 3, title, small, height=3.0)
-    times = data["time"].values
-    for look, (name, letter) in enumerate((("R", "m"), ("Q", "q"))):
-        columns = [
-            data[f"{name}{ending}"].values[:, 0, 0] for ending in ("", "_mean", "_se")
-        ]
-        draw_band(axes[0, 0], times, *columns, look=look, label=f"${letter}$")
-        axes[0, 0].axhline(float(data["level"][look]), color=FAINT, linestyle=DASHES[2])
-    draw_band(
-        axes[0, 1],
-        times,
-        data["error"],
-        data["error_mean"],
-        data["error_se"],
-        look=0,
-        label="theory, runs",
-    )
-    axes[0, 1].plot(
-        times,
-        data["own_error"],
-        color=COLORS[1],
-        linestyle=DASHES[1],
-        label="own equations",
-    )
-    axes[0, 1].axhline(float(data["level"][2]), color=FAINT, linestyle=DASHES[2])
-    axes[0, 0].set(xlabel=TIME, ylabel="order parameters")
-    axes[0, 1].set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    for panel in axes[0, :2]:
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2)
+    _draw_order_parameters(axes[0, 0], data)
+    _draw_error(axes[0, 1], data)
     _draw_rest(axes[0, 2], data)
+    for panel in axes[0]:
+        legend_below(panel, drop=0.25)
     return figure
 
 
+def _draw_order_parameters(panel: Any, data: "Dataset") -> None:
+    times = data["time"].values
+    names = {"R": "$m$", "Q": "$q$"}
+    for look, (name, label) in enumerate(names.items()):
+        theory = data[name].values[:, 0, 0]
+        mean = data[f"{name}_mean"].values[:, 0, 0]
+        error = data[f"{name}_se"].values[:, 0, 0]
+        draw_band(panel, times, theory, mean, error, look=look, label=label)
+        panel.axhline(float(data["level"][look]), **GUIDE)
+    panel.set(xlabel=TIME, ylabel="order parameters")
+
+
+def _draw_error(panel: Any, data: "Dataset") -> None:
+    draw_error(panel, data, label="theory, runs")
+    panel.plot(data["time"], data["own_error"], **line_of(1), label="own equations")
+    panel.axhline(float(data["level"][2]), **GUIDE)
+    panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+
+
 def _draw_rest(panel: Any, data: "Dataset") -> None:
+    """The error at rest against the rate; upright lines where it diverges."""
     for look, ridge in enumerate(data["ridge"].values):
         part = data.sel(ridge=ridge)
         edge = 2 * (1 + ridge)
-        panel.plot(
-            part["line"] * edge,
-            part["rest_line"],
-            color=COLORS[look],
-            linestyle=DASHES[look],
-            label=rf"$\lambda = {ridge:g}$",
-        )
+        line = line_of(look)
         marks = {
             "linestyle": "none",
             "marker": MARKERS[look],
             "markerfacecolor": "white",
             "markersize": 4,
         }
-        panel.plot(part["share"] * edge, part["rest"], color=COLORS[look], **marks)
-        panel.axvline(
-            float(part["critical"]),
-            color=COLORS[look],
-            linewidth=0.8,
-            linestyle=DASHES[look],
-        )
+        label = rf"$\lambda = {ridge:g}$"
+        panel.plot(part["line"] * edge, part["rest_line"], **line, label=label)
+        panel.plot(part["share"] * edge, part["rest"], color=line["color"], **marks)
+        panel.axvline(float(part["critical"]), **line, linewidth=0.8)
     panel.set(
         xlabel=r"learning rate $\eta$",
         ylabel=r"error at rest, $\epsilon_g(\infty)$",
         yscale="log",
     )
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2)
 
 
 NOTE = {

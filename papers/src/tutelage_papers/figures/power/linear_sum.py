@@ -1,26 +1,33 @@
-"""The error of a linear network on a power law, as a sum over levels and as an integral: corrections and bounds."""
+"""Figures 7 to 9 of the power-law paper: the error of a linear network on a power law.
 
+As a sum over levels and as an integral, with corrections and bounds.
+"""
+
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage_papers
 from tutelage.plot import (
-    COLORS,
-    DASHES,
     ERROR,
-    FAINT,
     TIME,
     label_panel,
     outside_legend,
     panel_grid,
 )
 from tutelage_papers.claims import Claim, above, at_most, close, refuted
+from tutelage_papers.drawing import GUIDE, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
+
+SMALL_PRINT = (
+    r"Linear network at a small rate. Dotted vertical line: the first time of the "
+    r"power law, $1/(2\eta\lambda_1)$."
+)
 
 
 def compute_sum(
@@ -30,273 +37,231 @@ def compute_sum(
     rates: list[float | None],
     points: int,
 ) -> "Dataset":
-    """One case for each (beta, rate): sum, integral, corrections and bounds at times on both sides of the first one.
+    """Return sum, integral, corrections and bounds for each (beta, rate).
 
-    A rate of None is 1/(2 lam_1). x = 2 rate lam_1 alpha: the power law is meant to begin at x = 1.
+    At times on both sides of the first one: x = 2 rate lam_1 alpha, and the power law is
+    meant to begin at x = 1. A rate of None is 1/(2 lam_1).
     """
     import xarray as xr
 
     x = np.concatenate([[0.0], np.geomspace(1e-2, 30.0, points - 1)])
     cases: list[Dataset] = []
-    for beta, given in zip(betas, rates, strict=True):
-        rate = (
-            1 / (2 * tutelage_papers.power_law.PowerLawSum(beta, levels, 1.0).largest)
-            if given is None
-            else given
-        )
+    for beta, rate in zip(betas, rates, strict=True):
+        if rate is None:
+            unit_rate = tutelage_papers.power_law.PowerLawSum(beta, levels, 1.0)
+            rate = 1 / (2 * unit_rate.largest)
         law = tutelage_papers.power_law.PowerLawSum(beta, levels, rate, scale)
-        times = x * law.window[0]
-        ends = law.corrections(times)
-        curves = {
-            "alpha": times,
-            "sum": law.sum(times),
-            "integral": law.integral(times),
-            "ends": ends,
-            "next_term": law.corrections(times, order=1) - ends,
-            "half_first": law.half_first_term(times),
-            "single_gamma": law.single_gamma(np.maximum(times, times[1])),
-        }
-        numbers = {
-            "beta": beta,
-            "rate": rate,
-            "zeta_gap": law.zeta_gap,
-            "height": float(2 * law.half_first_term(0.0)),
-        }
-        numbers["gap_at_one"] = float(law.sum(law.window[0])) - _by_quadrature(law)
-        cases.append(
-            xr.Dataset(
-                {name: ("x", curve) for name, curve in curves.items()} | numbers,
-                coords={"x": x},
-            )
-        )
+        cases.append(_case(law, x).assign(beta=beta, rate=rate))
     return xr.concat(cases, dim="case")
 
 
+def _case(law: "tutelage_papers.power_law.PowerLawSum", x: np.ndarray) -> "Dataset":
+    """Curves and numbers of one sum."""
+    import xarray as xr
+
+    first_time = law.window[0]
+    times = x * first_time
+    ends = law.corrections(times)
+    data = xr.Dataset(coords={"x": x})
+    data["alpha"] = ("x", times)
+    data["sum"] = ("x", law.sum(times))
+    data["integral"] = ("x", law.integral(times))
+    data["ends"] = ("x", ends)
+    data["next_term"] = ("x", law.corrections(times, order=1) - ends)
+    data["half_first"] = ("x", law.half_first_term(times))
+    # One gamma function alone is infinite at time zero.
+    data["single_gamma"] = ("x", law.single_gamma(np.maximum(times, times[1])))
+    data["zeta_gap"] = law.zeta_gap
+    data["height"] = float(2 * law.half_first_term(0.0))
+    data["gap_at_one"] = float(law.sum(first_time)) - _by_quadrature(law)
+    return data
+
+
 def _by_quadrature(law: "tutelage_papers.power_law.PowerLawSum") -> float:
-    """The integral of f(k) from 1 to L at x = 1, by adaptive quadrature: no gamma functions."""
+    """The integral of f(k) from 1 to L at x = 1, by adaptive quadrature.
+
+    No gamma functions.
+    """
     from scipy.integrate import quad
 
     height = float(2 * law.half_first_term(0.0))
-    f = lambda k: height * k ** -(1 + law.beta) * np.exp(-(k ** -(1 + law.beta)))  # noqa: E731
+
+    def f(k: float) -> float:
+        eigenvalue = k ** -(1 + law.beta)
+        return height * eigenvalue * np.exp(-eigenvalue)
+
     return quad(f, 1.0, float(law.levels), epsabs=0.0, epsrel=1e-11, limit=200)[0]
 
 
-def claims_7(data: "Dataset") -> list[Claim]:
-    """Corrections, bounds, and the learning rate that the caption prints."""
+def claims_7(data: "Dataset") -> Iterator[Claim]:
+    """Compare corrections, bounds, and the learning rate that the caption prints."""
     left = data.isel(case=0)
     right = data.isel(case=1)
-    return [
-        refuted(
-            close(
-                "learning rate 1/(2 lam_1) of the left panel",
-                float(left["rate"]),
-                0.001,
-                rel=0.05,
-                says="η = 1/(2λ₊) ≈ 0.001",
-            ),
-            "a unit mean eigenvalue fixes lam_1 = 52.55 at L = 128, beta = 0.5; the caption's own right panel agrees",
-        ),
-        close(
-            "first time of the right panel",
-            float(right["alpha"].interp(x=1.0)),
-            950.0,
-            rel=0.01,
-            says="α = 1/(2ηλ₊) ≈ 950",
-        ),
-        *_sum_claims(left, "as functions of 2 eta lam_1 alpha"),
-    ]
+    as_printed = close(
+        "learning rate 1/(2 lam_1) of the left panel",
+        left["rate"],
+        0.001,
+        rel=0.05,
+        says="η = 1/(2λ₊) ≈ 0.001",
+    )
+    yield refuted(
+        as_printed,
+        evidence="a unit mean eigenvalue fixes lam_1 = 52.55 at L = 128, beta = 0.5; the "
+        "caption's own right panel agrees",
+    )
+    yield close(
+        "first time of the right panel",
+        right["alpha"].interp(x=1.0),
+        950.0,
+        rel=0.01,
+        says="α = 1/(2ηλ₊) ≈ 950",
+    )
+    yield from _sum_claims(left, "as functions of 2 eta lam_1 alpha")
 
 
-def claims_8(data: "Dataset") -> list[Claim]:
-    """Corrections and bounds for two exponents."""
-    return [
-        claim
-        for i in range(2)
-        for claim in _sum_claims(
-            data.isel(case=i), f"beta = {float(data['beta'][i]):g}"
-        )
-    ]
+def claims_8(data: "Dataset") -> Iterator[Claim]:
+    """Compare corrections and bounds for two exponents."""
+    for i, beta in enumerate(data["beta"].values):
+        yield from _sum_claims(data.isel(case=i), f"beta = {beta:g}")
 
 
-def _sum_claims(case: "Dataset", name: str) -> list[Claim]:
-    """What the corrections leave, the bound that holds, and the one that does not."""
-    gap = (case["sum"] - case["integral"]).values
+def _sum_claims(case: "Dataset", name: str) -> Iterator[Claim]:
+    """The rest after the corrections, the bound that holds, and the one that fails."""
     x = case["x"].values
-    left = np.abs(gap - case["ends"].values)
-    later = x >= 1.0
-    next_term = np.abs(case["next_term"].values)
+    gap = (case["sum"] - case["integral"]).values
+    rest = np.abs(gap - case["ends"].values)
     early = x <= 0.5
+    words = f"share of the gap left by the 0th order at early times, {name}"
+    yield at_most(words, np.max(rest[early] / gap[early]), 0.3)
+    next_term = np.abs(case["next_term"].values)
+    words = (
+        "largest gap left by the 0th order over the largest next term of eq. 48, "
+        f"{name}"
+    )
+    yield at_most(words, rest.max() / next_term.max(), 1.0)
+    words = f"largest gap of sum and integral over the zeta bound, {name}"
+    yield at_most(words, np.max(gap) / case["zeta_gap"], 1.0)
+    words = f"gap of sum and integral at time zero over the zeta bound, {name}"
+    yield close(words, gap[0] / case["zeta_gap"], 1.0, rel=0.01)
+    yield _bound_claim(case, name)
+
+
+def _bound_claim(case: "Dataset", name: str) -> Claim:
+    """The bound f(1)/2 of eq. 49 is broken."""
+    x = case["x"].values
+    gap = (case["sum"] - case["integral"]).values
+    bound = case["half_first"].values
+    later = x >= 1.0
+    broken = np.mean(gap[later] > bound[later])
+    # Even twice the bound is broken from here on.
+    literal = x[later & (gap > 2 * bound)].min()
     half = np.exp(-1.0) / 2 * float(case["height"])
-    broken = np.mean(gap[later] > case["half_first"].values[later])
-    literal = x[later & (gap > 2 * case["half_first"].values)].min()
-    return [
-        at_most(
-            f"share of the gap left by the 0th order at early times, {name}",
-            np.max(left[early] / gap[early]),
-            0.3,
-        ),
-        at_most(
-            f"largest gap left by the 0th order over the largest next term of eq. 48, {name}",
-            left.max() / next_term.max(),
-            1.0,
-        ),
-        at_most(
-            f"largest gap of sum and integral over the zeta bound, {name}",
-            np.max(gap) / float(case["zeta_gap"]),
-            1.0,
-        ),
-        close(
-            f"gap of sum and integral at time zero over the zeta bound, {name}",
-            gap[0] / float(case["zeta_gap"]),
-            1.0,
-            rel=0.01,
-        ),
-        refuted(
-            at_most(
-                f"gap of sum and integral at the first time over f(1)/2 of eq. 49, {name}",
-                float(case["gap_at_one"]) / half,
-                1.0,
-                says="sum − integral < f(1)/2 for η > 1/(2λ₊α)",
-            ),
-            f"adaptive quadrature without gamma functions; f(1)/2 is broken at {100 * broken:.0f}% of the times from the "
-            f"first to thirty times it, and even f(1), the bound with the printed prefactor, from x = {literal:.1f} on",
-        ),
-    ]
+    holds = at_most(
+        f"gap of sum and integral at the first time over f(1)/2 of eq. 49, {name}",
+        case["gap_at_one"] / half,
+        1.0,
+        says="sum − integral < f(1)/2 for η > 1/(2λ₊α)",
+    )
+    return refuted(
+        holds,
+        evidence="adaptive quadrature without gamma functions; f(1)/2 is broken at "
+        f"{100 * broken:.0f}% of the times from the first to thirty times it, and even "
+        f"f(1), the bound with the printed prefactor, from x = {literal:.1f} on",
+    )
 
 
 def compute_9(
     levels: int, scale: float, betas: list[float], rate: float, points: int
 ) -> "Dataset":
-    """Sum, integral, and the integral without its second gamma function."""
+    """Return sum, integral, and the integral without its second gamma function."""
     return compute_sum(levels, scale, betas, [rate] * len(betas), points)
 
 
-def claims_9(data: "Dataset") -> list[Claim]:
-    """How good one gamma function is, and where it stops."""
-    claims = []
+def claims_9(data: "Dataset") -> Iterator[Claim]:
+    """Compare one gamma function with the sum and with two; see where it stops."""
     for i, beta in enumerate(data["beta"].values):
         case = data.isel(case=i, x=slice(1, None))
-        x = case["x"].values
-        single = case["single_gamma"].values
-        to_sum = np.abs(single / case["sum"].values - 1)
-        to_integral = single / case["integral"].values - 1
-        later = (x >= 1) & (x <= 20)  # further on the difference is rounding
-        falls = to_integral[later] / (
-            to_integral[later][0] * np.exp(x[later][0] - x[later])
-        )
-        claims += [
-            at_most(
-                f"error of eq. 52 against the sum after the first time, beta = {beta:g}",
-                to_sum[x >= 1].max(),
-                0.1,
-            ),
-            at_most(
-                f"error of eq. 52 against eq. 50 after three first times, beta = {beta:g}",
-                to_integral[x >= 3].max(),
-                0.02,
-            ),
-            at_most(
-                f"that error over exp(-x), from the first time to twenty times it, beta = {beta:g}",
-                falls.max(),
-                1.0,
-            ),
-            above(
-                f"eq. 52 over eq. 50 at a hundredth of the first time, beta = {beta:g}",
-                1 + to_integral[0],
-                1.5,
-            ),
-        ]
-    return claims
+        yield from _single_gamma_claims(case, f"beta = {beta:g}")
+
+
+def _single_gamma_claims(case: "Dataset", name: str) -> Iterator[Claim]:
+    """One gamma function (eq. 52) for one exponent."""
+    x = case["x"].values
+    single = case["single_gamma"].values
+    to_sum = np.abs(single / case["sum"].values - 1)
+    to_integral = single / case["integral"].values - 1
+    words = f"error of eq. 52 against the sum after the first time, {name}"
+    yield at_most(words, to_sum[x >= 1].max(), 0.1)
+    words = f"error of eq. 52 against eq. 50 after three first times, {name}"
+    yield at_most(words, to_integral[x >= 3].max(), 0.02)
+    # Further on the difference is rounding.
+    later = (x >= 1) & (x <= 20)
+    exponential = to_integral[later][0] * np.exp(x[later][0] - x[later])
+    falls = to_integral[later] / exponential
+    words = f"that error over exp(-x), from the first time to twenty times it, {name}"
+    yield at_most(words, falls.max(), 1.0)
+    words = f"eq. 52 over eq. 50 at a hundredth of the first time, {name}"
+    yield above(words, 1 + to_integral[0], 1.5)
 
 
 def draw_corrections(data: "Dataset") -> "Figure":
-    """The curves, and below them what is left of the gap after each correction."""
-    small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = panel_grid(
-        2,
-        2,
-        "A sum over levels, its integral, and what Euler and Maclaurin add",
-        small,
-        height=2.5,
-    )
+    """Draw the curves, and below them the rest of the gap after each correction."""
+    title = "A sum over levels, its integral, and what Euler and Maclaurin add"
+    figure, axes = panel_grid(2, 2, title, SMALL_PRINT, height=2.5)
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
-        times = case["alpha"].values
-        total = case["sum"].values
-        middle = case["integral"].values
-        ends = case["ends"].values
-        zeta_gap = float(case["zeta_gap"])
-        lines = (
-            ("sum (eq. 47)", total),
-            ("integral", middle),
-            ("+ f(1)/2 (eq. 49)", middle + case["half_first"].values),
-            ("+ zeta bound", middle + zeta_gap),
-            ("+ 0th order", middle + ends),
-        )
-        for look, (label, curve) in enumerate(lines):
-            style = {
-                "color": COLORS[look],
-                "linestyle": DASHES[(0, 1, 0, 3, 2)[look]],
-                "label": label,
-            }
-            axes[0, i].plot(times, curve, **style)
-            if look:
-                axes[1, i].plot(times, np.abs(total - curve) / total, **style)
-        axes[0, i].set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
-        axes[1, i].set(
-            xlabel=TIME,
-            ylabel="|sum − form| / sum",
-            xscale="log",
-            yscale="log",
-            ylim=(1e-6, 10),
-        )
-        label_panel(
-            axes[0, i],
-            rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):.2g}$",
-        )
-        for panel in axes[:, i]:
-            panel.axvline(
-                times[0] / float(case["x"][0]), color=FAINT, linestyle=DASHES[2]
-            )
+        curves, gaps = axes[:, i]
+        _draw_corrected(curves, gaps, case)
+        curves.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
+        gaps.set(xlabel=TIME, ylabel="|sum − form| / sum", ylim=(1e-6, 10))
+        gaps.set(xscale="log", yscale="log")
+        rate = float(case["rate"])
+        label_panel(curves, rf"$\beta = {float(case['beta']):g}$, $\eta = {rate:.2g}$")
     outside_legend(axes[0, 1])
     return figure
 
 
+def _draw_corrected(curves: Any, gaps: Any, case: "Dataset") -> None:
+    """The sum and its approximations, and their relative distances from it."""
+    times = case["alpha"].values
+    total = case["sum"].values
+    middle = case["integral"].values
+    approximations = {
+        "integral": middle,
+        "+ f(1)/2 (eq. 49)": middle + case["half_first"].values,
+        "+ zeta bound": middle + float(case["zeta_gap"]),
+        "+ 0th order": middle + case["ends"].values,
+    }
+    dashes = (1, 0, 3, 2)
+    curves.plot(times, total, label="sum (eq. 47)", **line_of(0))
+    for i, (label, curve) in enumerate(approximations.items()):
+        line = line_of(i + 1, dashes[i])
+        curves.plot(times, curve, label=label, **line)
+        gaps.plot(times, np.abs(total - curve) / total, label=label, **line)
+    first_time = times[0] / float(case["x"][0])
+    for panel in (curves, gaps):
+        panel.axvline(first_time, **GUIDE)
+
+
 def draw_9(data: "Dataset") -> "Figure":
-    """Sum, integral, one gamma function."""
-    small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = panel_grid(
-        1,
-        2,
-        "One incomplete gamma function is enough once learning has begun",
-        small,
-        height=2.8,
-    )
+    """Draw sum, integral, and one gamma function."""
+    title = "One incomplete gamma function is enough once learning has begun"
+    figure, axes = panel_grid(1, 2, title, SMALL_PRINT, height=2.8)
+    labels = {
+        "sum": "sum (eq. 47)",
+        "integral": "two gammas (eq. 50)",
+        "single_gamma": "one gamma (eq. 52)",
+    }
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
-        curves = (
-            ("sum (eq. 47)", "sum"),
-            ("two gammas (eq. 50)", "integral"),
-            ("one gamma (eq. 52)", "single_gamma"),
-        )
-        for look, (label, name) in enumerate(curves):
-            axes[0, i].plot(
-                case["alpha"],
-                case[name],
-                color=COLORS[look],
-                linestyle=DASHES[look],
-                label=label,
-            )
-        axes[0, i].axvline(
-            float(case["alpha"][0] / case["x"][0]), color=FAINT, linestyle=DASHES[2]
-        )
-        axes[0, i].set(
-            xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log", ylim=(None, 2.0)
-        )
-        label_panel(
-            axes[0, i],
-            rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):g}$",
-        )
+        panel = axes[0, i]
+        for look, (name, label) in enumerate(labels.items()):
+            panel.plot(case["alpha"], case[name], label=label, **line_of(look))
+        panel.axvline(float(case["alpha"][0] / case["x"][0]), **GUIDE)
+        panel.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
+        panel.set_ylim(None, 2.0)
+        rate = float(case["rate"])
+        label_panel(panel, rf"$\beta = {float(case['beta']):g}$, $\eta = {rate:g}$")
     outside_legend(axes[0, 1])
     return figure
 
@@ -311,7 +276,8 @@ FIGURES = (
         id="power-7",
         source="power",
         figure="Fig. 7",
-        title="linear network: the sum over levels against its integral, with corrections and bounds",
+        title="linear network: the sum over levels against its integral, with "
+        "corrections and bounds",
         full=SEVEN | {"points": 1000},
         quick=SEVEN | {"points": 300},
         compute=compute_sum,
@@ -322,7 +288,8 @@ FIGURES = (
         id="power-8",
         source="power",
         figure="Fig. 8",
-        title="the same at a common learning rate, for a steep and a nearly flat spectrum",
+        title="the same at a common learning rate, for a steep and a nearly flat "
+        "spectrum",
         full=EIGHT | {"points": 1000},
         quick=EIGHT | {"points": 300},
         compute=compute_sum,

@@ -1,5 +1,9 @@
-"""Figure 15 of the power-law paper: only some raw inputs learn, outside the eigenbasis of their covariance."""
+"""Figure 15 of the power-law paper: only some raw inputs learn.
 
+Outside the eigenbasis of their covariance.
+"""
+
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
+    from tutelage_papers.power_law import RawFeatures
+
 
 def compute_15(
     levels: int,
@@ -49,7 +55,10 @@ def compute_15(
     points: int,
     seed: int,
 ) -> "Dataset":
-    """Runs in raw coordinates, from random weights and from the end of eq. 85, against the exact mean for these weights."""
+    """Return runs in raw coordinates against the exact mean for their weights.
+
+    From random weights and from the end of eq. 85.
+    """
     import xarray as xr
 
     rng = np.random.default_rng(seed)
@@ -58,213 +67,185 @@ def compute_15(
         problem, trained[0], seed=seed
     ).covariance
     factor = np.linalg.cholesky(covariance)
+
+    def draw(count: int) -> np.ndarray:
+        return rng.standard_normal((count, starts, levels)) @ factor.T
+
+    def error(D: np.ndarray) -> np.ndarray:
+        return np.einsum("crn,crn->cr", D @ covariance, D) / (2 * levels)
+
     W, W_teacher = random_weights(rng, starts, levels, scale)
     ended = np.stack([_at_rest(covariance, W, W_teacher, count) for count in trained])
     mask = np.arange(levels) < np.array(trained)[:, None]
-    source = lambda count: rng.standard_normal((count, starts, levels)) @ factor.T  # noqa: E731
-    error = lambda D: np.einsum("crn,crn->cr", D @ covariance, D) / (2 * levels)  # noqa: E731
     times = np.geomspace(0.1, end, points)
     even = np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
-    random = np.broadcast_to(W_teacher - W, ended.shape)
-    runs = linear_sgd(random, source, rate, steps_at(times, levels), error, mask)
+    mismatch = np.broadcast_to(W_teacher - W, ended.shape)
+    runs = linear_sgd(mismatch, draw, rate, steps_at(times, levels), error, mask)
     settled = linear_sgd(
-        W_teacher - ended, source, rate, steps_at(even, levels), error, mask
+        W_teacher - ended, draw, rate, steps_at(even, levels), error, mask
     )
-    features = [
-        [
-            tutelage_papers.power_law.RawFeatures(
-                problem, covariance, count, scale, pair
-            )
-            for pair in zip(W, W_teacher, strict=True)
-        ]
-        for count in trained
+    rows: list[Dataset] = []
+    for i, count in enumerate(trained):
+        typical = tutelage_papers.power_law.RawFeatures(
+            problem, covariance, count, scale
+        )
+        random = _from_starts(typical, W, W_teacher)
+        resting = _from_starts(typical, ended[i], W_teacher)
+        row = _closed_forms(random, resting, times, even)
+        row["typical_floor"] = typical.floor
+        row["eq_88"] = _equation_88(covariance, count, scale)
+        row["overlap_z"] = ("letter", _overlap_z(covariance, count, scale, rng))
+        rows.append(row)
+    data = xr.concat(rows, dim=xr.DataArray(trained, dims="trained", name="trained"))
+    means = data["means"].values
+    bare = data["bare"].values
+    data["runs"] = (("trained", "time"), runs.mean(axis=1))
+    data["z"] = (("trained", "time"), z_scores(runs, means))
+    data["floor"] = ("trained", settled.mean(axis=(1, 2)))
+    data["floor_z"] = ("trained", floor_z(settled, data["rest"].values))
+    data["bare_z"] = ("trained", floor_z(settled, bare[..., None]))
+    data["bare_floor"] = ("trained", bare.mean(axis=1))
+    data = data.drop_vars(["means", "rest", "bare"])
+    return data.assign_coords(letter=["R", "Q"])
+
+
+def _from_starts(
+    typical: "RawFeatures", students: np.ndarray, teachers: np.ndarray
+) -> "list[RawFeatures]":
+    """The closed forms for the weights of each start."""
+    return [
+        tutelage_papers.power_law.RawFeatures(
+            typical.problem, typical.covariance, typical.trained, typical.scale, weights
+        )
+        for weights in zip(students, teachers, strict=True)
     ]
-    resting = [
-        [
-            tutelage_papers.power_law.RawFeatures(problem, covariance, n, scale, pair)
-            for pair in zip(ended[i], W_teacher, strict=True)
-        ]
-        for i, n in enumerate(trained)
-    ]
-    means = np.array([[one.error(times) for one in row] for row in features])
-    rest = np.array([[one.error(even) for one in row] for row in resting])
-    bare = np.array([[one.floor for one in row] for row in features])
+
+
+def _closed_forms(
+    random: "list[RawFeatures]",
+    resting: "list[RawFeatures]",
+    times: np.ndarray,
+    even: np.ndarray,
+) -> "Dataset":
+    """Exact means from random starts and from starts at rest, and small-rate floors."""
+    import xarray as xr
+
     late = np.geomspace(0.1, 1e4, 61)
-    typical = [
-        tutelage_papers.power_law.RawFeatures(problem, covariance, count, scale)
-        for count in trained
-    ]
-    return xr.Dataset(
-        {
-            "runs": (("trained", "time"), runs.mean(axis=1)),
-            "z": (("trained", "time"), z_scores(runs, means)),
-            "floor": ("trained", settled.mean(axis=(1, 2))),
-            "floor_z": ("trained", floor_z(settled, rest)),
-            "bare_z": ("trained", floor_z(settled, bare[..., None])),
-            "expected": (
-                ("trained", "late"),
-                [np.mean([one.error(late) for one in row], axis=0) for row in features],
-            ),
-            "bare_floor": ("trained", bare.mean(axis=1)),
-            "typical_floor": ("trained", [one.floor for one in typical]),
-            "eq_88": (
-                "trained",
-                [_equation_88(covariance, count, scale) for count in trained],
-            ),
-            "flow_gap": ("trained", [_flow_gap(row[0], rate) for row in features]),
-            "overlap_z": (
-                ("trained", "letter"),
-                [_overlap_z(covariance, n, scale, rng) for n in trained],
-            ),
-        },
-        coords={"trained": trained, "time": times, "late": late, "letter": ["R", "Q"]},
-    )
+    data = xr.Dataset(coords={"time": times, "late": late})
+    data["means"] = (("start", "time"), [each.error(times) for each in random])
+    data["rest"] = (("start", "even"), [each.error(even) for each in resting])
+    data["bare"] = ("start", [each.floor for each in random])
+    late_errors = [each.error(late) for each in random]
+    data["expected"] = ("late", np.mean(late_errors, axis=0))
+    data["flow_gap"] = _flow_gap(random[0])
+    return data
 
 
 def _at_rest(
     covariance: np.ndarray, W: np.ndarray, W_teacher: np.ndarray, n: int
 ) -> np.ndarray:
     """Equation 85: trained components J = B + S^-1 C (B_frozen - J_frozen)."""
-    answer = np.linalg.solve(
-        covariance[:n, :n], covariance[:n, n:] @ (W_teacher - W)[:, n:].T
-    ).T
+    S = covariance[:n, :n]
+    C = covariance[:n, n:]
+    frozen = (W_teacher - W)[:, n:]
+    answer = np.linalg.solve(S, C @ frozen.T).T
     return np.concatenate([W_teacher[:, :n] + answer, W[:, n:]], axis=1)
 
 
 def _equation_88(covariance: np.ndarray, n: int, scale: float) -> float:
-    """As printed."""
+    """Equation 88 as printed."""
     S = covariance[:n, :n]
     C = covariance[:n, n:]
     H = covariance[n:, n:]
     N = len(covariance)
     cross = np.trace(C.T @ np.linalg.solve(S, C))
-    return (
-        float(
-            1
-            - np.trace(S) / N
-            + scale**2 * np.trace(H) / N
-            - (1 + scale**2) / N * cross
-        )
-        / 2
-    )
+    own = 1 - np.trace(S) / N + scale**2 * np.trace(H) / N
+    return float(own - (1 + scale**2) / N * cross) / 2
 
 
-def _flow_gap(one: "tutelage_papers.power_law.RawFeatures", rate: float) -> float:
-    """Equation 84 by matrix exponentials against the closed small-rate error, largest relative gap at a few times."""
+def _flow_gap(features: "RawFeatures") -> float:
+    """Equation 84 by matrix exponentials against the closed small-rate error.
+
+    The largest relative gap at a few times.
+    """
     from scipy.linalg import expm
 
-    assert one.weights is not None
-    (W, B), n, Sigma = one.weights, one.trained, one.covariance
-    end = _at_rest(Sigma, W[None], B[None], n)[0]
-    times = [0.5, 5.0, 50.0]
+    assert features.weights is not None
+    student, teacher = features.weights
+    n = features.trained
+    Sigma = features.covariance
+    rate = float(features.problem.optimizer.lr)
+    end = _at_rest(Sigma, student[None], teacher[None], n)[0]
     gaps = []
-    for time in times:
-        J = W.copy()
-        J[:n] = end[:n] + expm(-rate * time * Sigma[:n, :n]) @ (W[:n] - end[:n])
-        gaps.append(
-            abs(
-                (B - J) @ Sigma @ (B - J) / (2 * one.dim) / float(one.small_rate(time))
-                - 1
-            )
-        )
+    for time in (0.5, 5.0, 50.0):
+        J = student.copy()
+        J[:n] = end[:n] + expm(-rate * time * Sigma[:n, :n]) @ (student[:n] - end[:n])
+        error = (teacher - J) @ Sigma @ (teacher - J) / (2 * features.dim)
+        gaps.append(abs(error / float(features.small_rate(time)) - 1))
     return float(max(gaps))
 
 
 def _overlap_z(
     covariance: np.ndarray, n: int, scale: float, rng: np.random.Generator
 ) -> list[float]:
-    """R and Q of eq. 87 against their mean over drawn weights at rest (eq. 85), in standard errors."""
-    N, (J, B) = len(covariance), random_weights(rng, 4000, len(covariance), scale)
-    J = _at_rest(covariance, J, B, n)
+    """R and Q of eq. 87 against their mean over drawn weights at rest (eq. 85).
+
+    In standard errors.
+    """
+    N = len(covariance)
+    student, B = random_weights(rng, 4000, N, scale)
+    J = _at_rest(covariance, student, B, n)
     S = covariance[:n, :n]
     C = covariance[:n, n:]
     H = covariance[n:, n:]
     cross = np.trace(C.T @ np.linalg.solve(S, C))
     R = (np.trace(S) + cross) / N
-    Q = (
-        np.trace(S)
-        + (1 + scale**2) * cross
-        + scale**2 * np.trace(H)
-        - 2 * scale**2 * cross
-    ) / N
-    found = [np.einsum("rn,rn->r", J @ covariance, x) / N for x in (B, J)]
-    return [
-        float((x.mean() - y) / (x.std(ddof=1) / np.sqrt(x.size)))
-        for x, y in zip(found, (R, Q), strict=True)
-    ]
+    trained = np.trace(S) + (1 + scale**2) * cross
+    Q = (trained + scale**2 * np.trace(H) - 2 * scale**2 * cross) / N
+    scores = []
+    for vectors, expected in ((B, R), (J, Q)):
+        overlaps = np.einsum("rn,rn->r", J @ covariance, vectors) / N
+        error = overlaps.std(ddof=1) / np.sqrt(overlaps.size)
+        scores.append(float((overlaps.mean() - expected) / error))
+    return scores
 
 
-def claims_15(data: "Dataset") -> list[Claim]:
-    """Curves, floors, and equations 84 to 88."""
-    claims = [
-        claim
-        for count in data["trained"].values
-        for claim in run_claims(data.sel(trained=count), f"N_l = {count}")
-    ]
-    floors = np.abs(data["eq_88"] / data["typical_floor"] - 1).max()
-    return [
-        *claims,
-        at_most(
-            "largest gap of eq. 88 to the floor from a Cholesky factor",
-            float(floors),
-            1e-8,
-        ),
-        at_most(
-            "largest gap of eq. 84, by matrix exponentials, to the closed small-rate error",
-            float(data["flow_gap"].max()),
-            1e-8,
-        ),
-        at_most(
-            "largest |z| of R in eqs. 86 and 87 against drawn weights",
-            float(np.abs(data["overlap_z"][:, 0]).max()),
-            CHANCE_Z,
-        ),
-        at_most(
-            "largest |z| of Q in eqs. 86 and 87 against drawn weights",
-            float(np.abs(data["overlap_z"][:, 1]).max()),
-            CHANCE_Z,
-        ),
-    ]
+def claims_15(data: "Dataset") -> Iterator[Claim]:
+    """Compare curves, floors, and equations 84 to 88."""
+    for count in data["trained"].values:
+        yield from run_claims(data.sel(trained=count), f"N_l = {count}")
+    gaps = np.abs(data["eq_88"] / data["typical_floor"] - 1)
+    words = "largest gap of eq. 88 to the floor from a Cholesky factor"
+    yield at_most(words, gaps.max(), 1e-8)
+    words = (
+        "largest gap of eq. 84, by matrix exponentials, to the closed small-rate error"
+    )
+    yield at_most(words, data["flow_gap"].max(), 1e-8)
+    for letter in data["letter"].values:
+        score = np.abs(data["overlap_z"].sel(letter=letter)).max()
+        words = f"largest |z| of {letter} in eqs. 86 and 87 against drawn weights"
+        yield at_most(words, score, CHANCE_Z)
 
 
 def draw_15(data: "Dataset") -> "Figure":
-    """Runs, the exact mean, and eq. 88."""
-    small = "Lines: mean of runs; dashes: exact mean for their starts; dotted: eq. 88; marks: settled networks."
-    figure, axes = panel_grid(
-        1,
-        1,
-        "Only the first $N_l$ raw inputs learn, outside the eigenbasis",
-        small,
-        height=3.4,
-        width=7.4,
+    """Draw runs, the exact mean, and eq. 88."""
+    title = "Only the first $N_l$ raw inputs learn, outside the eigenbasis"
+    small = (
+        "Lines: mean of runs; dashes: exact mean for their starts; dotted: eq. 88; "
+        "marks: settled networks."
     )
+    figure, axes = panel_grid(1, 1, title, small, height=3.4, width=7.4)
     panel = axes[0, 0]
     for look, count in enumerate(data["trained"].values):
         case = data.sel(trained=count)
-        panel.plot(
-            case["time"], case["runs"], color=COLORS[look], label=f"$N_l = {count}$"
-        )
-        panel.plot(
-            case["late"],
-            case["expected"],
-            color=INK,
-            linestyle=DASHES[1],
-            linewidth=0.9,
-        )
-        panel.axhline(
-            float(case["bare_floor"]),
-            color=COLORS[look],
-            linestyle=DASHES[2],
-            linewidth=1.0,
-        )
-        panel.plot(
-            1e4,
-            case["floor"],
-            color=COLORS[look],
-            marker=MARKERS[look],
-            markersize=5,
-            clip_on=False,
-        )
+        color = COLORS[look]
+        dashed = {"color": INK, "linestyle": DASHES[1], "linewidth": 0.9}
+        dotted = {"color": color, "linestyle": DASHES[2], "linewidth": 1.0}
+        mark = {"color": color, "marker": MARKERS[look], "markersize": 5}
+        panel.plot(case["time"], case["runs"], color=color, label=f"$N_l = {count}$")
+        panel.plot(case["late"], case["expected"], **dashed)
+        panel.axhline(float(case["bare_floor"]), **dotted)
+        panel.plot(1e4, case["floor"], clip_on=False, **mark)
     panel.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
     outside_legend(panel)
     return figure
@@ -275,7 +256,8 @@ FIGURES = (
         id="power-15",
         source="power",
         figure="Fig. 15",
-        title="linear network: only some raw inputs learn, outside the eigenbasis of the covariance",
+        title="linear network: only some raw inputs learn, outside the eigenbasis of the "
+        "covariance",
         full=COMMON | {"starts": 300, "end": 30.0, "settle": 20.0, "points": 41},
         quick=COMMON | {"starts": 16, "end": 10.0, "settle": 6.0, "points": 25},
         compute=compute_15,

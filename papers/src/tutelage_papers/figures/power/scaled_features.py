@@ -1,5 +1,9 @@
-"""Figure 3 of the power-law paper: only the first directions learn, in the eigenbasis and on real images."""
+"""Figure 3 of the power-law paper: only the first directions learn.
 
+In the eigenbasis and on real images.
+"""
+
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +21,7 @@ from tutelage.plot import (
     panel_grid,
 )
 from tutelage_papers.claims import Claim, at_most, close, refuted
+from tutelage_papers.drawing import legend_below
 from tutelage_papers.figures.power.linear_units import (
     COMMON,
     SETTLED_FROM,
@@ -46,20 +51,25 @@ def eigenbasis_means(
     times: np.ndarray,
     learned: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Exact mean errors of networks with these weights (case, start, time), and what they would be without noise."""
+    """Return exact mean errors of networks with these weights, (case, start, time).
+
+    And what they would be without noise. learned: whether the trained weights begin at
+    their end (equation 68).
+    """
     means = np.empty((len(trained), len(W), times.size))
     floors = np.empty((len(trained), len(W)))
     for i, count in enumerate(trained):
         partly = problem.replace(trainable=list(range(count)))
-        for j, (w, t) in enumerate(zip(W, W_teacher, strict=True)):
-            w = np.concatenate([t[:count], w[count:]]) if learned else w  # equation 68
+        for j, (student, teacher) in enumerate(zip(W, W_teacher, strict=True)):
+            if learned:
+                student = np.concatenate([teacher[:count], student[count:]])
             start = tu.Start(
-                R=(w * t)[:, None, None],
-                Q=(w * w)[:, None, None],
-                T=(t * t)[:, None, None],
+                R=(student * teacher)[:, None, None],
+                Q=(student * student)[:, None, None],
+                T=(teacher * teacher)[:, None, None],
             )
             network = tutelage_papers.power_law.linear_network(partly, start)
-            means[i, j] = network.exact_mean(times, w.size)
+            means[i, j] = network.exact_mean(times, student.size)
             floors[i, j] = network.small_rate(1e12)
     return means, floors
 
@@ -80,9 +90,10 @@ def compute_3(
     points: int,
     seed: int,
 ) -> "Dataset":
-    """Runs from random and from learned weights, closed forms as printed and corrected; the same on images.
+    """Return runs from random and from learned weights, and closed forms.
 
-    images: "digits", or the name of a .npy file of images.
+    As printed and corrected; the same on images. images: "digits", or the name of a .npy
+    file of images.
     """
     import xarray as xr
 
@@ -95,68 +106,84 @@ def compute_3(
     times = np.geomspace(1.0, end, points)
     even = np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, levels))
+    # Equation 68: trained weights at their end.
+    learned = mismatch * ~mask[:, None]
     source = gaussian(rng, lam, starts)
     error = diagonal_error(lam)
     runs = linear_sgd(mismatch, source, rate, steps_at(times, levels), error, mask)
-    settled = linear_sgd(
-        mismatch * ~mask[:, None], source, rate, steps_at(even, levels), error, mask
-    )
+    settled = linear_sgd(learned, source, rate, steps_at(even, levels), error, mask)
     late = np.geomspace(1.0, 1e4, 61)
+    data = xr.Dataset(coords={"trained": trained, "time": times, "late": late})
+    all_times = np.concatenate([times, late])
     means, _ = eigenbasis_means(
-        problem, W, W_teacher, trained, np.concatenate([times, late]), learned=False
+        problem, W, W_teacher, trained, all_times, learned=False
     )
+    data["runs"] = (("trained", "time"), runs.mean(axis=1))
+    data["z"] = (("trained", "time"), z_scores(runs, means[..., :points]))
+    data["expected"] = (("trained", "late"), means[..., points:].mean(axis=1))
     rest, bare = eigenbasis_means(problem, W, W_teacher, trained, even, learned=True)
-    laws = [
-        tutelage_papers.power_law.PowerLawSum(beta, levels, rate, scale, count)
-        for count in trained
-    ]
-    return xr.Dataset(
-        {
-            "runs": (("trained", "time"), runs.mean(axis=1)),
-            "z": (("trained", "time"), z_scores(runs, means[..., :points])),
-            "expected": (("trained", "late"), means[..., points:].mean(axis=1)),
-            "floor_z": ("trained", floor_z(settled, rest)),
-            "bare_z": ("trained", floor_z(settled, bare[..., None])),
-            "floor": ("trained", settled.mean(axis=(1, 2))),
-            "sum": (("trained", "late"), [law.sum(late) for law in laws]),
-            "corrected": (
-                ("trained", "late"),
-                [law.integral(late) - law.floor + law.floor_integral for law in laws],
-            ),
-            "printed": (("trained", "late"), [_printed(law, late) for law in laws]),
-            "tail_exact": ("trained", [law.floor for law in laws]),
-            "tail_printed": (
-                "trained",
-                [
-                    float((1 + scale**2) / (2 * levels) * lam[count - 1 :].sum())
-                    for count in trained
-                ],
-            ),
-            "tail_other": (
-                "trained",
-                [
-                    float((1 + scale**2) / 2 * (1 - lam[:count].sum() / levels))
-                    for count in trained
-                ],
-            ),
-            **_on_images(
-                images, rate, scale, image_trained, image_starts, image_end, points, rng
-            ),
-        },
-        coords={"trained": trained, "time": times, "late": late},
+    data = data.assign(_floors(settled, rest, bare))
+    data = data.assign(_sums(beta, levels, rate, scale, trained, late))
+    data = data.assign(_tails(lam, scale, trained))
+    on_images = _on_images(
+        images, rate, scale, image_trained, image_starts, image_end, points, rng
     )
+    return data.merge(on_images)
 
 
-def _printed(
-    law: "tutelage_papers.power_law.PowerLawSum", times: np.ndarray
-) -> np.ndarray:
-    """Equations 11 and 79 as printed: the incomplete gamma functions of all levels, on top of the frozen ones' floor."""
-    return (
-        tutelage_papers.power_law.PowerLawSum(
-            law.beta, law.levels, law.rate, law.scale
-        ).integral(times)
-        + law.floor_integral
-    )
+def _floors(settled: np.ndarray, rest: np.ndarray, bare: np.ndarray) -> dict[str, Any]:
+    """Errors of settled networks, against exact means and small-rate floors."""
+    return {
+        "floor_z": ("trained", floor_z(settled, rest)),
+        "bare_z": ("trained", floor_z(settled, bare[..., None])),
+        "floor": ("trained", settled.mean(axis=(1, 2))),
+    }
+
+
+def _sums(
+    beta: float,
+    levels: int,
+    rate: float,
+    scale: float,
+    trained: list[int],
+    times: np.ndarray,
+) -> dict[str, Any]:
+    """Equation 78 term by term, and its integrals: corrected and as printed."""
+    sums = []
+    corrected = []
+    printed = []
+    floors = []
+    # Equations 11 and 79 have the incomplete gamma functions of all levels.
+    all_levels = tutelage_papers.power_law.PowerLawSum(beta, levels, rate, scale)
+    for count in trained:
+        law = tutelage_papers.power_law.PowerLawSum(beta, levels, rate, scale, count)
+        sums.append(law.sum(times))
+        corrected.append(law.integral(times) - law.floor + law.floor_integral)
+        printed.append(all_levels.integral(times) + law.floor_integral)
+        floors.append(law.floor)
+    return {
+        "sum": (("trained", "late"), sums),
+        "corrected": (("trained", "late"), corrected),
+        "printed": (("trained", "late"), printed),
+        "tail_exact": ("trained", floors),
+    }
+
+
+def _tails(lam: np.ndarray, scale: float, trained: list[int]) -> dict[str, Any]:
+    """The floor of the frozen levels by both lines of eq. 71.
+
+    printed: the sum from N_l. other: one less the mean of the trained eigenvalues.
+    """
+    levels = lam.size
+    printed = []
+    other = []
+    for count in trained:
+        printed.append((1 + scale**2) / (2 * levels) * lam[count - 1 :].sum())
+        other.append((1 + scale**2) / 2 * (1 - lam[:count].sum() / levels))
+    return {
+        "tail_printed": ("trained", np.array(printed)),
+        "tail_other": ("trained", np.array(other)),
+    }
 
 
 def _on_images(
@@ -167,147 +194,121 @@ def _on_images(
     starts: int,
     end: float,
     points: int,
-    rng: Any,
-) -> dict[str, Any]:
-    """SGD on the images themselves, in the eigenbasis of their covariance, and the mean that their spectrum predicts."""
-    data = tu.digits() if images == "digits" else np.load(images, mmap_mode="r")
-    rows = data.reshape(len(data), -1)
+    rng: np.random.Generator,
+) -> "Dataset":
+    """SGD on the images themselves, in the eigenbasis of their covariance.
+
+    And the mean that their spectrum predicts.
+    """
+    import xarray as xr
+
+    if images == "digits":
+        pictures = tu.digits()
+    else:
+        pictures = np.load(images, mmap_mode="r")
+    rows = pictures.reshape(len(pictures), -1)
     spectrum: Any = tu.from_data(rows).inputs  # a measured Spectrum
     lam = np.asarray(spectrum.eigenvalues)
-    turn = np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
+    unit = np.sqrt(float(np.asarray(spectrum.scale)))
+    to_eigenbasis = np.asarray(spectrum.basis).T / unit
     W, W_teacher = random_weights(rng, starts, lam.size, scale)
     times = np.geomspace(1.0, end, points)
     mask = np.arange(lam.size) < np.array(trained)[:, None]
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, lam.size))
 
-    def sampled(count):
-        return (
-            rows[rng.integers(len(rows), size=(count, starts))] - spectrum.center
-        ) @ turn
+    def draw(count: int) -> np.ndarray:
+        chosen = rows[rng.integers(len(rows), size=(count, starts))]
+        return (chosen - spectrum.center) @ to_eigenbasis
 
-    runs = linear_sgd(
-        mismatch, sampled, rate, steps_at(times, lam.size), diagonal_error(lam), mask
-    )
-    means, _ = eigenbasis_means(
-        problem_of(spectrum, rate), W, W_teacher, trained, times, learned=False
-    )
-    return {
-        "image_time": ("image_time", times),
-        "image_trained": ("image_trained", trained),
-        "image_runs": (("image_trained", "image_time"), runs.mean(axis=1)),
-        "image_theory": (("image_trained", "image_time"), means.mean(axis=1)),
-    }
+    steps = steps_at(times, lam.size)
+    runs = linear_sgd(mismatch, draw, rate, steps, diagonal_error(lam), mask)
+    problem = problem_of(spectrum, rate)
+    means, _ = eigenbasis_means(problem, W, W_teacher, trained, times, learned=False)
+    data = xr.Dataset(coords={"image_time": times, "image_trained": trained})
+    data["image_runs"] = (("image_trained", "image_time"), runs.mean(axis=1))
+    data["image_theory"] = (("image_trained", "image_time"), means.mean(axis=1))
+    return data
 
 
-def claims_3(data: "Dataset") -> list[Claim]:
-    """Curves and floors against the exact mean for the drawn starts; printed sums and integrals; images."""
-    claims = [
-        claim
-        for count in data["trained"].values
-        for claim in run_claims(data.sel(trained=count), f"N_l = {count}")
-    ]
-    few = data.isel(trained=0)
-    name = f"N_l = {int(few['trained'])}"
-    at = few.interp(late=100.0)
-    total = float(at["sum"])
+def claims_3(data: "Dataset") -> Iterator[Claim]:
+    """Compare curves and floors with exact means, printed sums, and images."""
+    for count in data["trained"].values:
+        yield from run_claims(data.sel(trained=count), f"N_l = {count}")
+    yield from _printed_claims(data.isel(trained=0))
     gap = abs(data["image_runs"] / data["image_theory"] - 1).max("image_time")
-    return [
-        *claims,
-        refuted(
-            close(
-                f"eqs. 11 and 79 as printed at alpha = 100, {name}",
-                float(at["printed"]),
-                total,
-                rel=0.05,
-            ),
-            "the sum of eq. 78 over levels, term by term; as printed the frozen levels are counted twice",
-        ),
-        close(
-            f"the same with gamma functions that end at N_l, {name}",
-            float(at["corrected"]),
-            total,
-            rel=0.01,
-        ),
-        refuted(
-            close(
-                f"eqs. 71, 72 and 78 as extracted, sum from N_l, {name}",
-                float(few["tail_printed"]),
-                float(few["tail_other"]),
-                rel=0.01,
-            ),
-            "the first line of eq. 71, 1 - (1/L) sum of the trained eigenvalues, is the sum from N_l + 1",
-        ),
-        close(
-            f"the same sum from N_l + 1, {name}",
-            float(few["tail_exact"]),
-            float(few["tail_other"]),
-            rel=1e-10,
-        ),
-        *(
-            at_most(
-                f"images: largest gap to the prediction from their spectrum, N_l = {count}",
-                float(gap.sel(image_trained=count)),
-                0.05,
-            )
-            for count in data["image_trained"].values
-        ),
-    ]
+    for count in data["image_trained"].values:
+        words = (
+            f"images: largest gap to the prediction from their spectrum, N_l = {count}"
+        )
+        yield at_most(words, gap.sel(image_trained=count), 0.05)
+
+
+def _printed_claims(few: "Dataset") -> Iterator[Claim]:
+    """Printed sums and integrals, for the smallest number of trained directions."""
+    name = f"N_l = {int(few['trained'])}"
+    hundred = few.interp(late=100.0)
+    words = f"eqs. 11 and 79 as printed at alpha = 100, {name}"
+    yield refuted(
+        close(words, hundred["printed"], hundred["sum"], rel=0.05),
+        evidence="the sum of eq. 78 over levels, term by term; as printed the frozen "
+        "levels are counted twice",
+    )
+    words = f"the same with gamma functions that end at N_l, {name}"
+    yield close(words, hundred["corrected"], hundred["sum"], rel=0.01)
+    words = f"eqs. 71, 72 and 78 as extracted, sum from N_l, {name}"
+    yield refuted(
+        close(words, few["tail_printed"], few["tail_other"], rel=0.01),
+        evidence="the first line of eq. 71, 1 - (1/L) sum of the trained eigenvalues, is "
+        "the sum from N_l + 1",
+    )
+    words = f"the same sum from N_l + 1, {name}"
+    yield close(words, few["tail_exact"], few["tail_other"], rel=1e-10)
 
 
 def draw_3(data: "Dataset") -> "Figure":
-    """Synthetic inputs and images: runs, predictions, floors."""
-    small = "Lines: mean of runs; black dashes: exact mean for their starts; dotted: eq. 79 as printed; marks: settled networks."
-    figure, axes = panel_grid(
-        1, 2, "Only the first $N_l$ directions learn", small, height=3.2
+    """Draw synthetic inputs and images: runs, predictions, floors."""
+    title = "Only the first $N_l$ directions learn"
+    small = (
+        "Lines: mean of runs; black dashes: exact mean for their starts; dotted: eq. 79 "
+        "as printed; marks: settled networks."
     )
-    for look, count in enumerate(data["trained"].values):
-        case = data.sel(trained=count)
-        axes[0, 0].plot(
-            case["time"], case["runs"], color=COLORS[look], label=f"$N_l = {count}$"
-        )
-        axes[0, 0].plot(
-            case["late"],
-            case["expected"],
-            color=INK,
-            linestyle=DASHES[1],
-            linewidth=0.9,
-        )
-        axes[0, 0].plot(
-            case["late"],
-            case["printed"],
-            color=COLORS[look],
-            linestyle=DASHES[2],
-            linewidth=1.0,
-        )
-        axes[0, 0].plot(
-            1e4,
-            case["floor"],
-            color=COLORS[look],
-            marker=MARKERS[look],
-            markersize=5,
-            clip_on=False,
-        )
-    label_panel(axes[0, 0], "Gaussian inputs with a power-law spectrum")
-    for look, count in enumerate(data["image_trained"].values):
-        case = data.sel(image_trained=count)
-        axes[0, 1].plot(
-            case["image_time"],
-            case["image_runs"],
-            color=COLORS[look],
-            label=f"$N_l = {count}$",
-        )
-        axes[0, 1].plot(
-            case["image_time"],
-            case["image_theory"],
-            color=INK,
-            linestyle=DASHES[1],
-            linewidth=0.9,
-        )
-    label_panel(axes[0, 1], "images, trained on as they are")
+    figure, axes = panel_grid(1, 2, title, small, height=3.2)
+    synthetic, images = axes[0]
+    _draw_synthetic(synthetic, data)
+    label_panel(synthetic, "Gaussian inputs with a power-law spectrum")
+    _draw_images(images, data)
+    label_panel(images, "images, trained on as they are")
     for panel in axes[0]:
         panel.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4)
+        legend_below(panel, columns=4, drop=0.18)
     return figure
+
+
+# Line of the exact mean.
+EXACT: dict[str, Any] = {"color": INK, "linestyle": DASHES[1], "linewidth": 0.9}
+
+
+def _draw_synthetic(panel: Any, data: "Dataset") -> None:
+    """Runs, exact means, eq. 79 as printed, and settled networks."""
+    for look, count in enumerate(data["trained"].values):
+        case = data.sel(trained=count)
+        color = COLORS[look]
+        dotted = {"color": color, "linestyle": DASHES[2], "linewidth": 1.0}
+        mark = {"color": color, "marker": MARKERS[look], "markersize": 5}
+        panel.plot(case["time"], case["runs"], color=color, label=f"$N_l = {count}$")
+        panel.plot(case["late"], case["expected"], **EXACT)
+        panel.plot(case["late"], case["printed"], **dotted)
+        panel.plot(1e4, case["floor"], clip_on=False, **mark)
+
+
+def _draw_images(panel: Any, data: "Dataset") -> None:
+    """Runs on images and the means that their spectrum predicts."""
+    times = data["image_time"]
+    for look, count in enumerate(data["image_trained"].values):
+        case = data.sel(image_trained=count)
+        label = f"$N_l = {count}$"
+        panel.plot(times, case["image_runs"], color=COLORS[look], label=label)
+        panel.plot(times, case["image_theory"], **EXACT)
 
 
 IMAGES = {"images": "digits", "image_trained": [10, 20, 40], "image_starts": 50}
@@ -317,7 +318,8 @@ FIGURES = (
         id="power-3",
         source="power",
         figure="Fig. 3",
-        title="linear network: only the first directions learn, on a power law and on real images",
+        title="linear network: only the first directions learn, on a power law and on "
+        "real images",
         full=COMMON
         | IMAGES
         | {

@@ -1,6 +1,10 @@
-"""Both layers learn (primer, after Goldt et al. 2019): theory and runs, and what label noise leaves of the error."""
+"""Figure 4 of the primer (after Goldt et al. 2019): both layers learn.
+
+It shows theory and runs, and the error that label noise leaves.
+"""
 
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +14,6 @@ from tutelage.plot import (
     COLORS,
     DASHES,
     ERROR,
-    FAINT,
     INK,
     TIME,
     label_panel,
@@ -18,7 +21,7 @@ from tutelage.plot import (
     panel_grid,
 )
 from tutelage_papers.claims import Claim, below, between, close, refuted
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import GUIDE, draw_band, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -26,57 +29,60 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 TEACHERS = 2
-POINTS = (
-    25  # recorded times of every solve: one compiled program for each number of units
-)
+# Recorded times of every solve: one compiled program for each number of units.
+POINTS = 25
 EARLY = 1e4  # a long training, and yet early in the drift of the readouts
 FADED = 0.1  # a unit with a smaller readout has faded
-FROZEN = 1e-15  # readouts with this learning rate stay as they are, in the program that also trains them
-WITHOUT = (
-    1e-3  # the control of the bands is a theory with this share of G: practically none
-)
+# Readouts with this learning rate stay as they are, in the program that also trains
+# them.
+FROZEN = 1e-15
+# The control of the bands is a theory with this share of G: practically none.
+WITHOUT = 1e-3
 
 
 def network(hidden: int, lr: float, noise: float, trained: bool = True) -> "tu.Problem":
-    """A student of `hidden` erf units, whose readouts learn or stay at one, and a teacher of two."""
+    """`hidden` erf units, whose readouts learn or stay at one, learn from two."""
     student = tu.Network(hidden, "erf", train_readout=True)
-    optimizer = tu.SGD(lr=lr, readout_lr=lr if trained else FROZEN)
-    return tu.Problem(
-        student, tu.Network(TEACHERS, "erf"), optimizer=optimizer, noise=noise
-    )
+    teacher = tu.Network(TEACHERS, "erf")
+    readout_lr = lr if trained else FROZEN
+    optimizer = tu.SGD(lr=lr, readout_lr=readout_lr)
+    return tu.Problem(student, teacher, optimizer=optimizer, noise=noise)
 
 
 def shared_start(hidden: int, seed: int) -> "tu.Start":
-    """Each unit leans towards one of the two teachers; generic otherwise, with generic readouts."""
+    """Each unit leans towards one of the two teachers; generic otherwise.
+
+    The readouts are generic, too.
+    """
     rng = np.random.default_rng(seed)
     rest = 0.3 * rng.standard_normal((hidden, 400)) / 20
     along = 0.1 * rng.standard_normal((hidden, TEACHERS)) + 0.5 * _taught(hidden)
-    return tu.Start(
-        along, along @ along.T + rest @ rest.T, readout=rng.uniform(0.3, 1.0, hidden)
-    )
+    readout = rng.uniform(0.3, 1.0, hidden)
+    return tu.Start(along, along @ along.T + rest @ rest.T, readout=readout)
 
 
 def split_start(hidden: int) -> "tu.Start":
-    """Near the equal split: every unit a copy of a teacher (but for 1%), with equal readouts."""
+    """Near the equal split: each unit copies a teacher (but for 1%), equal readouts."""
     rng = np.random.default_rng(0)
     along = _taught(hidden) + 0.01 * rng.standard_normal((hidden, TEACHERS))
-    return tu.Start(
-        along,
-        along @ along.T + 1e-4 * np.eye(hidden),
-        readout=np.full(hidden, TEACHERS / hidden),
-    )
+    rest = 1e-4 * np.eye(hidden)
+    readout = np.full(hidden, TEACHERS / hidden)
+    return tu.Start(along, along @ along.T + rest, readout=readout)
 
 
 def fixed_start(hidden: int, seed: int | None) -> "tu.Start":
-    """Two units lean towards their teachers. The extra ones start at exactly zero, or with a seed as random vectors."""
-    along = np.zeros((hidden, TEACHERS))
-    along[:TEACHERS] = [[0.9, 0.05], [-0.05, 0.85]]
-    rest = np.zeros((hidden, 400))
-    if seed is not None:
+    """Two units lean towards their teachers; the extra ones start at exactly zero.
+
+    With a seed the extra ones start as random vectors.
+    """
+    if seed is None:
+        along = np.zeros((hidden, TEACHERS))
+        along[:TEACHERS] = [[0.9, 0.05], [-0.05, 0.85]]
+        rest = np.zeros((hidden, 400))
+    else:
         rng = np.random.default_rng(seed)
-        along = 0.2 * rng.standard_normal((hidden, TEACHERS)) + 0.6 * np.eye(
-            hidden, TEACHERS
-        )
+        toward = 0.6 * np.eye(hidden, TEACHERS)
+        along = 0.2 * rng.standard_normal((hidden, TEACHERS)) + toward
         rest = rng.standard_normal((hidden, 400)) / 20
     return tu.Start(along, along @ along.T + rest @ rest.T, readout=np.ones(hidden))
 
@@ -87,7 +93,10 @@ def _taught(hidden: int) -> np.ndarray:
 
 
 def late(problem: "tu.Problem", start: "tu.Start", end: float) -> "tu.Trajectory":
-    """The solve at times evenly spaced in the logarithm; units that start alike stay alike, and are meant to."""
+    """The solve at times evenly spaced in the logarithm.
+
+    Units that start alike stay alike, and are meant to.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         return tu.solve(problem, start, tu.log_times(100.0, end, POINTS))
@@ -114,88 +123,89 @@ def compute_4(
     band_runs: int,
     seed: int,
 ) -> "Dataset":
-    """Bands of theory and runs; the drift of the readouts; and final errors, per variance of the noise and learning rate.
+    """Return bands of theory and runs, the drift of the readouts, and final errors.
 
-    cases: (K, sigma, seeds) of starts with trained readouts. generic: (K, seeds) of starts with fixed ones, with more noise,
-    since with less the slow end of learning itself is seen for longer. All seeds that were tried are there.
+    Final errors are per variance of the noise and learning rate. cases: (K, sigma,
+    seeds) of starts with trained readouts. generic: (K, seeds) of starts with fixed
+    ones, with more noise, since with less the slow end of learning itself is seen for
+    longer. All seeds that were tried are there.
     """
-
-    def floor(problem: "tu.Problem", start: "tu.Start", last: float) -> float:
-        scale = (
-            float(np.asarray(problem.optimizer.lr))
-            * float(np.asarray(problem.noise)) ** 2
-        )
-        return float(late(problem, start, last).error[-1]) / scale
-
-    def still(K: int, which: int | None, noise: float, last: float) -> float:
-        return floor(
-            network(K, fixed_lr, noise, trained=False), fixed_start(K, which), last
-        )
-
-    data = _drifts(
-        lr, [(K, noise, one) for K, noise, seeds in cases for one in seeds], end
-    )
+    drift_cases = [(K, noise, start) for K, noise, starts in cases for start in starts]
+    data = _drifts(lr, drift_cases, end)
     data = data.merge(_bands(lr, band, band_noise, band_end, band_dim, band_runs, seed))
-    others = [(K, one) for K, seeds in generic for one in seeds]
-    columns = {
-        "split": (
-            split,
-            [
-                floor(network(K, lr, split_noise), split_start(K), split_end)
-                for K in split
-            ],
-        ),
-        "fixed": (fixed, [still(K, None, fixed_noise, fixed_end) for K in fixed]),
-        "generic": (
-            [K for K, _ in others],
-            [still(*other, generic_noise, generic_end) for other in others],
-        ),
-    }
-    for name, (hidden, values) in columns.items():
-        data = data.assign(
-            {
-                name: (f"{name}_start", values),
-                f"{name}_hidden": (f"{name}_start", hidden),
-            }
-        )
+
+    data["split_hidden"] = ("split_start", split)
+    data["split"] = (
+        "split_start",
+        [_floor(network(K, lr, split_noise), split_start(K), split_end) for K in split],
+    )
+    data["fixed_hidden"] = ("fixed_start", fixed)
+    data["fixed"] = (
+        "fixed_start",
+        [
+            _floor(
+                network(K, fixed_lr, fixed_noise, trained=False),
+                fixed_start(K, None),
+                fixed_end,
+            )
+            for K in fixed
+        ],
+    )
+    others = [(K, start_seed) for K, seeds in generic for start_seed in seeds]
+    data["generic_hidden"] = ("generic_start", [K for K, _ in others])
+    data["generic"] = (
+        "generic_start",
+        [
+            _floor(
+                network(K, fixed_lr, generic_noise, trained=False),
+                fixed_start(K, start_seed),
+                generic_end,
+            )
+            for K, start_seed in others
+        ],
+    )
     return data.assign(lr=lr, band_dim=band_dim, band_runs=band_runs)
 
 
-def _drifts(lr: float, cases: list[tuple[int, float, int]], end: float) -> "Dataset":
-    """For each (K, sigma, seed): e_g per eta sigma^2, and the readouts (NaN for units that are not there).
+def _floor(problem: "tu.Problem", start: "tu.Start", end: float) -> float:
+    """The error at the end, in units of eta sigma^2."""
+    lr = float(np.asarray(problem.optimizer.lr))
+    scale = lr * float(np.asarray(problem.noise)) ** 2
+    return float(late(problem, start, end).error[-1]) / scale
 
-    bare: where the noise is not the largest, what is left in the end without any, in the same unit: learning is not over.
+
+def _drifts(lr: float, cases: list[tuple[int, float, int]], end: float) -> "Dataset":
+    """The error per eta sigma^2 and the readouts for each (K, sigma, seed).
+
+    Readouts are NaN for units that are not there. bare: where the noise is not the
+    largest, what is left in the end without any, in the same unit: learning is not
+    over.
     """
     import xarray as xr
 
+    most_units = max(hidden for hidden, _, _ in cases)
+    most_noise = max(noise for _, noise, _ in cases)
     error = np.empty((len(cases), POINTS))
-    readout = np.full((len(cases), POINTS, max(case[0] for case in cases)), np.nan)
-    times = np.empty(0)
+    readout = np.full((len(cases), POINTS, most_units), np.nan)
     bare = np.full(len(cases), np.nan)
-    most = max(case[1] for case in cases)
-    for i, (hidden, noise, seed) in enumerate(cases):
+    times = np.empty(0)
+    for row, (hidden, noise, seed) in enumerate(cases):
         start = shared_start(hidden, seed)
-        if noise < most:
-            bare[i] = late(network(hidden, lr, 0.0), start, end).error[-1] / (
-                lr * noise**2
-            )
+        unit = lr * noise**2
+        if noise < most_noise:
+            bare[row] = late(network(hidden, lr, 0.0), start, end).error[-1] / unit
         curve = late(network(hidden, lr, noise), start, end)
-        times, error[i], readout[i, :, :hidden] = (
-            curve.times,
-            curve.error / (lr * noise**2),
-            curve.variables["readout"],
-        )
-    variables: dict[str, Any] = {
-        "error": (("case", "time"), error),
-        "readout": (("case", "time", "unit"), readout),
-    }
-    variables |= {"bare": ("case", bare)}
-    names = ("hidden", "noise", "start_seed")
-    variables |= {
-        name: ("case", list(values))
-        for name, values in zip(names, zip(*cases, strict=True), strict=True)
-    }
-    return xr.Dataset(variables, coords={"time": times})
+        times = curve.times
+        error[row] = curve.error / unit
+        readout[row, :, :hidden] = curve.variables["readout"]
+    data = xr.Dataset(coords={"time": times})
+    data["error"] = (("case", "time"), error)
+    data["readout"] = (("case", "time", "unit"), readout)
+    data["bare"] = ("case", bare)
+    data["hidden"] = ("case", [hidden for hidden, _, _ in cases])
+    data["noise"] = ("case", [noise for _, noise, _ in cases])
+    data["start_seed"] = ("case", [seed for _, _, seed in cases])
+    return data
 
 
 def _bands(
@@ -207,40 +217,31 @@ def _bands(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """e_g of theory and runs for each number of units, and whether all order parameters are inside the band."""
+    """Errors of theory and runs for each K, and the shares inside the band.
+
+    The shares are those of all order parameters; names begin with "band_".
+    """
     import xarray as xr
 
     from tutelage_papers.bands import against_runs
 
-    parts = []
+    kept = ["error", "error_mean", "error_se", "error_wrong", "inside", "inside_wrong"]
+    times = tu.linear_times(end, POINTS)
+    parts: list[Dataset] = []
     for K in hidden:
-        times = tu.linear_times(end, POINTS)
-        start = shared_start(K, seed)
         whole = against_runs(
             network(K, lr, noise),
-            start,
+            shared_start(K, seed),
             dim=dim,
             times=times,
             runs=runs,
             seed=seed + K,
             factor=WITHOUT,
         )
-        parts.append(
-            whole[
-                [
-                    "error",
-                    "error_mean",
-                    "error_se",
-                    "error_wrong",
-                    "inside",
-                    "inside_wrong",
-                ]
-            ]
-        )
-    out = xr.concat(parts, dim=xr.DataArray(hidden, dims="band", name="band")).rename(
-        time="band_time"
-    )
-    return out.rename({name: f"band_{name}" for name in out.data_vars})
+        parts.append(whole[kept])
+    data = xr.concat(parts, dim=xr.DataArray(hidden, dims="band", name="band"))
+    names = {name: f"band_{name}" for name in ("time", *kept)}
+    return data.rename(names)
 
 
 def reached(case: "Dataset") -> Any:
@@ -249,7 +250,10 @@ def reached(case: "Dataset") -> Any:
 
 
 def trained_law(squares: Any) -> Any:
-    """e_g(infinity) / (eta sigma^2) where both layers learn, every unit having become a copy of a teacher."""
+    """e_g(infinity) / (eta sigma^2) where both layers learn.
+
+    Every unit has become a copy of a teacher. squares: the sum of v_k^2.
+    """
     return squares / (2 * np.pi * np.sqrt(3))
 
 
@@ -264,123 +268,123 @@ def share(case: "Dataset") -> Any:
 
 
 def equal_since(case: "Dataset") -> float:
-    """The time since when the sum of squares is within 5% of that of the equal split; infinite: not yet."""
+    """The time since when the sum of squares is within 5% of that of the equal split.
+
+    Infinite: not yet.
+    """
     off = abs(share(case).values - 1)
     times = case["time"].values
-    i = int(np.flatnonzero(off > 0.05)[-1])
-    if i == times.size - 1:
+    last = int(np.flatnonzero(off > 0.05)[-1])
+    if last == times.size - 1:
         return float("inf")
-    return float(np.exp(np.interp(-0.05, -off[i : i + 2], np.log(times[i : i + 2]))))
+    around = slice(last, last + 2)
+    return float(np.exp(np.interp(-0.05, -off[around], np.log(times[around]))))
 
 
-def claims_4(data: "Dataset") -> list[Claim]:
-    """Inside the bands; the law with the readouts reached; the drift to the equal split, or not; fixed readouts."""
+def claims_4(data: "Dataset") -> Iterator[Claim]:
+    """Bands; the law with the readouts reached; their drift; fixed readouts."""
     from tutelage_papers.bands import inside_claims
 
-    claims = []
     for K in data["band"].values:
         part = data.sel(band=K)[["band_inside", "band_inside_wrong"]]
         part = part.rename(band_inside="inside", band_inside_wrong="inside_wrong")
-        claims += inside_claims(part, f"K = {K}, both layers", WITHOUT)
+        yield from inside_claims(part, f"K = {K}, both layers", WITHOUT)
     for K, noise in _groups(data):
-        claims += _drift_claims(
-            data.isel(
-                case=(data["hidden"].values == K) & (data["noise"].values == noise)
-            )
-        )
+        yield from _drift_claims(data.isel(case=_in_group(data, K, noise)))
     for K, value in zip(data["split_hidden"].values, data["split"].values, strict=True):
-        law = trained_law(TEACHERS**2 / K)
-        claims.append(
-            close(
-                f"K = {K}, from the equal split: e_g / (eta sigma^2), falling as 1/K",
-                value,
-                law,
-                rel=0.05,
-            )
+        yield close(
+            f"K = {K}, from the equal split: e_g / (eta sigma^2), falling as 1/K",
+            value,
+            trained_law(TEACHERS**2 / K),
+            rel=0.05,
         )
+    yield from _fixed_claims(data)
+
+
+def _fixed_claims(data: "Dataset") -> Iterator[Claim]:
+    """Readouts that do not learn."""
     zero = dict(zip(data["fixed_hidden"].values, data["fixed"].values, strict=True))
     for K, value in zero.items():
-        claims.append(
-            close(
-                f"K = {K}, readouts fixed, extra units from zero",
-                value,
-                fixed_law(K),
-                rel=0.05,
-            )
+        yield close(
+            f"K = {K}, readouts fixed, extra units from zero",
+            value,
+            fixed_law(K),
+            rel=0.05,
         )
-    for K in np.unique(data["generic_hidden"].values):
-        ratios = data["generic"].values[data["generic_hidden"].values == K] / zero[K]
-        name = f"K = {K}, readouts fixed: e_g of generic starts / that from zero, largest of {ratios.size}"
-        claims.append(
-            below(name, ratios.max(), 1.0, evidence=f"all of them: {_listed(ratios)}")
+    hidden = data["generic_hidden"].values
+    for K in np.unique(hidden):
+        ratios = data["generic"].values[hidden == K] / zero[K]
+        yield below(
+            f"K = {K}, readouts fixed: e_g of generic starts / that from zero, "
+            f"largest of {ratios.size}",
+            ratios.max(),
+            1.0,
+            evidence=f"all of them: {_listed(ratios)}",
         )
-    return claims
 
 
 def _groups(data: "Dataset") -> list[tuple[int, float]]:
     """Numbers of units and noises of the drifts, in order."""
-    return list(
-        dict.fromkeys(
-            (int(K), float(s))
-            for K, s in zip(data["hidden"].values, data["noise"].values, strict=True)
-        )
-    )
+    pairs = zip(data["hidden"].values, data["noise"].values, strict=True)
+    return list(dict.fromkeys((int(K), float(noise)) for K, noise in pairs))
+
+
+def _in_group(data: "Dataset", K: int, noise: float) -> np.ndarray:
+    """A mask of the cases with this number of units and this noise."""
+    return (data["hidden"].values == K) & (data["noise"].values == noise)
 
 
 def _listed(values: Any) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 
-def _drift_claims(part: "Dataset") -> list[Claim]:
-    """Of all starts of one K and sigma."""
+def _drift_claims(part: "Dataset") -> Iterator[Claim]:
+    """Claims about all starts of one K and sigma."""
     K = int(part["hidden"][0])
     noise = float(part["noise"][0])
     count = part.sizes["case"]
     final = part.isel(time=-1)
-    name = f"K = {K}, sigma = {noise:g}, {count} start{'s' * (count > 1)}"
-    laws = _law_claims(name, final)
+    starts = "start" if count == 1 else "starts"
+    name = f"K = {K}, sigma = {noise:g}, {count} {starts}"
+    yield from _law_claims(name, final)
     if K == TEACHERS:
-        return laws
+        return
     shares = share(final).values
     weakest = abs(final["readout"]).min("unit").values
     end = f"{float(part['time'][-1]):.0e}"
-    early = np.median(share(part.sel(time=EARLY, method="nearest")).values)
-    reason = f"K/4 sum v^2 of all starts at alpha = {end}: {_listed(shares)}; weakest readouts: {_listed(weakest)}"
-    claims = [
-        *laws,
-        _not_equal(
-            f"{name}: K/4 sum v^2 at alpha = 1e4, median, which 1/K needs at one",
-            float(early),
-            reason,
-        ),
-    ]
-    since = np.array([equal_since(part.isel(case=i)) for i in range(count)])
+    reason = (
+        f"K/4 sum v^2 of all starts at alpha = {end}: {_listed(shares)}; "
+        f"weakest readouts: {_listed(weakest)}"
+    )
+    yield _not_equal(
+        f"{name}: K/4 sum v^2 at alpha = 1e4, median, which 1/K needs at one",
+        np.median(share(part.sel(time=EARLY, method="nearest")).values),
+        reason,
+    )
+    since = np.array([equal_since(part.isel(case=case)) for case in range(count)])
     if np.all(np.isfinite(since)):
-        middle = f"{name}: time since when sum v^2 is within 5% of 4/K, median"
-        return [
-            *claims,
-            between(
-                middle,
-                float(np.median(since)),
-                1e5,
-                1e6,
-                evidence=f"all of them: {_listed(since)}",
-            ),
-        ]
-    faded = f"{int(np.sum(weakest < FADED))} of {count} starts have a readout below {FADED:g}. {reason}"
-    return [
-        *claims,
-        _not_equal(
-            f"{name}: K/4 sum v^2 at alpha = {end}, largest", float(shares.max()), faded
-        ),
-    ]
+        yield between(
+            f"{name}: time since when sum v^2 is within 5% of 4/K, median",
+            np.median(since),
+            1e5,
+            1e6,
+            evidence=f"all of them: {_listed(since)}",
+        )
+    else:
+        faded = int(np.sum(weakest < FADED))
+        yield _not_equal(
+            f"{name}: K/4 sum v^2 at alpha = {end}, largest",
+            shares.max(),
+            f"{faded} of {count} starts have a readout below {FADED:g}. {reason}",
+        )
 
 
-def _law_claims(name: str, final: "Dataset") -> list[Claim]:
-    """e_g against the law with the readouts reached, of the worst start; less what is left without noise, where known."""
+def _law_claims(name: str, final: "Dataset") -> Iterator[Claim]:
+    """The error against the law with the readouts reached, of the worst start.
+
+    Where it is known, what is left without noise is subtracted.
+    """
     law = trained_law(reached(final).values)
-    bare = final["bare"].values
-    claims = []
     ratios = final["error"].values / law
     worst = close(
         f"{name}: e_g / law with the readouts reached, worst",
@@ -388,18 +392,21 @@ def _law_claims(name: str, final: "Dataset") -> list[Claim]:
         1.0,
         rel=0.05,
     )
+    bare = final["bare"].values / law
     if not np.all(np.isfinite(bare)):
-        return [worst]
-    claims.append(
-        close(
-            f"{name}: (e_g - e_g without noise) / law, worst",
-            _farthest(ratios - bare / law),
-            1.0,
-            rel=0.05,
-        )
+        yield worst
+        return
+    yield close(
+        f"{name}: (e_g - e_g without noise) / law, worst",
+        _farthest(ratios - bare),
+        1.0,
+        rel=0.05,
     )
-    evidence = f"learning is not over: without noise e_g / law is {_listed(bare / law)}; less that, the law holds"
-    return [*claims, refuted(worst, evidence)]
+    evidence = (
+        f"learning is not over: without noise e_g / law is {_listed(bare)}; "
+        "less that, the law holds"
+    )
+    yield refuted(worst, evidence)
 
 
 def _farthest(ratios: np.ndarray) -> float:
@@ -407,68 +414,65 @@ def _farthest(ratios: np.ndarray) -> float:
     return float(ratios[np.argmax(abs(ratios - 1))])
 
 
-def _not_equal(name: str, measured: float, evidence: str) -> Claim:
+def _not_equal(name: str, measured: Any, evidence: str) -> Claim:
     return refuted(close(name, measured, 1.0, rel=0.05), evidence)
 
 
 def draw_4(data: "Dataset") -> "Figure":
-    """Bands; final errors against K; the drift of the sum of squares; the readouts of one case."""
+    """Bands; final errors against K; the drift of the sum of squares; readouts."""
     dim = int(data["band_dim"])
     runs = int(data["band_runs"])
     title = "Both layers learn, M = 2"
-    small = f"Top left: theory (lines), mean of {runs} runs with N = {dim} (marks), ± 2 standard errors; dotted: without G."
+    small = (
+        f"Top left: theory (lines), mean of {runs} runs with N = {dim} (marks), "
+        "± 2 standard errors; dotted: without G."
+    )
     figure, axes = panel_grid(2, 2, title, small, height=2.9)
-    for i, K in enumerate(data["band"].values):
-        part = data.sel(band=K)
-        columns = [part[f"band_{name}"] for name in ("error", "error_mean", "error_se")]
-        draw_band(
-            axes[0, 0],
-            data["band_time"].values,
-            *columns,
-            look=i,
-            dashes=0,
-            label=f"$K = {K}$",
-        )
-        axes[0, 0].plot(
-            data["band_time"],
-            part["band_error_wrong"],
-            color=FAINT,
-            linestyle=DASHES[2],
-            linewidth=1.0,
-        )
-    axes[0, 0].set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    outside_legend(axes[0, 0])
-    label_panel(axes[0, 0], "theory and runs")
+    _draw_bands(axes[0, 0], data)
     _draw_floors(axes[0, 1], data)
     _draw_drift(axes[1, 0], data)
     _draw_readouts(axes[1, 1], data)
     return figure
 
 
+def _draw_bands(panel: Any, data: "Dataset") -> None:
+    times = data["band_time"].values
+    for look, K in enumerate(data["band"].values):
+        part = data.sel(band=K)
+        theory = part["band_error"]
+        mean = part["band_error_mean"]
+        error = part["band_error_se"]
+        label = f"$K = {K}$"
+        draw_band(panel, times, theory, mean, error, look=look, dashes=0, label=label)
+        panel.plot(times, part["band_error_wrong"], **GUIDE, linewidth=1.0)
+    panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    outside_legend(panel)
+    label_panel(panel, "theory and runs")
+
+
 def _draw_floors(panel: Any, data: "Dataset") -> None:
+    """Final errors against K: laws, and starts at zero, at the equal split, generic."""
     ends = data.isel(time=-1)
-    K = np.linspace(TEACHERS, 8, 61)
     ends = ends.isel(case=ends["noise"].values == ends["noise"].values.max())
-    panel.plot(K, fixed_law(K), color=COLORS[1], label="fixed readouts, law")
+    K = np.linspace(TEACHERS, 8, 61)
+    fixed = {"color": COLORS[1]}
+    trained = {"color": COLORS[0]}
+    panel.plot(K, fixed_law(K), **fixed, label="fixed readouts, law")
     panel.plot(
         data["fixed_hidden"],
         data["fixed"],
         "s",
-        color=COLORS[1],
+        **fixed,
         markerfacecolor="white",
         label="extra from zero",
     )
     panel.plot(
-        data["generic_hidden"],
-        data["generic"],
-        "x",
-        color=COLORS[1],
-        label="generic starts",
+        data["generic_hidden"], data["generic"], "x", **fixed, label="generic starts"
     )
     panel.plot(
         K,
         trained_law(TEACHERS**2 / K),
-        color=COLORS[0],
+        **trained,
         linestyle=DASHES[1],
         label="trained, $1/K$",
     )
@@ -476,7 +480,7 @@ def _draw_floors(panel: Any, data: "Dataset") -> None:
         data["split_hidden"],
         data["split"],
         "^",
-        color=COLORS[0],
+        **trained,
         markerfacecolor="white",
         label="from equal split",
     )
@@ -508,24 +512,17 @@ def _draw_floors(panel: Any, data: "Dataset") -> None:
 
 
 def _draw_drift(panel: Any, data: "Dataset") -> None:
-    for i, (K, noise) in enumerate(_groups(data)):
-        part = data.isel(
-            case=(data["hidden"].values == K) & (data["noise"].values == noise),
-            time=slice(1, None),
-        )
-        look = {
-            "color": COLORS[i % len(COLORS)],
-            "linestyle": DASHES[0 if noise == data["noise"].max() else 1],
-        }
-        curves = share(part).values
-        panel.plot(
-            part["time"],
-            curves[0],
-            label=f"$K = {K}$, $\\sigma = {noise:g}$",
-            linewidth=1.1,
-            **look,
-        )
-        panel.plot(part["time"], curves[1:].T, linewidth=1.1, **look)
+    """The sum of squared readouts along time, of all starts."""
+    most_noise = data["noise"].max()
+    for look, (K, noise) in enumerate(_groups(data)):
+        part = data.isel(case=_in_group(data, K, noise), time=slice(1, None))
+        dashes = 0 if noise == most_noise else 1
+        line = line_of(look, dashes) | {"linewidth": 1.1}
+        first, *others = share(part).values
+        label = f"$K = {K}$, $\\sigma = {noise:g}$"
+        panel.plot(part["time"], first, **line, label=label)
+        for curve in others:
+            panel.plot(part["time"], curve, **line)
     panel.axhline(1.0, color=INK, linewidth=0.8, linestyle=DASHES[2])
     panel.set(
         xlabel=TIME, ylabel=r"$\frac{K}{4}\sum_k v_k^2$", xscale="log", yscale="log"
@@ -537,26 +534,20 @@ def _draw_drift(panel: Any, data: "Dataset") -> None:
 
 
 def _draw_readouts(panel: Any, data: "Dataset") -> None:
-    """Of the start that is farthest from the equal split in the end."""
-    worst = int(
-        np.argmax(
-            share(data.isel(time=-1)).values
-            * (data["noise"].values == data["noise"].values.max())
-        )
-    )
-    case = data.isel(case=worst, time=slice(1, None))
+    """The readouts of the start that is farthest from the equal split in the end."""
+    noisiest = data["noise"].values == data["noise"].values.max()
+    farthest = int(np.argmax(share(data.isel(time=-1)).values * noisiest))
+    case = data.isel(case=farthest, time=slice(1, None))
     K = int(case["hidden"])
-    for k in range(K):
-        line = {"color": COLORS[k % len(COLORS)], "linestyle": DASHES[k % TEACHERS]}
-        panel.plot(
-            case["time"], case["readout"].isel(unit=k), label=f"$v_{k + 1}$", **line
-        )
+    for unit in range(K):
+        line = line_of(unit, dashes=unit % TEACHERS)
+        readout = case["readout"].isel(unit=unit)
+        panel.plot(case["time"], readout, **line, label=f"$v_{unit + 1}$")
     panel.axhline(TEACHERS / K, color=INK, linewidth=0.8, linestyle=DASHES[2])
     panel.set(xlabel=TIME, ylabel="readouts $v_k$", xscale="log")
     outside_legend(panel)
-    label_panel(
-        panel, f"$K = {K}$, start {int(case['start_seed'])}; dotted: equal split, $2/K$"
-    )
+    start = int(case["start_seed"])
+    label_panel(panel, f"$K = {K}$, start {start}; dotted: equal split, $2/K$")
 
 
 PRINTED_4: dict[str, Any] = {
@@ -576,7 +567,8 @@ FIGURES = (
         id="primer-4",
         source="primer",
         figure="Fig. 4",
-        title="both layers learn: theory and runs, and what label noise leaves of the error",
+        title="both layers learn: theory and runs, and what label noise leaves of "
+        "the error",
         full=PRINTED_4
         | {
             "cases": [

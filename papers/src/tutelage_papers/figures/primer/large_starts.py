@@ -1,5 +1,10 @@
-"""Large initial weights (primer): networks and their own theories, when they escape, and how far their weights move."""
+"""Figure 3 of the primer: large initial weights.
 
+It shows networks and their own theories, the times at which they escape, and how far
+their weights move.
+"""
+
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +14,6 @@ from tutelage.plot import (
     COLORS,
     DASHES,
     ERROR,
-    FAINT,
     INK,
     MARKERS,
     TIME,
@@ -17,6 +21,7 @@ from tutelage.plot import (
     panel_grid,
 )
 from tutelage_papers.claims import Claim, at_least, at_most, below, refuted
+from tutelage_papers.drawing import GUIDE
 from tutelage_papers.figures.primer.movement import by_hand, movements
 from tutelage_papers.registry import Replica
 
@@ -26,20 +31,28 @@ if TYPE_CHECKING:
 
 TEACHERS = 4
 SHOWN = 6  # curves drawn of each kind
-POINTS = 241  # recorded times of every solve and run: one compiled program for each number of units
+# Recorded times of every solve and run: one compiled program for each number of units.
+POINTS = 241
 ALARM = 1e-3  # false alarms of the test of escape times
 SLOWER = 1.25  # escape times so much too long must be seen
 WITHOUT = 1e-3  # the control is a theory with this share of G: practically none
-LAZY = 0.1  # weights that move by less than this share of their length stay close to their start
-SAYS = "network parameters stay close to their initialization ..., which can be induced by initializing with small weights"
+# Weights that move by less than this share of their length stay close to their start.
+LAZY = 0.1
+SAYS = (
+    "network parameters stay close to their initialization ..., which can be induced "
+    "by initializing with small weights"
+)
 
 
 def problem(hidden: int, lr: float, orthonormal: bool = True) -> "tu.Problem":
-    """`hidden` erf units learn from four; the teacher's vectors are orthonormal, or random like those of the student."""
-    teacher = tu.Network(
-        TEACHERS, "erf", gram=np.eye(TEACHERS) if orthonormal else None
-    )
-    return tu.Problem(tu.Network(hidden, "erf"), teacher, optimizer=tu.SGD(lr=lr))
+    """`hidden` erf units learn from four.
+
+    The teacher's vectors are orthonormal, or random like those of the student.
+    """
+    gram = np.eye(TEACHERS) if orthonormal else None
+    student = tu.Network(hidden, "erf")
+    teacher = tu.Network(TEACHERS, "erf", gram=gram)
+    return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr))
 
 
 def compute_3(
@@ -63,78 +76,80 @@ def compute_3(
     hand_points: int,
     seed: int,
 ) -> "Dataset":
-    """Curves for every K and eta; escape times at the largest eta, by runs, own theories and law; movements.
+    """Return curves for every K and eta, escape times at the largest, and movements.
 
-    dim: the law is linear in what tells units apart, which at std 1 takes N of 1000 or more (at 400 it is 5% too early).
-    starts: networks at the smaller rates, up to the time before / eta. At the largest there are `escapes` of them for each
-    K, up to `ends`, which is late enough to escape.
+    The escape times are those of runs, of own theories and of the law. dim: the law is
+    linear in what tells units apart, which at std 1 takes N of 1000 or more (at 400 it
+    is 5% too early). starts: networks at the smaller rates, up to the time before /
+    eta. At the largest there are `escapes` of them for each K, up to `ends`, which is
+    late enough to escape.
     """
     import xarray as xr
-    from xarray import Dataset
 
+    fastest = max(lrs)
     parts: list[Dataset] = []
-    for i, (K, count, end) in enumerate(zip(units, escapes, ends, strict=True)):
-        cases = [
-            (lr, count, end) if lr == max(lrs) else (lr, starts, before / lr)
-            for lr in lrs
-        ]
-        curves = [
-            _curves(K, lr, std, dim, n, last, seed + 100 * i + j)
-            for j, (lr, n, last) in enumerate(cases)
-        ]
-        part = xr.concat(
-            curves, dim=xr.DataArray(lrs, dims="lr", name="lr"), join="outer"
+    for row, K in enumerate(units):
+        curves: list[Dataset] = []
+        for column, lr in enumerate(lrs):
+            if lr == fastest:
+                count = escapes[row]
+                end = ends[row]
+            else:
+                count = starts
+                end = before / lr
+            case_seed = seed + 100 * row + column
+            curves.append(_curves(K, lr, std, dim, count, end, case_seed))
+        rates = xr.DataArray(lrs, dims="lr", name="lr")
+        part = xr.concat(curves, dim=rates, join="outer")
+        moved = movements(
+            K,
+            TEACHERS,
+            moved_lr,
+            stds,
+            moved_dim,
+            moved_runs,
+            moved_end,
+            seed + row,
         )
-        parts.append(
-            part.merge(
-                movements(
-                    K,
-                    TEACHERS,
-                    moved_lr,
-                    stds,
-                    moved_dim,
-                    moved_runs,
-                    moved_end,
-                    seed + i,
-                )
-            )
-        )
-    data = xr.concat(
-        parts, dim=xr.DataArray(units, dims="units", name="units"), join="outer"
-    )
-    laws = [
-        _law(data.sel(units=K, lr=max(lrs)), K, max(lrs), std, dim, samples, seed)
-        for K in law_units
-    ]
-    data = data.merge(
-        xr.concat(
-            laws,
-            dim=xr.DataArray(law_units, dims="law_units", name="law_units"),
-            join="outer",
-        )
-    )
+        parts.append(part.merge(moved))
+    students = xr.DataArray(units, dims="units", name="units")
+    data = xr.concat(parts, dim=students, join="outer")
+
+    laws: list[Dataset] = []
+    for K in law_units:
+        curves_of_law = data.sel(units=K, lr=fastest)
+        laws.append(_law(curves_of_law, K, fastest, std, dim, samples, seed))
+    law_students = xr.DataArray(law_units, dims="law_units", name="law_units")
+    data = data.merge(xr.concat(laws, dim=law_students, join="outer"))
+
+    # Movements by SGD on the weights, an independent route.
     settings = (moved_dim, moved_end, hand_runs, hand_points, seed + 1)
     hands = np.array(
         [by_hand(units[0], TEACHERS, moved_lr, one, *settings) for one in hand_stds]
     )
-    hand: dict[str, Any] = {}
-    for i, name in enumerate(("hand_weights", "hand_kernel")):
-        hand[name], hand[f"{name}_sd"] = (
-            ("hand_std", f)
-            for f in (hands[..., i].mean(1), hands[..., i].std(1, ddof=1))
-        )
-    data = data.merge(xr.Dataset(hand, coords={"hand_std": hand_stds}))
-    counts = {"moved_runs": moved_runs, "hand_runs": hand_runs, "moved_dim": moved_dim}
+    by_name = {"hand_weights": hands[..., 0], "hand_kernel": hands[..., 1]}
+    data = data.assign_coords(hand_std=hand_stds)
+    for name, moved in by_name.items():
+        data[name] = ("hand_std", moved.mean(axis=1))
+        data[f"{name}_sd"] = ("hand_std", moved.std(axis=1, ddof=1))
     return data.assign(
-        counts
-        | {"dim": dim, "weight_std": std, "before": before, "moved_end": moved_end}
+        moved_runs=moved_runs,
+        hand_runs=hand_runs,
+        moved_dim=moved_dim,
+        dim=dim,
+        weight_std=std,
+        before=before,
+        moved_end=moved_end,
     )
 
 
 def _curves(
     K: int, lr: float, std: float, dim: int, count: int, end: float, seed: int
 ) -> "Dataset":
-    """e_g of networks from weights of their own, of the theory of each start, and of the first theory without G."""
+    """Errors of networks from weights of their own and of the theory of each start.
+
+    without: the first of these theories without G.
+    """
     import xarray as xr
 
     from tutelage_papers.bands import wrong_theory
@@ -142,26 +157,27 @@ def _curves(
     task = problem(K, lr)
     times = end * np.linspace(0.0, 1.0, POINTS) ** 2
     begin = [
-        tu.random_start(task, dim=dim, scale=std, seed=1000 * seed + i)
-        for i in range(count)
+        tu.random_start(task, dim=dim, scale=std, seed=1000 * seed + place)
+        for place in range(count)
     ]
     runs = tu.simulate(task, begin, dim=dim, times=times, seed=seed)
     own = [tu.solve(task, start, times).error for start in begin]
-    variables: dict[str, Any] = {
-        "run": (("start", "time"), runs.error),
-        "own": (("start", "time"), np.array(own)),
-    }
-    variables |= {
-        "without": ("time", wrong_theory(task, begin[0], times, WITHOUT).error),
-        "alpha": ("time", times),
-    }
-    return xr.Dataset(variables, coords={"start": np.arange(count)})
+    without = wrong_theory(task, begin[0], times, WITHOUT)
+    data = xr.Dataset(coords={"start": np.arange(count)})
+    data["run"] = (("start", "time"), runs.error)
+    data["own"] = (("start", "time"), np.array(own))
+    data["without"] = ("time", without.error)
+    data["alpha"] = ("time", times)
+    return data
 
 
 def _law(
     part: "Dataset", K: int, lr: float, std: float, dim: int, samples: int, seed: int
 ) -> "Dataset":
-    """When networks escape, by the law (MATH: b = b_0 + noise) and by the curves; and theories of random teachers."""
+    """Escape times by the law (docs/how-to/escape-times.md) and by the curves.
+
+    free_times: those of theories of random teachers.
+    """
     import xarray as xr
 
     law = tu.analysis.escape_distribution(
@@ -169,50 +185,48 @@ def _law(
     )
     part = part.dropna("start", how="all", subset=["run"])
     times = part["alpha"].values
-    threshold = law.threshold
-    found = {
-        name: [fall_time(times, curve, threshold) for curve in part[name].values]
-        for name in ("run", "own")
-    }
+    last = times[-1]
+
+    def escapes(curves: Any) -> np.ndarray:
+        found = [fall_time(times, curve, law.threshold) for curve in curves]
+        return np.minimum(found, last)
+
     task = problem(K, lr, orthonormal=False)
-    seeds = range(10**6, 10**6 + part.sizes["start"])
-    free = [
-        tu.solve(task, tu.random_start(task, dim=dim, scale=std, seed=s), times).error
-        for s in seeds
-    ]
-    late = np.minimum(law.times, times[-1])
-    return xr.Dataset(
-        {
-            "law_times": ("sample", late),
-            "run_times": ("start", np.minimum(found["run"], times[-1])),
-            "own_times": ("start", np.minimum(found["own"], times[-1])),
-            "free_times": (
-                "start",
-                np.minimum(
-                    [fall_time(times, curve, threshold) for curve in free], times[-1]
-                ),
-            ),
-            "rate": law.rate,
-            "start_to_noise": law.start_to_noise,
-            "last": times[-1],
-        },
-        coords={"start": part["start"].values},
-    )
+    free = []
+    for start_seed in range(10**6, 10**6 + part.sizes["start"]):
+        start = tu.random_start(task, dim=dim, scale=std, seed=start_seed)
+        free.append(tu.solve(task, start, times).error)
+    data = xr.Dataset(coords={"start": part["start"].values})
+    data["law_times"] = ("sample", np.minimum(law.times, last))
+    data["run_times"] = ("start", escapes(part["run"].values))
+    data["own_times"] = ("start", escapes(part["own"].values))
+    data["free_times"] = ("start", escapes(free))
+    data["rate"] = law.rate
+    data["start_to_noise"] = law.start_to_noise
+    data["last"] = last
+    return data
 
 
 def fall_time(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
-    """When a curve falls below a threshold for good; infinite if it has not."""
-    above_it = np.flatnonzero(error >= threshold)
-    if above_it.size == 0 or above_it[-1] == times.size - 1:
-        return float(times[0]) if above_it.size == 0 else np.inf
-    i = int(above_it[-1])
-    return float(
-        np.interp(np.log(threshold), np.log(error[[i + 1, i]]), times[[i + 1, i]])
-    )
+    """Return the time at which a curve falls below a threshold for good.
+
+    Infinite: it has not.
+    """
+    above = np.flatnonzero(error >= threshold)
+    if above.size == 0:
+        return float(times[0])
+    last = int(above[-1])
+    if last == times.size - 1:
+        return np.inf
+    around = [last + 1, last]
+    return float(np.interp(np.log(threshold), np.log(error[around]), times[around]))
 
 
 def explained(part: "Dataset", before: float, theory: str = "own") -> np.ndarray:
-    """The share of the variance of ln e_g of each run along time that a theory explains, while eta alpha < before."""
+    """Return the share of the variance of ln e_g of each run that a theory explains.
+
+    The variance is that along time, while eta alpha < before.
+    """
     early = part["alpha"].values * float(part["lr"]) <= before * (1 + 1e-9)
     part = part.dropna("start", how="all", subset=["run"])
     runs = np.log(part["run"].values[:, early])
@@ -221,254 +235,216 @@ def explained(part: "Dataset", before: float, theory: str = "own") -> np.ndarray
 
 
 def same_law(one: Any, other: Any) -> float:
-    """p-value of the two-sample Kolmogorov-Smirnov test."""
+    """Return the p-value of the two-sample Kolmogorov-Smirnov test."""
     from scipy.stats import ks_2samp
 
     test: Any = ks_2samp(one, other)
     return float(test.pvalue)
 
 
-def claims_3(data: "Dataset") -> list[Claim]:
-    """Own theories before the escape; the law of escape times; what moves and what does not."""
+def claims_3(data: "Dataset") -> Iterator[Claim]:
+    """Own theories before the escape; the law of escape times; movements."""
     before = float(data["before"])
     fastest = float(data["lr"].max())
-    claims = []
     for K in data["units"].values:
         for lr in data["lr"].values:
-            worst = float(explained(data.sel(units=K, lr=lr), before).min())
-            claims.append(
-                at_least(
-                    f"K = {K}, eta = {lr:g}: variance of ln e_g explained by the own theory",
-                    worst,
-                    0.99,
-                )
-            )
-        control = float(
-            explained(data.sel(units=K, lr=fastest), before, "without").min()
-        )
-        claims.append(
-            below(
-                f"K = {K}, eta = {fastest:g}: the same without G, which must fail",
-                control,
+            yield at_least(
+                f"K = {K}, eta = {lr:g}: variance of ln e_g explained by the own "
+                "theory",
+                explained(data.sel(units=K, lr=lr), before).min(),
                 0.99,
             )
+        yield below(
+            f"K = {K}, eta = {fastest:g}: the same without G, which must fail",
+            explained(data.sel(units=K, lr=fastest), before, "without").min(),
+            0.99,
         )
     for K in data["law_units"].values:
-        claims += _escape_claims(data.sel(law_units=K))
-    return claims + _movement_claims(data)
+        yield from _escape_claims(data.sel(law_units=K))
+    yield from _movement_claims(data)
 
 
-def _escape_claims(part: "Dataset") -> list[Claim]:
-    runs, own, free = (
-        part[name].dropna("start").values
-        for name in ("run_times", "own_times", "free_times")
-    )
+def _escape_claims(part: "Dataset") -> Iterator[Claim]:
+    """Runs escape as the law says, and own theories know more than the law."""
+    runs = part["run_times"].dropna("start").values
+    own = part["own_times"].dropna("start").values
+    free = part["free_times"].dropna("start").values
     law = part["law_times"].dropna("sample").values
     last = float(part["last"])
     name = f"K = {int(part['law_units'])}, N = {int(part['dim'])}"
+    spread = np.std(free) / np.std(own)
     reach = (
-        f"starts weigh {float(part['start_to_noise']):.2g} times the noise. The law takes the teacher's vectors as given, "
-        f"orthonormal; with random ones the theories' own escape times spread {np.std(free) / np.std(own):.2g} times as much"
+        f"starts weigh {float(part['start_to_noise']):.2g} times the noise. The law "
+        "takes the teacher's vectors as given, orthonormal; with random ones the "
+        f"theories' own escape times spread {spread:.2g} times as much"
     )
-    test = f"{name}: KS test of {runs.size} escape times against their law, p-value"
-    return [
-        at_least(test, same_law(runs, law), ALARM, evidence=reach),
-        below(
-            f"{name}: the same with times {SLOWER:g} times as long, which must fail",
-            same_law(np.minimum(SLOWER * runs, last), law),
-            ALARM,
-        ),
-        below(
-            f"{name}: spread of run less own theory, over that of the runs",
-            float(np.std(runs - own) / np.std(runs)),
-            1.0,
-        ),
-    ]
+    yield at_least(
+        f"{name}: KS test of {runs.size} escape times against their law, p-value",
+        same_law(runs, law),
+        ALARM,
+        evidence=reach,
+    )
+    yield below(
+        f"{name}: the same with times {SLOWER:g} times as long, which must fail",
+        same_law(np.minimum(SLOWER * runs, last), law),
+        ALARM,
+    )
+    yield below(
+        f"{name}: spread of run less own theory, over that of the runs",
+        np.std(runs - own) / np.std(runs),
+        1.0,
+    )
 
 
-def _movement_claims(data: "Dataset") -> list[Claim]:
-    claims = []
+def _movement_claims(data: "Dataset") -> Iterator[Claim]:
+    """Weights move less the larger they are; the kernel of large weights moves."""
+    yield below(
+        "movements by SGD on weights and by overlaps: largest gap in standard errors",
+        max(_routes_apart(data, "weights"), _routes_apart(data, "kernel")),
+        5.0,
+    )
     small = float(data["std"][0])
     large = float(data["std"][-1])
-    worst = max(_routes_apart(data, name) for name in ("weights", "kernel"))
-    claims.append(
-        below(
-            "movements by SGD on weights and by overlaps: largest gap in standard errors",
-            worst,
-            5.0,
-        )
-    )
     for K in data["units"].values:
         weights = data["weights"].sel(units=K).values
         kernel = data["kernel"].sel(units=K).values
-        evidence = (
-            f"relative movement falls with the std of the weights, from {weights[0]:.3g} at {small:g} to {weights[-1]:.2g} "
-            f"at {large:g}, and the kernel of the smallest moves by {kernel[0]:.2g}; SGD on weights agrees"
-        )
-        close_by = at_most(
+        stays = at_most(
             f"K = {K}: movement of the weights from std {small:g} over their length",
             weights[0],
             LAZY,
             says=SAYS,
         )
-        saturated = (
-            "large weights saturate erf, so that a little turn changes which inputs a unit responds to; kernels between "
-            "fresh inputs agree. Large weights alone are not lazy in their kernel"
+        yield refuted(
+            stays,
+            "relative movement falls with the std of the weights, from "
+            f"{weights[0]:.3g} at {small:g} to {weights[-1]:.2g} at {large:g}, and the "
+            f"kernel of the smallest moves by {kernel[0]:.2g}; SGD on weights agrees",
         )
-        claims += [
-            refuted(close_by, evidence),
-            below(
-                f"K = {K}: movement at each std over that at the next smaller, largest",
-                _ratios(weights).max(),
-                1.0,
-            ),
-            below(
-                f"K = {K}: movement of the weights from std {large:g} over their length",
-                weights[-1],
-                1.0,
-            ),
-            refuted(
-                at_most(
-                    f"K = {K}: movement of the kernel from std {large:g} over that from {small:g}",
-                    kernel[-1] / kernel[0],
-                    1.0,
-                    says="the same sentence turned round: large weights give a fixed kernel",
-                ),
-                saturated,
-            ),
-        ]
-    return claims
+        yield below(
+            f"K = {K}: movement at each std over that at the next smaller, largest",
+            (weights[1:] / weights[:-1]).max(),
+            1.0,
+        )
+        yield below(
+            f"K = {K}: movement of the weights from std {large:g} over their length",
+            weights[-1],
+            1.0,
+        )
+        fixed_kernel = at_most(
+            f"K = {K}: movement of the kernel from std {large:g} over that from "
+            f"{small:g}",
+            kernel[-1] / kernel[0],
+            1.0,
+            says="the same sentence turned round: large weights give a fixed kernel",
+        )
+        yield refuted(
+            fixed_kernel,
+            "large weights saturate erf, so that a little turn changes which inputs a "
+            "unit responds to; kernels between fresh inputs agree. Large weights alone "
+            "are not lazy in their kernel",
+        )
 
 
 def _routes_apart(data: "Dataset", name: str) -> float:
-    """The largest gap of a movement between its two routes, over the standard error of their difference."""
-    mean, sd = (
-        data[column].isel(units=0).sel(std=data["hand_std"].values).values
-        for column in (name, f"{name}_sd")
-    )
-    error = np.sqrt(
-        sd**2 / float(data["moved_runs"])
-        + data[f"hand_{name}_sd"].values ** 2 / float(data["hand_runs"])
-    )
-    return float(np.max(np.abs(data[f"hand_{name}"].values - mean) / error))
-
-
-def _ratios(values: np.ndarray) -> np.ndarray:
-    return values[1:] / values[:-1]
+    """The largest gap of a movement between its two routes, in standard errors."""
+    part = data.isel(units=0).sel(std=data["hand_std"].values)
+    variance = part[f"{name}_sd"].values ** 2 / float(data["moved_runs"])
+    hand_variance = data[f"hand_{name}_sd"].values ** 2 / float(data["hand_runs"])
+    gap = data[f"hand_{name}"].values - part[name].values
+    return float(np.max(np.abs(gap) / np.sqrt(variance + hand_variance)))
 
 
 def draw_3(data: "Dataset") -> "Figure":
-    """Curves for each K; escape times against the own theory and their law; movements of weights and kernel."""
+    """Curves for each K; escape times with theory and law; movements."""
     dim = int(data["dim"])
     std = float(data["weight_std"])
     units = data["units"].values
-    title = "Large initial weights: every network is an individual, and has a theory of its own"
+    title = (
+        "Large initial weights: every network is an individual, and has a theory of "
+        "its own"
+    )
     small = (
-        f"M = 4, N = {dim}, weights of std {std:g}. Top: thin lines, single networks; dashed, the theory of each start; "
-        "thick, the mean over starts."
+        f"M = 4, N = {dim}, weights of std {std:g}. Top: thin lines, single networks; "
+        "dashed, the theory of each start; thick, the mean over starts."
     )
     figure, axes = panel_grid(2, 3, title, small, height=3.0)
     grid = axes[0, 0].get_gridspec()
     for panel in axes[0]:
         panel.remove()
-    for i, K in enumerate(units):
-        panel = figure.add_subplot(grid[0, i] if len(units) > 1 else grid[0, :2])
-        _draw_curves(panel, data.sel(units=K), legend=i == 0)
-        label_panel(panel, f"$K = {K}$")
+    # A single K has a wide panel, and another one for its escapes.
     if len(units) == 1:
+        places = [grid[0, :2]]
         _draw_escaping(figure.add_subplot(grid[0, 2]), data.isel(units=0, lr=-1))
+    else:
+        places = [grid[0, column] for column in range(len(units))]
+    for column, K in enumerate(units):
+        panel = figure.add_subplot(places[column])
+        _draw_curves(panel, data.sel(units=K), legend=column == 0)
+        label_panel(panel, f"$K = {K}$")
     _draw_escapes(axes[1, 0], data)
     _draw_movement(axes[1, 1], data, "weights", r"$\|W(\alpha) - W(0)\|\;/\;\|W(0)\|$")
     _draw_movement(axes[1, 2], data, "kernel", r"$\|k_\alpha - k_0\|\;/\;\|k_0\|$")
-    label_panel(
-        axes[1, 1], f"movement of the weights until α = {float(data['moved_end']):g}"
-    )
+    end = float(data["moved_end"])
+    label_panel(axes[1, 1], f"movement of the weights until α = {end:g}")
     label_panel(axes[1, 2], "and of the tangent kernel")
     return figure
 
 
 def _draw_curves(panel: Any, data: "Dataset", legend: bool) -> None:
+    """Runs, their mean and their own theories, for each rate."""
+    dashed = {"color": INK, "linewidth": 0.7, "linestyle": DASHES[1]}
     for look, lr in enumerate(data["lr"].values):
-        part = (
-            data.sel(lr=lr)
-            .dropna("start", how="all", subset=["run"])
-            .isel(time=slice(1, None))
-        )
-        alpha = part["alpha"].values
+        part = data.sel(lr=lr).dropna("start", how="all", subset=["run"])
+        part = part.isel(time=slice(1, None))
+        times = part["alpha"].values
         color = COLORS[look % len(COLORS)]
-        panel.plot(
-            alpha, part["run"].mean("start"), color=color, linewidth=2.6, alpha=0.35
-        )
-        panel.plot(alpha, part["run"].values[:SHOWN].T, color=color, linewidth=0.8)
-        panel.plot(
-            alpha,
-            part["own"].values[:SHOWN].T,
-            color=INK,
-            linewidth=0.7,
-            linestyle=DASHES[1],
-        )
+        mean = part["run"].mean("start")
+        panel.plot(times, mean, color=color, linewidth=2.6, alpha=0.35)
+        panel.plot(times, part["run"].values[:SHOWN].T, color=color, linewidth=0.8)
+        panel.plot(times, part["own"].values[:SHOWN].T, **dashed)
         panel.plot([], [], color=color, label=rf"$\eta = {lr:g}$")
+    lowest = max(1e-5, 0.7 * float(data["run"].min()))
     panel.set(
-        xlabel=TIME,
-        ylabel=ERROR,
-        xscale="log",
-        yscale="log",
-        ylim=(max(1e-5, 0.7 * float(data["run"].min())), None),
+        xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log", ylim=(lowest, None)
     )
     panel.set_xlim(0.1, None)
     if legend:
-        panel.plot(
-            [], [], color=INK, linewidth=0.7, linestyle=DASHES[1], label="theories"
-        )
+        panel.plot([], [], **dashed, label="theories")
         panel.legend(loc="lower left", fontsize=7)
 
 
 def _draw_escaping(panel: Any, part: "Dataset") -> None:
     """The largest rate again, from the plateau on."""
     late = part["alpha"].values > float(part["before"]) / float(part["lr"])
-    for i in range(SHOWN):
-        curve = part.isel(start=i, time=late)
-        color = COLORS[i % len(COLORS)]
-        panel.plot(curve["alpha"], curve["run"], color=color, linewidth=0.8)
-        panel.plot(
-            curve["alpha"],
-            curve["own"],
-            color=color,
-            linewidth=1.2,
-            linestyle=DASHES[1],
-        )
+    for place in range(SHOWN):
+        curve = part.isel(start=place, time=late)
+        run = {"color": COLORS[place % len(COLORS)], "linewidth": 0.8}
+        own = run | {"linewidth": 1.2, "linestyle": DASHES[1]}
+        panel.plot(curve["alpha"], curve["run"], **run)
+        panel.plot(curve["alpha"], curve["own"], **own)
     panel.set(xlabel=TIME, ylabel=ERROR)
     label_panel(panel, f"six escape, a color each, η = {float(part['lr']):g}")
 
 
 def _draw_escapes(panel: Any, data: "Dataset") -> None:
+    """The share of networks that have escaped: law, runs and own theories."""
     for look, K in enumerate(data["law_units"].values):
         part = data.sel(law_units=K)
-        color = COLORS[look]
         law = np.sort(part["law_times"].dropna("sample").values)
-        runs, own = (
-            np.sort(part[name].dropna("start").values)
-            for name in ("run_times", "own_times")
-        )
-        panel.plot(
-            law,
-            np.arange(1, law.size + 1) / law.size,
-            color=color,
-            label=f"law, $K = {K}$",
-        )
-        marks = {"linestyle": "none", "markersize": 3.4, "color": color}
+        runs = np.sort(part["run_times"].dropna("start").values)
+        own = np.sort(part["own_times"].dropna("start").values)
+        color = COLORS[look]
+        law_share = np.arange(1, law.size + 1) / law.size
+        panel.plot(law, law_share, color=color, label=f"law, $K = {K}$")
         share = (np.arange(runs.size) + 0.5) / runs.size
-        panel.plot(
-            runs,
-            share,
-            marker=MARKERS[0],
-            markerfacecolor="white",
-            label=None if look else "runs",
-            **marks,
-        )
-        panel.plot(
-            own, share, marker="x", label=None if look else "own theories", **marks
-        )
+        marks = {"linestyle": "none", "markersize": 3.4, "color": color}
+        circles = marks | {"marker": MARKERS[0], "markerfacecolor": "white"}
+        crosses = marks | {"marker": "x"}
+        if look == 0:  # one entry of the legend for all K
+            circles["label"] = "runs"
+            crosses["label"] = "own theories"
+        panel.plot(runs, share, **circles)
+        panel.plot(own, share, **crosses)
     panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks")
     panel.legend(loc="lower right", fontsize=7)
     label_panel(panel, f"who has escaped, η = {float(data['lr'].max()):g}")
@@ -483,21 +459,13 @@ def _draw_movement(panel: Any, data: "Dataset", name: str, label: str) -> None:
             "markerfacecolor": "white",
         }
         panel.plot(data["std"], data[name].sel(units=K), label=f"$K = {K}$", **line)
-    panel.plot(
-        data["hand_std"],
-        data[f"hand_{name}"],
-        "+",
-        color=INK,
-        markersize=9,
-        label="SGD on weights",
-    )
-    panel.axhline(1.0, color=FAINT, linewidth=0.8, linestyle=DASHES[2])
-    panel.set(
-        xlabel="std of the initial weights",
-        ylabel=label,
-        xscale="log",
-        yscale="log" if name == "weights" else "linear",
-    )
+    hand = data[f"hand_{name}"]
+    crosses = {"color": INK, "markersize": 9, "label": "SGD on weights"}
+    panel.plot(data["hand_std"], hand, "+", **crosses)
+    panel.axhline(1.0, **GUIDE, linewidth=0.8)
+    panel.set(xlabel="std of the initial weights", ylabel=label, xscale="log")
+    if name == "weights":
+        panel.set_yscale("log")
     panel.margins(x=0.06)
     panel.legend(fontsize=7)
 
@@ -518,7 +486,8 @@ FIGURES = (
         id="primer-3",
         source="primer",
         figure="Fig. 3",
-        title="large initial weights: individual differences, and how far weights and kernels move",
+        title="large initial weights: individual differences, and how far weights and "
+        "kernels move",
         full=PRINTED_3
         | {
             "units": [2, 4, 6],

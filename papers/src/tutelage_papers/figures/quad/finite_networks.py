@@ -78,7 +78,9 @@ def compute_1(
     halved = float(network.half_times([start])[0])
     early = int(np.searchsorted(times, BEFORE * halved))
     data = _curves(theory, networks)
-    data = data.assign(_band_before_escape(network.problem, theory, networks, early))
+    data = data.assign(
+        _band_before_escape(network.problem, start, theory, networks, early)
+    )
     data = data.assign(early=float(times[early - 1]), halved=halved)
     data = data.assign(_escapes(networks, law))
     noise = network.seed_noise()
@@ -108,6 +110,7 @@ def _curves(theory: "tu.Trajectory", networks: "tu.Trajectory") -> "Dataset":
 
 def _band_before_escape(
     problem: "tu.Problem",
+    start: "tu.Start",
     theory: "tu.Trajectory",
     networks: "tu.Trajectory",
     count: int,
@@ -115,7 +118,7 @@ def _band_before_escape(
     """Shares of the first `count` times at which theory and wrong theory are inside."""
     from tutelage_papers.bands import band, wrong_theory
 
-    wrong = wrong_theory(problem, theory.start, theory.times, FEW)
+    wrong = wrong_theory(problem, start, theory.times, FEW)
     inside = band(_until(theory, count), _until(networks, count), _until(wrong, count))
     norm_inside = _mean_norm_inside(theory, networks, count)
     norm_inside_wrong = _mean_norm_inside(wrong, networks, count)

@@ -34,7 +34,7 @@ NOISE = 0.5
 EDGE = 9.0
 
 
-def unit_problem(**options: Any) -> tu.Problem:
+def unit_problem(**options: Any) -> "tu.Problem":
     """One linear unit as student and teacher."""
     unit = tu.Network(1, "linear")
     return tu.Problem(unit, unit, **options)
@@ -45,7 +45,7 @@ def absolute_value(rho: Any, xi: Any) -> Any:
     return abs(rho[0])
 
 
-def problems() -> dict[str, tu.Problem]:
+def problems() -> "dict[str, tu.Problem]":
     """The label laws of the figure."""
     return {
         "signs": unit_problem(labels="sign"),

@@ -57,7 +57,7 @@ RIDGE_DIGITS = (
 )
 
 
-def signs(loss: str, flip: float) -> tu.Problem:
+def signs(loss: str, flip: float) -> "tu.Problem":
     """One linear unit learns the signs of another one."""
     unit = tu.Network(1, "linear")
     return tu.Problem(unit, unit, loss=loss, labels=tu.labels.Sign(flip))
@@ -276,7 +276,7 @@ def marchenko_pastur_risk(ratio: float, ridge: float, noise: float) -> float:
     return float((1 + noise**2 - 2 * m + signal) / (1 - share))
 
 
-def features(latent: int, noise: float) -> tu.Problem:
+def features(latent: int, noise: float) -> "tu.Problem":
     """A linear readout of erf features learns a linear function of the latent vector."""
     unit = tu.Network(1, "linear")
     inputs = tu.HiddenManifold(

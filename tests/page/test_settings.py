@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, explorer_table
+from tutelage.page.controls import BY_NAME, CONTROLS
+from tutelage.page.presets import PRESETS, explorer_table
+from tutelage.page.settings import Settings
 
 
 def test_defaults_are_allowed_and_the_table_is_data():
