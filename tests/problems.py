@@ -63,7 +63,7 @@ def sample_increments(system, t, state, key, count):
     import jax.numpy as jnp
 
     from tutelage.problem.sample import normals_needed
-    from tutelage.stream.linearized import flat_shares, updates
+    from tutelage.stream.linearized import Increments, flat_shares, updates
     from tutelage.stream.moments.matrices import joint_covariance
 
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
@@ -76,12 +76,15 @@ def sample_increments(system, t, state, key, count):
         "lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2]))
     )
     draws = jax.random.normal(other, (count, normals_needed(system.problem)))
-    (deltas, readouts), rates = updates(system, t, state, parts.sum(axis=1), draws)
+    (deltas, readouts, biases), rates = updates(
+        system, t, state, parts.sum(axis=1), draws
+    )
     moved, pairs = (
         deltas[:, None, :, None] * parts[:, :, None, :],
         deltas[:, None, :, None] * deltas[:, None, None, :],
     )
-    return flat_shares(system, rates, state, moved, pairs, readouts, deltas)
+    increments = Increments(moved, pairs, readouts, biases)
+    return flat_shares(system, rates, state, increments, jnp.ones((1, 1)))
 
 
 def jacobian(system, t, state):

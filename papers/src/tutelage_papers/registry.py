@@ -59,6 +59,9 @@ MODULES = (
     "beyond.error_bars",
     "beyond.escapes",
     "beyond.million",
+    "beyond.soft_modes",
+    "beyond.copies",
+    "beyond.large_width",
     "rules.one_unit",
     "rules.flipped_labels",
     "rules.committee",
@@ -77,6 +80,11 @@ MODULES = (
     "inputs.random_features",
     "inputs.real_images",
     "control.protocols",
+    "data.overfitting",
+    "data.epochs",
+    "data.linear_unit",
+    "data.logistic",
+    "data.batches",
 )
 
 SOURCES = {
@@ -89,6 +97,7 @@ SOURCES = {
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
+    "data": "A finite data set: epochs, overfitting, early stopping",
 }
 
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._types import NumpyOrJax
 from tutelage.analysis.fixed_points import (
+    SETTLING,
     FixedPoint,
     SubspaceDrift,
     fixed_point,
@@ -66,7 +67,7 @@ class PlateauPath:
     """The symmetric path to a plateau, and the directions that grow around it.
 
     times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), with
-    left_i^T right_i = 1 at every moment. start: (n,), the start itself. All are in the
+    left_i^T right_i = 1 at every instant. start: (n,), the start itself. All are in the
     flat coordinates of `local`. rate: the fastest growth on the plateau.
     """
 
@@ -92,7 +93,7 @@ class PlateauPath:
         return np.trapezoid(rates, self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
-        """Return the size of the asymmetry right(alpha) b at every moment, (m,)."""
+        """Return the size of the asymmetry right(alpha) b at every instant, (m,)."""
         return np.linalg.norm(self.right @ b, axis=1)
 
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
@@ -108,7 +109,7 @@ class PlateauPath:
             # the asymmetry goes on growing at the plateau's rate
             time = self.times[i] + np.log(level / size[i]) / self.rate
             return time, self.path[i] + deviations[i] * level / size[i]
-        # between two moments the size grows exponentially
+        # between two instants the size grows exponentially
         part = np.log(level / size[i]) / np.log(size[i + 1] / size[i])
         directions = deviations / size[:, None]
 
@@ -157,7 +158,8 @@ def plateau_path(
     It is long enough for asymmetries as small as `smallest` (default: that of the
     start) to grow.
     """
-    problem = with_constant_rates(problem, "escape_time", (*SMOOTH, "all levels"))
+    needs = (*SMOOTH, *SETTLING, "steady steps", "all levels")
+    problem = with_constant_rates(problem, "escape_time", needs)
     problem = _as_started(problem, require_start(start))
     require_small_state(problem)
     state, t = initial_overlaps(problem, start)
@@ -210,7 +212,7 @@ def plateau_path(
 def _as_started(problem: Problem, start: Start) -> Problem:
     """Return the problem with the start's teachers, and its frozen readout and bias."""
     changes: dict[str, NumpyOrJax] = {}
-    if problem.teacher.gram is None and start.T is not None:
+    if problem.references.gram is None and start.T is not None:
         _, _, t = start.blocks(problem)
         changes["teacher.gram"] = t
     if start.readout is not None and not problem.student.train_readout:
@@ -524,7 +526,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
         """Return the probability that every unit k chooses teacher permutation[k]."""
         K = self.teachers.shape[1]
-        M = self.problem.teacher.hidden
+        M = self.problem.labeler.hidden
         is_of_teachers = np.isin(permutation, range(M)).all()
         if np.shape(permutation) != (K,) or not is_of_teachers:
             raise InputError(
@@ -625,7 +627,14 @@ def escape_distribution(
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
-    needs = (*CLASSIC, "all levels")
+    needs = (
+        *CLASSIC,
+        *SETTLING,
+        "steady steps",
+        "sum of samples",
+        "unscaled readout",
+        "all levels",
+    )
     problem = with_constant_rates(problem, "escape_distribution", needs)
     samples = checks.as_count("samples", samples, least=2)
     seed = checks.as_count("seed", seed, least=0)

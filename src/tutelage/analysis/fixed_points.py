@@ -25,15 +25,19 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
-from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
+from tutelage.problem.traits import OPTIMIZERS, SMOOTH, VISIBLE, require_traits
 from tutelage.stream import OrderParameters, initial_overlaps
 from tutelage.stream import perfect_learning as perfect
-from tutelage.stream.linearized import LocalDynamics
+from tutelage.stream.linearized import LATE, LocalDynamics
 from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
 Labels: TypeAlias = Int[np.ndarray, " units"]  # equal for equal units
+
+# What a fixed point needs of an optimizer.
+SETTLING = (OPTIMIZERS, "settling scales", "steps without jumps")
 
 EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 EQUAL_OVERLAPS = 1e-7  # such a difference for overlaps of a state that was solved for
@@ -106,11 +110,16 @@ def _learning_entries(problem: Problem, state: Overlaps) -> np.ndarray:
     if mask is None:
         mask = np.ones((L, K))
     bias = np.full(K, problem.student.train_bias) if problem.biased else None
+    scales = None
+    if state.scales is not None:
+        scales = jax.tree.map(np.ones_like, state.scales)
+        scales = scales._replace(vectors=mask)
     learning = Overlaps(
         r=np.repeat(mask[:, :, None], M, axis=2),
         q=np.maximum(mask[:, :, None], mask[:, None, :]),
         readout=np.full(K, problem.student.train_readout),
         bias=bias,
+        scales=scales,
     )
     return flatten(learning) > 0
 
@@ -128,10 +137,10 @@ def symmetric_subspace(
     marks = problem.rule.unit_marks(v)
     students = interchangeable(K, (v, (0,)), (state.bias, (0,)), (marks, (1,)))
     teachers = interchangeable(
-        M, (t, (1, 2)), (problem.teacher.readout, (0,)), (problem.teacher.bias, (0,))
+        M, (t, (1, 2)), (problem.labeler.readout, (0,)), (problem.labeler.bias, (0,))
     )
     even = problem.student.activation.parity == 1 and not problem.biased
-    even_teacher = problem.teacher.activation.parity == 1 and not problem.biased
+    even_teacher = problem.labeler.activation.parity == 1 and not problem.biased
     largest = max(1.0, float(np.max(np.abs(t))))
     orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * largest
     # even units may flip: their overlaps with others vanish
@@ -140,6 +149,7 @@ def symmetric_subspace(
         q=np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K)),
         readout=np.zeros(K, bool),
         bias=None if state.bias is None else np.zeros(K, bool),
+        scales=jax.tree.map(lambda x: np.zeros(np.shape(x), bool), state.scales),
     )
     return subspace_of(
         problem, state, students, teachers, copies=copies, zero=flatten(vanishing)
@@ -166,11 +176,19 @@ def orbits(
     distinct = ~np.eye(K, dtype=bool) & ~(copies & (first == second))
     pair = (level * K + np.minimum(first, second)) * K + np.maximum(first, second)
     readout = L * K * (M + 2 * K) + second
+    scales = None
+    if like.scales is not None:
+        scales = Scales(
+            vectors=readout + 2 * K + K * level[:, :, 0],
+            readout=None if like.scales.readout is None else readout + (2 + L) * K,
+            bias=None if like.scales.bias is None else readout + (3 + L) * K,
+        )
     labels = Overlaps(
         r=r,
         q=L * K * M + (pair * 2 + distinct),
         readout=readout,
         bias=None if like.bias is None else readout + K,
+        scales=scales,
     )
     return flatten(labels)
 
@@ -354,6 +372,8 @@ def _words_of_modes(
     together = one_class and in_students > 1 - ABSENT_SHARE
     only_r = q < ABSENT_SHARE
     if r + q < ABSENT_SHARE:
+        if state.scales is not None:
+            return "changes the scales of the optimizer, readouts and biases alone"
         return "changes readouts and biases alone"
     if equal_units and in_students < ABSENT_SHARE:
         who = f"the equal student units {' and '.join(equal_units)}"
@@ -494,7 +514,9 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
         )
 
     def __str__(self) -> str:
-        dynamics = "gradient flow" if self.gradient_flow else "SGD"
+        dynamics = type(self.problem.optimizer).__name__
+        if self.gradient_flow:
+            dynamics = "gradient flow"
         lines = [
             f"fixed point of {dynamics}: e_g = {self.error:.8g}, "
             f"residual {self.residual:.1e}",
@@ -546,7 +568,7 @@ class SubspaceDrift:
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
         optimizer = system.problem.optimizer
-        self.local = LocalDynamics(system, like)
+        self.local = LocalDynamics(system, like, LATE)
         self.subspace = subspace
         self.eta = float(optimizer.lr) / (1.0 - float(optimizer.momentum))
 
@@ -656,12 +678,13 @@ def fixed_point(
     Parameters
     ----------
     problem : Problem
-        With constant learning rates.
+        With constant learning rates. RMSprop and Adam have settled scales and, for
+        Adam, no bias correction any more. The scale of AdaGrad never settles.
     near : str or Start
         "plateau": equal units have equal overlaps; the end of a solve from small
         weights in the symmetric subspace. "perfect": every teacher unit has a copy,
         extra student units are zero; label noise and weight decay move this point, and
-        the moved one is returned. Or a `Start`: the nearest root (`distance` is its
+        the moved one is returned (plain SGD only: other optimizers do not stay there). Or a `Start`: the nearest root (`distance` is its
         distance).
     gradient_flow : bool
         Include terms of order eta only. Equal units of a plateau are then copies of
@@ -684,7 +707,7 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem = with_constant_rates(problem, "fixed_point", SMOOTH)
+    problem = with_constant_rates(problem, "fixed_point", (*SMOOTH, *SETTLING))
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
     perfect.require_small(problem)
     find_root = _finder(problem, near)
@@ -692,18 +715,21 @@ def fixed_point(
         start = near
     else:  # a blank one, whose units are all zero
         K = problem.student.hidden
-        M = problem.teacher.hidden
+        M = problem.labeler.hidden
         start = Start(np.zeros((K, M)), np.zeros((K, K)))
     initial, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
     root = find_root(system, initial)
     free = subspace_of(problem, root.state)
-    local = LocalDynamics(system, root.state)
+    local = LocalDynamics(system, root.state, LATE)
     vector = np.asarray(flatten(root.state))
     residual = np.max(np.abs(local.drift(vector) @ free.embed), initial=0.0)
     covariances = system.covariances(root.state)
     state, t, R, Q, T = jax.tree.map(np.asarray, (root.state, t, *covariances))
-    J = perfect.perfect_jacobian(system, state)
+    if system.closed and state.scales is None:
+        J = perfect.perfect_jacobian(system, state)
+    else:
+        J = local.jacobian(vector)
     return FixedPoint(
         problem=problem,
         gradient_flow=gradient_flow,
@@ -737,8 +763,24 @@ def _finder(
     return find_root
 
 
+def with_settled_scales(system: OrderParameters, state: Overlaps) -> Overlaps:
+    """Return a state with the scales that its optimizer would have after a long stay.
+
+    A scale moves at the rate (squares - scale) / memory.
+    """
+    if state.scales is None:
+        return state
+    memory = float(system.problem.optimizer.memory)
+    state = state._replace(scales=jax.tree.map(np.ones_like, state.scales))
+    drift = LocalDynamics(system, state, LATE).drift(np.asarray(flatten(state)))
+    drift_of_scales = unflatten(drift, state).scales
+    settled = jax.tree.map(lambda rate: 1.0 + memory * rate, drift_of_scales)
+    return state._replace(scales=settled)
+
+
 def _find_nearest(system: OrderParameters, state: Overlaps) -> Root:
     """Return the root that is nearest to a state."""
+    state = with_settled_scales(system, state)
     subspace = subspace_of(system.problem, state)
     field = SubspaceDrift(system, state, subspace)
     root = field.root(subspace.coordinates(flatten(state)))
@@ -764,6 +806,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> Root:
     problem = system.problem
     lengths = APPROACH_LENGTH**2 * np.eye(problem.student.hidden)
     state = blank._replace(q=np.asarray(blank.q) + lengths)
+    state = with_settled_scales(system, state)
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(
         problem, system.t, state, copies=system.gradient_flow and not even

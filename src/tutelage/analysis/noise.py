@@ -39,6 +39,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
+from tutelage.problem.traits import OPTIMIZERS
 from tutelage.result.trajectory import Trajectory
 from tutelage.solvers.program import COUNTS
 from tutelage.stream import OrderParameters, initial_overlaps
@@ -49,15 +50,16 @@ from tutelage.stream.linearized import (
     point_sets,
 )
 from tutelage.stream.moments import Sampled
+from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
-from tutelage.stream.validity import MOMENTS, START_DECIDES, slowest_before_rise
+from tutelage.stream.validity import INSTANTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH = 0.5  # of panels, in units of the fastest mode's time
 LONGEST_PANEL = 1.0  # in the same units
 LEAST_PANELS = 40
 MOST_PANELS = 4000
 GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
-PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
+PANELS_PER_BATCH = INSTANTS // GAUSS_NODES.size
 # Coefficients of the Lagrange polynomials of the nodes, (node, power).
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T
 POINT_SETS = 4  # independent sets of points: their scatter gives the error
@@ -68,6 +70,15 @@ STUDENT_FACTOR = 3.182 / 2
 LARGEST_SCATTER = 0.05
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 SHOWN = 6  # times of the report
+# What the scatter of networks needs.
+SCATTER = (
+    OPTIMIZERS,
+    "sum of samples",
+    "unscaled readout",
+    "differentiable",
+    "fixed momentum",
+    "finite scatter",
+)
 TINY = 1e-300  # keeps a quotient or a logarithm finite
 
 
@@ -88,22 +99,22 @@ def _integrals(theta: float) -> np.ndarray:
 _STAGES = np.stack([_integrals(node) for node in GAUSS_NODES])
 
 
-def _mode_times(moments: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def _mode_times(instants: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """Return the duration of each interval in units of the fastest mode's time."""
-    return np.diff(moments) * np.maximum(rates[1:], rates[:-1])
+    return np.diff(instants) * np.maximum(rates[1:], rates[:-1])
 
 
 def panel_edges(
-    moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float
+    instants: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float
 ) -> np.ndarray:
     """Return the edges of panels that are at most `length` / rate long.
 
-    rates: of the fastest mode at the moments. Stops within the moments are edges, too.
+    rates: of the fastest mode at the instants. Stops within the instants are edges, too.
     """
-    elapsed = np.concatenate([[0.0], np.cumsum(_mode_times(moments, rates))])
+    elapsed = np.concatenate([[0.0], np.cumsum(_mode_times(instants, rates))])
     count = int(np.ceil(elapsed[-1] / length))
-    edges = np.interp(np.linspace(0.0, elapsed[-1], count + 1), elapsed, moments)
-    return np.union1d(edges, stops[(stops > moments[0]) & (stops < moments[-1])])
+    edges = np.interp(np.linspace(0.0, elapsed[-1], count + 1), elapsed, instants)
+    return np.union1d(edges, stops[(stops > instants[0]) & (stops < instants[-1])])
 
 
 def panel_nodes(edges: np.ndarray) -> np.ndarray:
@@ -169,11 +180,13 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
     They are a little longer on long curves and shorter on short ones.
     """
     end = float(theory.times[-1])
-    moments = end * np.linspace(0.0, 1.0, MOMENTS) ** 2  # closer together at the start
-    jacobians = local.jacobians(vectors_along(theory, local, moments), moments)
+    instants = (
+        end * np.linspace(0.0, 1.0, INSTANTS) ** 2
+    )  # closer together at the start
+    jacobians = local.jacobians(vectors_along(theory, local, instants), instants)
     fastest = np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1)
     rates = np.maximum(fastest, 1.0 / end)
-    total = float(np.sum(_mode_times(moments, rates)))
+    total = float(np.sum(_mode_times(instants, rates)))
     most = MOST_PANELS * LONGEST_PANEL
     if total > most:
         raise InputError(
@@ -185,13 +198,13 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
     length = min(length, total / LEAST_PANELS)
     switches = local.system.switches(end)
     stops = np.zeros(0) if switches is None else np.asarray(switches)
-    return panel_edges(moments, rates, stops, length)
+    return panel_edges(instants, rates, stops, length)
 
 
 def vectors_along(
-    theory: Trajectory, local: LocalDynamics, moments: np.ndarray
-) -> Float[np.ndarray, "moment n"]:
-    """Return the flat coordinates at increasing moments.
+    theory: Trajectory, local: LocalDynamics, instants: np.ndarray
+) -> Float[np.ndarray, "instant n"]:
+    """Return the flat coordinates at increasing instants.
 
     They are solved for so many at a time as the compiled program of `solve` takes.
     """
@@ -210,7 +223,7 @@ def vectors_along(
     with warnings.catch_warnings():
         # the solve of the curve itself has warned
         warnings.simplefilter("ignore", TutelageWarning)
-        for piece in np.split(moments, range(COUNTS[0], moments.size, COUNTS[0])):
+        for piece in np.split(instants, range(COUNTS[0], instants.size, COUNTS[0])):
             solved = solve(
                 problem,
                 theory.start,
@@ -228,14 +241,14 @@ def noise_along(
 ) -> Iterator[Panel]:
     """Yield J and D at the nodes of each panel; D from `count` points for each set."""
     dims = point_dims(local.system.problem)
-    points = [point_sets(MOMENTS, count, dims, seed) for seed in range(POINT_SETS)]
-    moments = panel_nodes(edges).ravel()
+    points = [point_sets(INSTANTS, count, dims, seed) for seed in range(POINT_SETS)]
+    instants = panel_nodes(edges).ravel()
     nodes = GAUSS_NODES.size
     batch = nodes * PANELS_PER_BATCH
-    vectors = vectors_along(theory, local, moments)
-    for first in range(0, moments.size, batch):
+    vectors = vectors_along(theory, local, instants)
+    for first in range(0, instants.size, batch):
         here = slice(first, first + batch)
-        times = moments[here]
+        times = instants[here]
         J = local.jacobians(vectors[here], times)
         D = np.stack([local.diffusions(vectors[here], times, *part) for part in points])
         for i in range(0, times.size, nodes):
@@ -247,12 +260,16 @@ def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
     bias = None
     if like.bias is not None:
         bias = np.asarray(variables["bias"])
+    scales = None
+    if like.scales is not None:
+        scales = Scales(vectors=np.asarray(variables["scale"]))
     return Overlaps(
         r=np.asarray(variables["r"]),
         q=np.asarray(variables["q"]),
         readout=np.asarray(variables["readout"]),
         bias=bias,
         velocity=None,
+        scales=scales,
     )
 
 
@@ -280,7 +297,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     size). accuracy: estimated relative error of sd(e_g) from the finite point sets,
     (time,); two of it cover 95%. `sd("R")`, `covariance("R", "Q")` name what flat
     coordinates hide: R, Q, readout, bias, r and q per level, error. `at(dim)` is the
-    same at another N. plateau_time: the slowest moment of a plateau from which the
+    same at another N. plateau_time: the slowest instant of a plateau from which the
     curve escapes (inf: none). After it the asymmetry of the units grows, and its
     scatter with it.
     """
@@ -440,7 +457,8 @@ def fluctuations(
     """Predict standard deviations and covariances of order parameters and of e_g.
 
     They are those over networks of input dimension N. Slow momentum and states of more
-    than 400 numbers are not supported. A fixed momentum is treated in its limit, up to
+    than 400 numbers are not supported, nor optimizers whose step is not a sum over its
+    samples (sign-SGD, Muon). A fixed momentum is treated in its limit, up to
     corrections of order 1/(N (1 - beta)).
 
     Parameters
@@ -450,7 +468,7 @@ def fluctuations(
     dim : int, optional
         N. Default: that of `start`.
     points : int
-        Of the Gaussian average of D at each moment; `accuracy` estimates the remaining
+        Of the Gaussian average of D at each instant; `accuracy` estimates the remaining
         error of sd(e_g).
     gradient_flow : bool
         Everything to leading order in the learning rate.
@@ -470,6 +488,7 @@ def fluctuations(
     >>> bars.sd("error").shape, bars.sd("R").shape
     ((6,), (6, 2, 2))
     """
+    _require_scatter(problem)
     theory = solve(problem, start, times, gradient_flow=gradient_flow, keep="blocks")
     dim = theory.dim if dim is None else dim
     if dim is None:
@@ -485,8 +504,7 @@ def fluctuations_along(
     """Return the fluctuations around a curve of `solve` with its overlaps per level."""
     dim = checks.as_count("dim", dim)
     count = checks.as_count("points", points, least=2**7) // POINT_SETS
-    needs = ("differentiable", "fixed momentum", "finite scatter")
-    problem = require_problem(theory.problem, "fluctuations", needs)
+    problem = _require_scatter(theory.problem)
     require_small_state(problem)
     start = theory.start
     times = np.asarray(theory.times, dtype=float)
@@ -523,6 +541,11 @@ def fluctuations_along(
     )
 
 
+def _require_scatter(problem: object) -> Problem:
+    """Return a problem whose scatter of networks is known."""
+    return require_problem(problem, "fluctuations", SCATTER)
+
+
 def require_small_state(problem: Problem) -> None:
     """Raise InputError for a state whose Jacobians take too long to follow."""
     size = state_size(problem)
@@ -540,4 +563,5 @@ def state_size(problem: Problem) -> int:
     M = problem.references.hidden
     overlaps = levels * (K * M + K * (K + 1) // 2)
     biases = K * problem.biased
-    return overlaps + K + biases
+    scales = levels * K * problem.optimizer.has_scales
+    return overlaps + K + biases + scales

@@ -64,7 +64,7 @@ class Model(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """What is fixed for each path. Visits of all paths lie one after the other."""
+    """The constants of each path. Visits of all paths lie one after the other."""
 
     label: Float[np.ndarray, " S"]
     reference: Float[np.ndarray, "S M"]  # rho
@@ -76,7 +76,7 @@ class Paths(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the paths remember of their visits."""
+    """The memory that paths have of their visits."""
 
     visited: Int[np.ndarray, " S"]  # visits so far
     # rows of L, each with its diagonal inverted (0 if it was dropped), packed

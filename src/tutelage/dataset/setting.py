@@ -1,4 +1,4 @@
-"""What the theory of a data set needs of a problem, as plain numbers."""
+"""The problem as plain numbers, as the theory of a data set needs it."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tutelage.dataset import path_kernel
 from tutelage.dataset.path_kernel import Model
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
-from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
 from tutelage.problem.sample import labels_of
 from tutelage.training import losses
 
@@ -78,7 +78,7 @@ def _activation_code(activation: Activation) -> int | None:
     """Return the code of an activation; None if the machine code does not have it."""
     if activation.polynomial is not None:
         return path_kernel.POLYNOMIAL
-    if NAMED.get(activation.name) != activation:
+    if NAMED_ACTIVATIONS.get(activation.name) != activation:
         return None
     return ACTIVATIONS.get(activation.name)
 

@@ -55,7 +55,7 @@ class Trait(NamedTuple):
 
 def _has_one_activation(problem: "Problem") -> bool:
     student = problem.student.activation
-    teacher = problem.tasks[0].references.activation
+    teacher = problem.tasks[0].labeler.activation
     return ", " not in student.name + teacher.name
 
 
@@ -70,9 +70,7 @@ def _has_smooth_update(problem: "Problem") -> bool:
 
 def _has_infinite_scatter(problem: "Problem") -> bool:
     """Return True if steps of Q, squares of errors, have an infinite variance."""
-    if not problem.has_noise_law:
-        return False
-    if randomness.has_fourth_moment(problem.noise):
+    if problem.noise_law is None or randomness.has_fourth_moment(problem.noise_law):
         return False
     return not problem.rule.uses_loss or not losses.has_bounded_slope(problem.loss)
 
@@ -82,6 +80,11 @@ def _has_plain_steps(problem: "Problem") -> bool:
     if not isinstance(optimizer, SGD):
         return False
     return optimizer.clip is None and optimizer.clip_coordinates is None
+
+
+def _learns_outside_vectors(problem: "Problem") -> bool:
+    student = problem.student
+    return student.train_readout or (problem.biased and student.train_bias)
 
 
 def _has_weight_decay(problem: "Problem") -> bool:
@@ -159,6 +162,31 @@ TRAITS: dict[str, Trait] = {
         holds=_has_plain_steps,
         instead="the optimizer is {optimizer}",
         remedy="optimizer=SGD(lr) without clipping",
+    ),
+    "sum of samples": Trait(
+        holds=lambda p: p.optimizer.adds_samples,
+        instead="a step of {optimizer} is not a sum over its samples",
+        remedy="SGD(lr), RMSprop(lr), Adam(lr) or AdaGrad(lr)",
+    ),
+    "unscaled readout": Trait(
+        holds=lambda p: not (p.optimizer.has_scales and _learns_outside_vectors(p)),
+        instead="the readout or the biases learn by {optimizer}",
+        remedy="train_readout=False and train_bias=False, or optimizer=SGD(lr)",
+    ),
+    "settling scales": Trait(
+        holds=lambda p: not p.optimizer.sums_squares,
+        instead="the scale of {optimizer} grows without end",
+        remedy="optimizer=RMSprop(lr), which forgets old gradients",
+    ),
+    "steady steps": Trait(
+        holds=lambda p: not p.optimizer.corrects_start,
+        instead="the bias correction of {optimizer} changes its steps in time",
+        remedy="optimizer=RMSprop(lr) with the same memory",
+    ),
+    "steps without jumps": Trait(
+        holds=lambda p: not p.optimizer.takes_signs_of_samples,
+        instead="the sign of one sample's gradient jumps",
+        remedy="a batch of two samples or more",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules,
@@ -312,19 +340,19 @@ def _require_noise_fits(problem: "Problem") -> None:
             f"{type(problem.labels).__name__}; use labels='real', "
             "or labels.Sign(flip=0.1) for wrong labels."
         )
-    if problem.has_noise_law:
+    if problem.noise_law is not None:
         if problem.student.outputs > 1:
             raise InputError(
                 "noise is a function and there are several outputs; "
                 "give a number, the noise of each output."
             )
-        _require_quantile_function(problem.noise)
+        _require_quantile_function(problem.noise_law)
 
 
 def _require_labels_fit(problem: "Problem") -> None:
     """Refuse labels that do not fit the outputs of teacher and student."""
     kind = problem.labels.kind
-    teacher_outputs = problem.teacher.outputs
+    teacher_outputs = problem.labeler.outputs
     if kind == "sign" and teacher_outputs > 1:
         raise InputError(
             f"the labels are signs and the teacher has {teacher_outputs} outputs; "
@@ -432,7 +460,7 @@ def _require_update(problem: "Problem") -> None:
     rule = problem.rule
     name = type(rule).__name__
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     samples = rule.samples
     tried_labels = _some_labels(problem)
     fields = jnp.full((samples, K), 0.2)
@@ -530,10 +558,10 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     source = law.function if isinstance(law, labels.Function) else type(law)
     name = checks.name_of(source)
     rng = np.random.default_rng(0)
-    fields = jnp.asarray(rng.standard_normal((16, problem.teacher.hidden)))
+    fields = jnp.asarray(rng.standard_normal((16, problem.labeler.hidden)))
 
     def truth(rho: Array) -> Array:
-        return jnp.asarray(law.truth(problem.teacher.output(rho), rho), float)
+        return jnp.asarray(law.truth(problem.labeler.output(rho), rho), float)
 
     fix = (
         "label(output, rho, xi, noise) must be written with jax.numpy and return a number "

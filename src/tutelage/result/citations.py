@@ -23,7 +23,7 @@ from tutelage.problem import (
     Replay,
     Tasks,
 )
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.training import rules
 
 TABLE = Path(__file__).with_name("bibliography.toml")
@@ -188,7 +188,7 @@ def _has_tasks_with(kind: Any) -> Callable[[Problem], bool]:
 
 
 def _activation(name: str) -> Callable[[Problem], bool]:
-    return lambda problem: problem.student.activation == NAMED[name]
+    return lambda problem: problem.student.activation == NAMED_ACTIVATIONS[name]
 
 
 # The works behind a problem: key, what it is cited for, and when.

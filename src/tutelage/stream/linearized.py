@@ -3,7 +3,7 @@
 States are flat vectors in the coordinates of order_parameters.py. A small deviation
 from a solved curve u(alpha) obeys
     dx = J(u) x dalpha + dW / sqrt(N),    Cov(dW) = D(u) dalpha.
-Its component w . x at the last moment is fixed by the adjoint, dw = -J^T w dalpha:
+Its component w . x at the last instant is fixed by the adjoint, dw = -J^T w dalpha:
 w(alpha) . x(alpha) changes by the noise alone.
 
 D = N^2 Cov(one step). The fields of each level, x_l = (lambda_l, rho_l), are Gaussian
@@ -21,6 +21,12 @@ N^(-1/2). For episodes the share is the mean of its samples, and B counts episod
 D has no closed form: it is averaged over a scrambled Sobol set, drawn from a slightly
 wider normal law and weighted back, because rare large fields rule the average. For
 K = M = 3 the rate of Var(e_g) from 2^12 points is good to 2%.
+
+With an adaptive optimizer the scales v belong to the state. delta_k / sqrt(v_lk) stands
+in dr and dq in place of delta_k, and the share of a scale is
+    N dv_lk = gained lam_l delta_k^2 / B,
+with gained = 1 / memory, or 1 for AdaGrad. A scale differs between the coordinates of a
+vector, too, but sums over coordinates do not notice it.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,7 +67,7 @@ Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
 Path: TypeAlias = Float[np.ndarray, "moments size count"]
 
-# Steps drawn to measure their covariance, the same at each moment but turned at random.
+# Steps drawn to measure their covariance, the same at each instant but turned at random.
 SAMPLES = 2**13
 # Entries of the largest state whose Jacobians are followed.
 LARGEST_STATE = 400
@@ -80,6 +86,8 @@ FINE_DIFFERENCES = np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
 LOST = 1e-13
 # Points have variance 1 + WIDER / dims.
 WIDER = 3.0
+# The time of a state that has forgotten the start of its optimizer.
+LATE = np.inf
 
 
 class Updates(NamedTuple):
@@ -144,6 +152,7 @@ def _gradient(
         q=-weights * multiplicity * A,
         readout=-derivatives.readout,
         bias=bias,
+        scales=jax.tree.map(lambda scale: 0.0 * scale, state.scales),
     )
     return flatten(gradient)
 
@@ -158,8 +167,8 @@ def _at_each(
 ) -> Array:
     """Return function(system, time, state) at each of the vectors."""
 
-    def value(moment: tuple[Array, Array]) -> Array:
-        time, vector = moment
+    def value(instant: tuple[Array, Array]) -> Array:
+        time, vector = instant
         return function(system, time, unflatten(vector, like))
 
     return jax.lax.map(value, (times, vectors))
@@ -172,11 +181,13 @@ class LocalDynamics:
     NumPy for the rest. For all else one compiled program of each kind serves all
     problems of one shape. Where the averages are analytic in the overlaps (erf,
     polynomials), the Jacobian of a small state is made of differences of the drift, to
-    eleven digits or more.
+    eleven digits or more. time: of `drift` and `jacobian`; LATE is after all transients
+    of the optimizer.
     """
 
-    def __init__(self, system: OrderParameters, like: Overlaps):
+    def __init__(self, system: OrderParameters, like: Overlaps, time: float = 0.0):
         moments = system.moments
+        self.time = time
         self.system = OrderParameters(
             as_arrays(system.problem),
             np.asarray(system.t),
@@ -198,7 +209,8 @@ class LocalDynamics:
         is_analytic = isinstance(moments, ClosedMoments) and isinstance(
             moments.averages, ErfAverages | PolynomialAverages
         )
-        self._by_differences = is_small and is_analytic
+        # a step may be longer than a small scale
+        self._by_differences = is_small and is_analytic and like.scales is None
 
     def drifts(self, vectors: Vectors, times: Times = 0.0) -> Vectors:
         """Return d vector / d alpha at each of the vectors."""
@@ -217,7 +229,7 @@ class LocalDynamics:
             joint_covariance(*self.system.covariances(states)),
             None,
             states.readout,
-            problem.teacher.readout,
+            problem.references.readout,
             shared_parity(problem),
         )
 
@@ -248,7 +260,7 @@ class LocalDynamics:
         steps = step * np.maximum(1.0, np.abs(vectors))
         distances = np.arange(1, differences.size + 1)[:, None, None, None]
         moved = distances * np.eye(size) * steps[:, None]
-        # axes: side, distance, moment, moved entry, entry
+        # axes: side, distance, instant, moved entry, entry
         points = vectors[:, None] + np.stack([moved, -moved])
         times = np.broadcast_to(
             np.reshape(times, (-1, 1)), (*points.shape[:2], count, size)
@@ -260,14 +272,14 @@ class LocalDynamics:
         return np.swapaxes(slopes, 1, 2)
 
     def drift(self, vector: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
-        """Return the drift at one vector and time zero."""
-        return self.drifts(vector[None])[0]
+        """Return the drift at one vector and the time of these dynamics."""
+        return self.drifts(vector[None], self.time)[0]
 
     def jacobian(
         self, vector: Float[np.ndarray, " size"]
     ) -> Float[np.ndarray, "size size"]:
-        """Return the Jacobian at one vector and time zero."""
-        return self.jacobians(vector[None])[0]
+        """Return the Jacobian at one vector and the time of these dynamics."""
+        return self.jacobians(vector[None], self.time)[0]
 
     def _in_chunks(
         self, function: Callable[..., Array], vectors: Vectors, times: Times = 0.0
@@ -314,15 +326,16 @@ class LocalDynamics:
         n = gains.shape[-1]
         roots = gains.sum(axis=1)
         first, second = np.triu_indices(problem.student.hidden)
-        kinds = _shares_of_kinds(self.system, states, gains)
+        factors = self.system.steps.vector_factors(problem, states.scales, times)
+        kinds = _shares_of_kinds(self.system, states, gains, factors)
         if directions is not None:
             kinds = [kind @ directions for kind in kinds]
         # the vectors always move; readouts and biases may be frozen
         used = [k for k, kind in enumerate(kinds) if k == 0 or kind.any()]
         diffusions = []
         # points and weights may be generators: the vectors end the loop
-        moments = enumerate(zip(vectors, points, weights, strict=False))
-        for i, (_, normals, weight) in moments:
+        instants = enumerate(zip(vectors, points, weights, strict=False))
+        for i, (_, normals, weight) in instants:
             state = _state_at(states, i)
             # samples last: long loops
             normals = normals.reshape(len(weight) * samples_per_point, -1).T
@@ -335,6 +348,7 @@ class LocalDynamics:
                 deltas[first] * deltas[second],
                 updates.readouts,
                 updates.biases,
+                deltas**2,
             )
             shares = [kind[i] for kind in kinds]
             samples = _sampled_increments(rates, shares, used, numbers)
@@ -347,7 +361,13 @@ class LocalDynamics:
                 weight_of_sample = np.repeat(weight, samples_per_point)
                 G = (deltas * weight_of_sample / samples_per_point**2) @ deltas.T
                 moved = _left_open(level_covariances[i], gains[i], G)
-                columns = flat_shares(self.system, rates, state, moved, 0.0, 0.0, 0.0)
+                columns = flat_shares(
+                    self.system,
+                    rates,
+                    state,
+                    Increments(moved=moved),
+                    factors=factors[i],
+                )
                 if directions is not None:
                     columns = columns @ directions[i]
                 D = D + columns.T @ columns
@@ -394,12 +414,7 @@ class LocalDynamics:
 
 def _state_at(states: Overlaps, i: int) -> Overlaps:
     """Return one of many states."""
-    return Overlaps(
-        r=states.r[i],
-        q=states.q[i],
-        readout=states.readout[i],
-        bias=None if states.bias is None else states.bias[i],
-    )
+    return jax.tree.map(lambda x: x[i], states._replace(velocity=None))
 
 
 def _level_fields(
@@ -457,20 +472,25 @@ def updates(
 
 
 def _shares_of_kinds(
-    system: OrderParameters, states: Overlaps, gains: Float[np.ndarray, "moments L n n"]
+    system: OrderParameters,
+    states: Overlaps,
+    gains: Float[np.ndarray, "moments L n n"],
+    factors: Float[np.ndarray, "moments L_or_1 K_or_1"],
 ) -> list[Float[np.ndarray, "moments numbers size"]]:
     """Return the contributions to a share of all numbers that it is linear in.
 
-    They are contributions of one unit of a number at unit rates. There are four kinds
+    They are contributions of one unit of a number at unit rates. There are five kinds
     of numbers: delta_k e_b (the fields of level l are gains_l e), delta_i delta_k (i <=
-    k), Delta g and delta.
+    k), Delta g, delta, and delta_k^2 of the scales. factors: as of `flat_shares`.
     """
     K = states.q.shape[-1]
     n = gains.shape[-1]
     outputs = states.readout.shape[1:]
     rows, columns = np.triu_indices(K)
-    ends = np.cumsum([K * n, rows.size, np.prod(outputs), K])
-    moved, upper, readouts, deltas = np.split(np.eye(ends[-1]), ends[:-1], axis=1)
+    ends = np.cumsum([K * n, rows.size, np.prod(outputs), K, K])
+    moved, upper, readouts, biases, squares = np.split(
+        np.eye(ends[-1]), ends[:-1], axis=1
+    )
     pairs = np.zeros((ends[-1], 1, K, K))
     pairs[:, 0, rows, columns] = upper
     pairs[:, 0, columns, rows] = upper
@@ -479,36 +499,53 @@ def _shares_of_kinds(
         system,
         Rates(vectors=1.0, readout=1.0, bias=1.0),
         jax.tree.map(lambda x: x[:, None], states),
-        moved.reshape(-1, 1, K, n) @ gains_of_levels,
-        pairs,
-        readouts.reshape(-1, *outputs),
-        deltas,
+        Increments(
+            moved=moved.reshape(-1, 1, K, n) @ gains_of_levels,
+            pairs=pairs,
+            readouts=readouts.reshape(-1, *outputs),
+            biases=biases,
+            squares=squares[:, None, :],
+        ),
+        factors=factors[:, None],
     )
     return np.split(shares, ends[:-1], axis=1)
+
+
+class Increments(NamedTuple):
+    """The numbers of samples that shares are linear in.
+
+    moved: delta_k x_la. pairs: delta_i delta_k. readouts, biases: their updates.
+    squares: delta_k^2, which feeds the scales.
+    """
+
+    moved: Float[Any, "*lead L K n"]
+    pairs: Float[Any, "*samples_1 K K"] | float = 0.0
+    readouts: Float[Any, "*samples_outputs K"] | float = 0.0
+    biases: Float[Any, "*samples K"] | float = 0.0
+    squares: Float[Any, "*samples_1 K"] | float = 0.0
 
 
 def flat_shares(
     system: OrderParameters,
     rates: Rates,
     state: Overlaps,
-    moved: Float[Any, "*lead L K n"],
-    pairs: Float[Any, "*samples_1 K K"] | float,
-    readouts: Float[Any, "*samples_outputs K"] | float,
-    deltas: Float[Any, "*samples K"] | float,
+    increments: Increments,
+    factors: Float[Any, "*lead L_or_1 K_or_1"],
 ) -> Float[Any, "*lead size"]:
     """Return shares in flat coordinates, by the equations at the top of this file.
 
-    They are linear in delta_k x_la (`moved`), delta_i delta_k (`pairs`), Delta g
-    (`readouts`) and delta (`deltas`).
+    factors: what the optimizer multiplies updates of vectors by.
     """
     problem = system.problem
     student = problem.student
     inputs = problem.inputs
     eta, eta_v, eta_b = rates
     K = student.hidden
-    xp = array_module(moved)
+    xp = array_module(increments.moved)
     lam = xp.asarray(inputs.eigenvalues)[:, None, None]
     p = xp.asarray(inputs.fractions)[:, None, None]
+    moved = factors[..., :, None] * increments.moved
+    pairs = factors[..., :, None] * increments.pairs * factors[..., None, :]
     if problem.optimizer.trainable is not None:
         mask = xp.asarray(problem.trainable_mask())
         moved = mask[:, :, None] * moved
@@ -522,13 +559,18 @@ def flat_shares(
     if problem.optimizer.spherical:
         dr, dq = system.onto_sphere(state, dr, dq)
     lead = moved.shape[:-3]
-    readouts = xp.broadcast_to(readouts, (*lead, *problem.readout_shape))
+    readouts = xp.broadcast_to(increments.readouts, (*lead, *problem.readout_shape))
     dv = eta_v * float(student.train_readout) * readouts
     db = None
     if state.bias is not None:
-        deltas = xp.broadcast_to(deltas, (*lead, K))
+        deltas = xp.broadcast_to(increments.biases, (*lead, K))
         db = eta_b * float(student.train_bias) * deltas
-    return flatten(Overlaps(r=dr, q=dq, readout=dv, bias=db))
+    scales = None
+    if state.scales is not None:
+        per_level = lam[..., 0] * increments.squares / problem.samples_per_step
+        per_level = xp.broadcast_to(per_level, (*lead, *moved.shape[-3:-1]))
+        scales = system.steps.scale_shares(problem, per_level)
+    return flatten(Overlaps(r=dr, q=dq, readout=dv, bias=db, scales=scales))
 
 
 def _sampled_increments(
@@ -540,10 +582,10 @@ def _sampled_increments(
     """Return the increments of the state by each sample.
 
     numbers: what samples change, by kind (delta with fields, delta with delta,
-    readouts, biases). shares: of each kind in the directions. used: the kinds that
-    move.
+    readouts, biases, scales). shares: of each kind in the directions. used: the kinds
+    that move.
     """
-    factors = (rates.vectors, rates.vectors**2, rates.readout, rates.bias)
+    factors = (rates.vectors, rates.vectors**2, rates.readout, rates.bias, 1.0)
     terms = []
     for kind in used:
         share = factors[kind] * shares[kind]
@@ -633,7 +675,7 @@ def propagators(
     times: Float[np.ndarray, " moments"],
     jacobians: Float[np.ndarray, "moments size size"],
 ) -> Steps:
-    """Return the matrices that carry a deviation from one moment to the next.
+    """Return the matrices that carry a deviation from one instant to the next.
 
     They are exp of the mean Jacobian times the interval.
     """
@@ -644,7 +686,7 @@ def propagators(
 
 
 def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path:
-    """Return deviations at the first moment, carried to each later one."""
+    """Return deviations at the first instant, carried to each later one."""
     path = accumulate(steps, lambda x, step: step @ x, initial=deviations)
     return np.array(list(path))
 
@@ -652,7 +694,7 @@ def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path
 def propagate_adjoint(
     steps: Steps, directions: Float[np.ndarray, "size count"]
 ) -> Path:
-    """Return the adjoint of directions at the last moment, at each earlier one."""
+    """Return the adjoint of directions at the last instant, at each earlier one."""
     return propagate(np.swapaxes(steps, 1, 2)[::-1], directions)[::-1]
 
 

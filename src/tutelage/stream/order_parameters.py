@@ -23,6 +23,7 @@ These features change the equations:
 - teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
+import math
 from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
@@ -296,7 +297,8 @@ class OrderParameters(ClosedSystem):
     ) -> Float[Array, " tasks"]:
         """Return d e_g / dalpha of each task along a drift."""
         assert isinstance(self.moments, TaskMoments)
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
+        assert tasks is not None
         R, Q, T = self.covariances(state)
         situation = self.situation(R, Q, T, state.readout, state.bias, t)
         slopes = []
@@ -321,7 +323,7 @@ class OrderParameters(ClosedSystem):
             joint_covariance(*self.covariances(state)),
             field_means(self.problem, state.bias),
             state.readout,
-            self.problem.teacher.readout,
+            self.problem.references.readout,
         )
 
     def error_slope(self, derivatives: MeanUpdate, change: Overlaps) -> Array:
@@ -524,7 +526,8 @@ class OrderParameters(ClosedSystem):
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         if isinstance(self.moments, MixtureMoments):
             errors, losses = self.class_errors(observed, t)
-            probabilities = self.problem.inputs.probabilities
+            assert self.problem.mixture is not None
+            probabilities = jnp.asarray(self.problem.mixture.probabilities)
             return probabilities @ errors, probabilities @ losses
         situation = self._situation_of(observed, self.teacher_covariance, t)
         return self.moments.error_and_loss(situation)
@@ -622,9 +625,9 @@ def as_arrays(tree: PyTree) -> PyTree:
 
 
 def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
-    """Return (r, upper triangle of q, readout, bias) of a state or drift in one vector.
+    """Return (r, upper triangle of q, readout, bias, scales) in one vector.
 
-    Leading axes are kept.
+    It serves states and drifts. Leading axes are kept.
     """
     # Each independent number occurs once, so that eigenvalues and eigenvectors of a
     # Jacobian mean what they should.
@@ -632,6 +635,8 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     blocks = [state.r, state.q[..., rows, columns], state.readout]
     if state.bias is not None:
         blocks.append(state.bias)
+    if state.scales is not None:
+        blocks += [scale for scale in state.scales if scale is not None]
     xp = array_module(*blocks)
     lead = state.r.shape[:-3]
     return xp.concatenate([xp.reshape(x, (*lead, -1)) for x in blocks], axis=-1)
@@ -642,20 +647,26 @@ def unflatten(vector: Float[Any, "*lead size"], like: Overlaps) -> Overlaps:
     L, K, M = like.r.shape
     lead = vector.shape[:-1]
     rows, _, place = triangle(K)
-    end_of_r = L * K * M
-    end_of_q = end_of_r + L * rows.size
-    end_of_readout = end_of_q + like.readout.size
-    upper = vector[..., end_of_r:end_of_q].reshape(*lead, L, rows.size)
-    readout = vector[..., end_of_q:end_of_readout]
-    bias = None
-    if like.bias is not None:
-        bias = vector[..., end_of_readout:]
-    return Overlaps(
-        r=vector[..., :end_of_r].reshape(*lead, L, K, M),
-        q=upper[..., place],
-        readout=readout.reshape(*lead, *like.readout.shape),
-        bias=bias,
-    )
+    used = 0
+
+    def next_block(*shape: int) -> Any:
+        nonlocal used
+        end = used + math.prod(shape)
+        block = vector[..., used:end].reshape((*lead, *shape))
+        used = end
+        return block
+
+    def next_like(array: Any) -> Any:
+        return None if array is None else next_block(*np.shape(array))
+
+    r = next_block(L, K, M)
+    upper = next_block(L, rows.size)
+    readout = next_block(*like.readout.shape)
+    bias = next_like(like.bias)
+    scales = None
+    if like.scales is not None:
+        scales = Scales(*(next_like(scale) for scale in like.scales))
+    return Overlaps(r=r, q=upper[..., place], readout=readout, bias=bias, scales=scales)
 
 
 def generalization_error(
@@ -781,7 +792,7 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
     """
     require_traits(problem, "the closed form of squared loss", (*CLASSIC, OPTIMIZERS))
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     return averages_for(
         student.activation,
         teacher.activation,

@@ -14,6 +14,7 @@ from tutelage.result.trajectory import Trajectory
 from tutelage.stream import linearized
 from tutelage.stream.accuracy import POOR, averages_report, in_words, sampling_error
 from tutelage.stream.moments.quadrature import Quadrature
+from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import (
     OrderParameters,
     Overlaps,
@@ -23,16 +24,18 @@ from tutelage.stream.order_parameters import (
 from tutelage.stream.perfect_learning import critical_rate
 from tutelage.stream.solve import LIMIT, largest_rate
 
-MOMENTS = 40  # along the curve up to the plateau
+INSTANTS = 40  # along the curve up to the plateau
 # Asymmetry / noise above which the initial condition determines an escape, and below
 # which noise does in every run.
 START_DECIDES = 10.0
 NOISE_DECIDES = 3.0
-STEEP_RISE = 3.0  # of the speed after a moment, which is then an escape from a plateau
+# Of the speed after an instant, which is then an escape from a plateau.
+STEEP_RISE = 3.0
 # Traits that the noise of an escape needs.
 FREE = (
     "one Gaussian",
-    "plain SGD",
+    "sum of samples",
+    "unscaled readout",
     "differentiable",
     "free norms",
     "all levels",
@@ -210,6 +213,7 @@ def _escape_noise(
         q=recorded["q"],
         readout=recorded["readout"],
         bias=None if like.bias is None else recorded["bias"],
+        scales=None if like.scales is None else Scales(vectors=recorded["scale"]),
     )
     times = np.asarray(trajectory.times)
     vectors = np.asarray(flatten(states))
@@ -219,14 +223,14 @@ def _escape_noise(
     if slowest is None:
         notes.append("escape: no escape from a plateau within these times")
         return None
-    chosen = np.linspace(0, slowest, MOMENTS).astype(int)
+    chosen = np.linspace(0, slowest, INSTANTS).astype(int)
     times = times[chosen]
     vectors = vectors[chosen]
     jacobians = local.jacobians(vectors, times)
     rates, directions = linearized.growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
-    # what the start leaves in the growing directions at the slowest moment
+    # what the start leaves in the growing directions at the slowest instant
     amplitudes = drifts[slowest] @ directions / rates
     propagators = linearized.propagators(times, jacobians)
     carried = linearized.propagate_adjoint(propagators, directions)
@@ -239,7 +243,7 @@ def _escape_noise(
 
 
 def slowest_before_rise(speed: Float[np.ndarray, " time"]) -> int | None:
-    """Return the slowest moment after which the dynamics speeds up at least threefold.
+    """Return the slowest instant after which the dynamics speeds up at least threefold.
 
     It is the index of a recorded time, at which the speed has a local minimum.
     """

@@ -16,11 +16,12 @@ E[mean(h)^2] = E[h^2] / s + (1 - 1/s) E[h]^2.
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import Problem
-from tutelage.stream.moments.averages import MeanUpdate
+from tutelage.stream.moments.averages import MeanUpdate, array_module
 from tutelage.stream.optimizers.base import (
     SPREAD_NOTE,
     Moment,
@@ -35,7 +36,7 @@ Squares: TypeAlias = Scales  # mean squares of the same parameters
 
 
 class AdaptiveTheory(StepTheory):
-    """What the adaptive optimizers share; subclasses say how scales move."""
+    """The common part of adaptive optimizers; subclasses say how scales move."""
 
     needs_G = True
 
@@ -147,6 +148,28 @@ class AdaptiveTheory(StepTheory):
         levels = moment.eigenvalues.shape[0]
         return levels, moment.problem.student.hidden
 
+    def vector_factors(
+        self,
+        problem: Problem,
+        scales: Scales | None,
+        times: Float[np.ndarray, " moments"],
+    ) -> Float[np.ndarray, "moments L K"]:
+        assert scales is not None
+        levels = problem.inputs.levels
+        vectors = np.asarray(scales.vectors)
+        if _has_one_scale(problem):
+            vectors = vectors[:, None, None]
+        times = times[:, None, None]
+        used = np.asarray(self.corrected(problem, vectors, np.zeros(()), times))
+        factors = np.where(used > 0, 1.0 / np.sqrt(np.where(used > 0, used, 1.0)), 0.0)
+        return np.broadcast_to(factors, (times.size, levels, problem.student.hidden))
+
+    def scale_shares(
+        self, problem: Problem, squares: Float[Any, "*lead L K"]
+    ) -> Scales:
+        gained, _ = self.rate(problem)
+        return Scales(vectors=gained * self.of_vectors(problem, squares))
+
     def squares(self, moment: Moment) -> Squares:
         """Return the mean squares of a step's updates."""
         samples = moment.samples
@@ -156,13 +179,15 @@ class AdaptiveTheory(StepTheory):
         if update.readout_squares is not None:
             readout = _of_mean(update.readout_squares, update.readout, samples)
         return Squares(
-            vectors=self.of_vectors(moment, moment.eigenvalues[:, :, 0] * G / samples),
+            vectors=self.of_vectors(
+                moment.problem, moment.eigenvalues[:, :, 0] * G / samples
+            ),
             readout=readout,
             bias=_of_mean(_all_levels(G), update.bias, samples),
         )
 
     def of_vectors(
-        self, moment: Moment, squares: Float[Array, "L K"]
+        self, problem: Problem, squares: Float[Array, "*lead L K"]
     ) -> Float[Array, "..."]:
         """Return the mean squares of coordinates that the scales of vectors follow."""
         return squares
@@ -234,12 +259,13 @@ class AdaGradTheory(AdaptiveTheory):
         return super()._shape_of_vectors(problem, levels)
 
     def of_vectors(
-        self, moment: Moment, squares: Float[Array, "L K"]
+        self, problem: Problem, squares: Float[Array, "*lead L K"]
     ) -> Float[Array, "..."]:
-        if not _has_one_scale(moment.problem):
+        if not _has_one_scale(problem):
             return squares
-        mask = moment.problem.trainable_mask()
+        xp = array_module(squares)
+        mask = problem.trainable_mask()
         if mask is not None:
-            squares = squares * jnp.asarray(mask)
-        fractions = jnp.asarray(moment.problem.inputs.fractions)
-        return jnp.sum(fractions[:, None] * squares)
+            squares = squares * xp.asarray(mask)
+        fractions = xp.asarray(problem.inputs.fractions)
+        return xp.sum(fractions[:, None] * squares, axis=(-2, -1))

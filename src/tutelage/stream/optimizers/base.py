@@ -12,6 +12,7 @@ noise_l = (eta^2 / batch) lam_l G.
 
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
@@ -91,6 +92,24 @@ class StepTheory:
     def motion(self, moment: Moment) -> Motion:
         """Return the motion at a state."""
         raise NotImplementedError
+
+    # the next two serve the scatter of networks, of optimizers that add samples
+    # (`Optimizer.adds_samples`)
+
+    def vector_factors(
+        self,
+        problem: Problem,
+        scales: Scales | None,
+        times: Float[np.ndarray, " moments"],
+    ) -> Float[np.ndarray, "moments L_or_1 K_or_1"]:
+        """Return the factors of updates of vectors at many states, after time zero."""
+        return np.ones((times.size, 1, 1))
+
+    def scale_shares(
+        self, problem: Problem, squares: Float[Any, "*lead L K"]
+    ) -> Scales | None:
+        """Return what mean squares of coordinates add to the scales of vectors."""
+        return None
 
     def notes(self, problem: Problem, dim: int | None) -> list[str]:
         """Return sentences for the validity report: what the limit needs."""

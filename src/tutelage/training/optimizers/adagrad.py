@@ -44,6 +44,8 @@ class AdaGrad(Optimizer):
     kind: ClassVar[str] = "adagrad"
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
+    has_scales: ClassVar[bool] = True
+    sums_squares: ClassVar[bool] = True
 
     initial_scale: ArrayLike = checks.number_field(
         "initial_scale", checks.require_positive, default=1.0

@@ -53,6 +53,8 @@ class Adam(Optimizer):
     kind: ClassVar[str] = "adam"
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
+    has_scales: ClassVar[bool] = True
+    corrects_start: ClassVar[bool] = True
 
     beta1: ArrayLike = checks.number_field("beta1", _require_beta, default=0.9)
     memory: ArrayLike = checks.number_field(

@@ -104,6 +104,12 @@ class Optimizer(Part):
     squares_readout: ClassVar[bool] = False
     # True if `batch` is fixed in a compiled program: no axis of `solve_batch`
     fixed_batch: ClassVar[bool] = False
+    # True if updates are divided by a scale, which belongs to the state
+    has_scales: ClassVar[bool] = False
+    # True if its scale is a sum over all time
+    sums_squares: ClassVar[bool] = False
+    # True if it corrects the scale for the steps that it has taken
+    corrects_start: ClassVar[bool] = False
     # options that only `SGD` has; they stand last, as in its constructor
     momentum: ClassVar[Any] = 0.0
     spherical: ClassVar[bool] = False
@@ -148,6 +154,16 @@ class Optimizer(Part):
         a sample and its second moments.
         """
         return False
+
+    @property
+    def takes_signs_of_samples(self) -> bool:
+        """True if a step is the sign of the gradient of one sample."""
+        return False
+
+    @property
+    def adds_samples(self) -> bool:
+        """True if a step adds the updates of its samples, times factors."""
+        return not (self.averages_batches or self.takes_signs_of_samples)
 
     def responses(
         self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]

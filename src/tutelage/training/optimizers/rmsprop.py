@@ -41,6 +41,7 @@ class RMSprop(Optimizer):
     kind: ClassVar[str] = "rmsprop"
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
+    has_scales: ClassVar[bool] = True
 
     memory: ArrayLike = checks.number_field(
         "memory", checks.require_positive, default=1.0

@@ -12,6 +12,8 @@ from tutelage.training.optimizers.base import Optimizer, as_static_batch
 from tutelage.training.optimizers.changed_rule import ChangedRule
 from tutelage.training.rules import Context, Parameters, Rule, Sample, Update
 
+LARGEST_COSINE = 1.0 - 1e-15  # between the updates of two units
+
 
 class SignedRule(ChangedRule):
     """A rule of which only the signs of its updates remain; 0 stays 0."""
@@ -77,6 +79,10 @@ class SignSGD(Optimizer):
     def averages_batches(self) -> bool:
         return self.batch > 1
 
+    @property
+    def takes_signs_of_samples(self) -> bool:
+        return self.batch == 1
+
     def responses(
         self, delta: Float[Array, "B K"], eigenvalues: Float[Array, " L"]
     ) -> Float[Array, "1 B K"]:
@@ -91,7 +97,8 @@ class SignSGD(Optimizer):
         It is the mean product of the signs of two correlated Gaussian numbers.
         """
         unit = directions(delta)
-        cosines = jnp.clip(unit.T @ unit, -1.0, 1.0)
+        # the slope of arcsin is infinite at one, where equal units are
+        cosines = jnp.clip(unit.T @ unit, -LARGEST_COSINE, LARGEST_COSINE)
         moves = jnp.sum(unit**2, axis=0)
         products = 2.0 / jnp.pi * jnp.arcsin(cosines)
         same = jnp.eye(delta.shape[1], dtype=bool)
