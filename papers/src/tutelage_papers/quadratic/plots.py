@@ -106,7 +106,7 @@ def _draw_named_once(
 def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     """Draw the mean time to half the loss against the learning rate."""
     (axes,) = column([2.5], title, width=WIDTH)
-    dots = {"color": COLORS[0], "markerfacecolor": "white"}
+    dots: dict[str, Any] = {"color": COLORS[0], "markerfacecolor": "white"}
     best = {"color": COLORS[0], "linestyle": DASHES[1]}
     growth = "fastest growth\non the plateau"
     axes.plot(fastest.lrs, fastest.times, "o-", label="solved", **dots)
