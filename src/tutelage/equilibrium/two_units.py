@@ -315,7 +315,7 @@ def pair_evidence(setting: Setting, function: str) -> PairEvidence:
     rng = np.random.default_rng(0)
     tried = np.abs(rng.standard_normal((TRIED_FIELDS, 2)))
     _require_exchange(setting, rng.standard_normal((TRIED_FIELDS, 2)), function)
-    noise = float(problem.noise) if isinstance(problem.labels, Real) else 0.0
+    noise = float(problem.noise_deviation) if isinstance(problem.labels, Real) else 0.0
     classes = problem.labels.metric == "class"
     quadrants = _quadrant_law(setting, tried)
     if quadrants is not None:
