@@ -59,6 +59,9 @@ MODULES = (
     "beyond.error_bars",
     "beyond.escapes",
     "beyond.million",
+    "beyond.soft_modes",
+    "beyond.copies",
+    "beyond.large_width",
     "rules.one_unit",
     "rules.flipped_labels",
     "rules.committee",
@@ -81,6 +84,13 @@ MODULES = (
     "optimizers.best_rates",
     "optimizers.power_law",
     "optimizers.memory",
+    "data.overfitting",
+    "data.epochs",
+    "data.linear_unit",
+    "data.logistic",
+    "data.batches",
+    "static.minima",
+    "static.bayes",
 )
 
 SOURCES = {
@@ -94,6 +104,8 @@ SOURCES = {
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
     "optim": "Optimizers: sign-SGD, RMSprop, Adam, AdaGrad and Muon",
+    "data": "A finite data set: epochs, overfitting, early stopping",
+    "static": "Where learning ends: minima, smallest errors, thresholds, exponents",
 }
 
 

@@ -18,13 +18,15 @@ from tutelage.problem import (
     Drift,
     HiddenManifold,
     Mixture,
+    Network,
     PowerLaw,
     Problem,
     Replay,
     Tasks,
 )
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.training import rules
+from tutelage.training.optimizers import SGD, AdaGrad, Adam, Muon, RMSprop, SignSGD
 
 TABLE = Path(__file__).with_name("bibliography.toml")
 # The fields of BibTeX for each kind of work: its name there, and ours.
@@ -188,10 +190,21 @@ def _has_tasks_with(kind: Any) -> Callable[[Problem], bool]:
 
 
 def _activation(name: str) -> Callable[[Problem], bool]:
-    return lambda problem: problem.student.activation == NAMED[name]
+    return lambda problem: problem.student.activation == NAMED_ACTIVATIONS[name]
 
 
 # The works behind a problem: key, what it is cited for, and when.
+def _uses_one_scale(problem: Problem) -> bool:
+    return isinstance(problem.optimizer, AdaGrad) and problem.optimizer.norm
+
+
+def _clips(problem: Problem) -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is not None or optimizer.clip_coordinates is not None
+
+
 REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
     ("saad1995exact", "order-parameter equations", lambda problem: True),
     ("biehl1995learning", "order-parameter equations", lambda problem: True),
@@ -199,6 +212,14 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
         "goldt2019dynamics",
         "student and teacher of different sizes",
         lambda problem: problem.student.hidden != problem.references.hidden,
+    ),
+    (
+        "richert2022soft",
+        "more student than teacher units",
+        lambda problem: (
+            isinstance(problem.teacher, Network)
+            and problem.student.hidden > problem.teacher.hidden
+        ),
     ),
     (
         "riegler1995online",
@@ -209,6 +230,11 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
     ("bocchi2026escape", "quadratic networks", _activation("quadratic")),
     ("goldt2020modeling", "hidden manifold", _has("inputs", HiddenManifold)),
     ("refinetti2021classifying", "Gaussian mixtures", _has("inputs", Mixture)),
+    (
+        "yoshida2019data",
+        "equations for correlated inputs",
+        lambda problem: problem.inputs.classes is None and problem.inputs.levels > 1,
+    ),
     ("worschech2024analyzing", "power-law spectra", _has("inputs", PowerLaw)),
     (
         "refinetti2021align",
@@ -216,6 +242,14 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
         _has("rule", rules.FeedbackAlignment),
     ),
     ("patel2023rl", "learning from rewards", _has("rule", rules.Reinforce)),
+    ("xiao2024exact", "the limit of sign-SGD", _has("optimizer", SignSGD)),
+    ("bernstein2018signsgd", "sign-SGD", _has("optimizer", SignSGD)),
+    ("kingma2015adam", "Adam", _has("optimizer", Adam)),
+    ("tieleman2012lecture", "RMSprop", _has("optimizer", RMSprop)),
+    ("duchi2011adaptive", "AdaGrad", _has("optimizer", AdaGrad)),
+    ("collins2024high", "the limit of AdaGrad-norm", _uses_one_scale),
+    ("jordan2024muon", "Muon", _has("optimizer", Muon)),
+    ("marshall2024clip", "the limit of clipped gradients", _clips),
     ("lee2021continual", "several tasks", _has("teacher", Tasks)),
     ("mori2025optimal", "replay", _has_tasks_with(Replay)),
     ("straat2018statistical", "drifting teachers", _has_tasks_with(Drift)),

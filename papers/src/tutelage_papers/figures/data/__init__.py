@@ -1,0 +1,1 @@
+"""Figures of a finite data set: the same samples again and again."""
