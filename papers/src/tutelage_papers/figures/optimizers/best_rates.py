@@ -144,29 +144,33 @@ def width_of_basin(rates: np.ndarray, reached: np.ndarray) -> float:
 
 
 def claims_2(data: "Dataset") -> Iterator[Claim]:
-    """The time of plain SGD, who is faster, and whose basin is wider."""
+    """The time of plain SGD, and who is slower at a constant rate."""
     plain = data.sel(optimizer="SGD")
     yield close("SGD: least time", plain["best_time"], SGD_TIME, rel=GOAL)
-    at_rate = np.argmin(np.abs(plain["lr"].values - SGD_RATE))
+    at_rate = np.nanargmin(np.abs(plain["lr"].values - SGD_RATE))
     words = f"SGD: time at rate {SGD_RATE:g} over the least time"
     yield below(words, plain["reached"][at_rate] / plain["best_time"], 1 + GOAL)
     for name in data["optimizer"].values:
-        if name == "SGD":
-            continue
         part = data.sel(optimizer=name)
-        inside = np.isfinite(part["lr"].values)
-        places = np.flatnonzero(part["reached"].values[inside] == float(part["best_time"]))
-        is_inner = 0 < places[0] < inside.sum() - 1
+        known = np.isfinite(part["lr"].values)
+        best = int(np.nanargmin(part["reached"].values))
+        is_inner = 0 < best < known.sum() - 1
         yield at_least(f"{name}: the best rate is not at an end", float(is_inner), 1.0)
+    for name in ("RMSprop", "Adam", "AdaGrad"):
         words = f"{name}: least time over that of SGD"
+        ratio = data["best_time"].sel(optimizer=name) / plain["best_time"]
+        yield above(words, ratio, 1.0)
+        words = f"{name}: basin of good rates over that of SGD"
+        ratio = data["basin"].sel(optimizer=name) / plain["basin"]
         if name == "AdaGrad":
-            yield above(words, part["best_time"] / plain["best_time"], 1.0)
+            yield above(words, ratio, 1.0)
         else:
-            yield below(words, part["best_time"] / plain["best_time"], 1.0)
+            yield below(words, ratio, 1.0)
     adaptive = data.sel(optimizer="RMSprop")
-    slow = adaptive["reached"].values[np.isfinite(adaptive["lr"].values)]
-    never = float(np.isinf(slow[-1]))
-    yield at_least("RMSprop: the largest rate never arrives (noise floor)", never, 1.0)
+    known = np.isfinite(adaptive["lr"].values)
+    never = np.isinf(adaptive["reached"].values[known][-1])
+    words = "RMSprop: the largest rate never arrives (noise floor)"
+    yield at_least(words, float(never), 1.0)
 
 
 def draw_2(data: "Dataset") -> "Figure":
@@ -196,6 +200,7 @@ def draw_2(data: "Dataset") -> "Figure":
     longest = 1.5 * float(np.max(data["best_time"]))
     left.set(xlabel="η", ylabel="time to the target", xscale="log", yscale="log")
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log", xlim=(0.0, longest))
+    right.set_ylim(bottom=1e-6)
     label_panel(left, "every rate")
     label_panel(right, "best rates")
     outside_legend(right)
@@ -210,9 +215,9 @@ PLAIN = [0.4, 0.6, 0.9, 1.2, 1.4, 1.5, 1.6, 1.8, 2.2]
 QUICK: dict[str, Any] = {
     "rates": {
         "SGD": PLAIN,
-        "RMSprop": _rates(0.01, 0.32, 11),
-        "Adam": _rates(0.01, 0.32, 11),
-        "AdaGrad": _rates(0.3, 10.0, 11),
+        "RMSprop": _rates(0.02, 0.09, 9),
+        "Adam": _rates(0.02, 0.09, 9),
+        "AdaGrad": _rates(0.6, 7.2, 9),
     },
     "ends": {"SGD": 500.0, "RMSprop": 500.0, "Adam": 500.0, "AdaGrad": 500.0},
     "points": 2**10,

@@ -196,7 +196,9 @@ def claims_5(data: "Dataset") -> Iterator[Claim]:
     error = float(last["along_se"][-1])
     mean, scatter = ALONG_AXES
     yield at_most("spread teachers: |z| of the last error", spread, 4.0)
-    yield above("teachers along axes: |z| of the last error", (theory - along) / error, 6)
+    yield above(
+        "teachers along axes: |z| of the last error", (theory - along) / error, 6
+    )
     z = abs(along - mean) / np.hypot(error, scatter)
     yield at_most("teachers along axes: |z| against plain loops", z, 4.0)
     yield at_least("share of sizes that warn", data["warned"].mean(), 1.0)
