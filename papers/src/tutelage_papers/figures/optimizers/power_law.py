@@ -25,8 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, ERROR, MARKERS, TIME, label_panel, outside_legend
-from tutelage.plot import panel_grid
+from tutelage.plot import (
+    COLORS,
+    ERROR,
+    MARKERS,
+    TIME,
+    label_panel,
+    outside_legend,
+    panel_grid,
+)
 from tutelage_papers.claims import Claim, above, at_least, at_most, below
 from tutelage_papers.drawing import draw_band
 from tutelage_papers.registry import Replica
