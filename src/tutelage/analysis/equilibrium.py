@@ -1,4 +1,4 @@
-"""Where training on a data set ends, and the best that any method can do with it.
+"""The end of training on a data set, and the best that any method can do with it.
 
 `empirical_minimum`: the minimum of a convex loss over n = ratio N samples.
 `simulate_minimum`: the same at finite N. Equations and sources are in the files of

@@ -277,7 +277,7 @@ def first_degree(sizes: Float[np.ndarray, " D"], zero: float) -> int | None:
 
 @dataclass(frozen=True)
 class Recovery:
-    """How much labels tell about directions without any prior knowledge.
+    """The strength of what labels tell about directions without prior knowledge.
 
     linear: the largest eigenvalue of E_y[E[z|y] E[z|y]^T]. quadratic: that of
     M -> E_y[G_y M G_y]. direction: the eigenvector of the one that comes first, (F,) or

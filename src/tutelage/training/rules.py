@@ -717,7 +717,7 @@ class OneDecision(SignRule):
         return self.result(decision * step, parameters, loss=loss)
 
 
-NAMED: dict[str, type[Rule]] = {
+NAMED_RULES: dict[str, type[Rule]] = {
     **by_name(Gradient, Hebbian, Perceptron),
     "adatron": AdaTron,
     **by_name(FeedbackAlignment, Dropout, Reinforce, NodePerturbation, Reuse),
@@ -725,7 +725,7 @@ NAMED: dict[str, type[Rule]] = {
 as_rule = Choice(
     name="rule",
     base=Rule,
-    named=NAMED,
+    named=NAMED_RULES,
     default="gradient",
     others=(
         "or a Rule: subclass tutelage.Rule and define "

@@ -25,7 +25,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import with_fields
 from tutelage._types import Array
 from tutelage.problem import Problem
 from tutelage.problem.sample import label_of, normals_needed, updates_of
@@ -71,7 +70,7 @@ class BatchMoments(NodeMoments):
         else:
             sums = self._over_blocks(average, own)
         coefficients = [divided(own.L, D.T, trans=1).T for D in sums.D]
-        M = state.problem.teacher.hidden
+        M = state.problem.labeler.hidden
         B, A = jnp.split(jnp.stack(coefficients), [M], axis=-1)
         covariance = sums.covariance
         if flow:
@@ -93,7 +92,7 @@ def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> Batc
     problem = at.problem
     optimizer = problem.optimizer
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     eigenvalues = jnp.asarray(problem.inputs.eigenvalues)
     points = e.shape[0]
     numbers = jnp.reshape(e, (points * batch, -1))
@@ -133,7 +132,7 @@ def batch_moments(
     sampled = Sampled() if sampled is None else sampled
     batch = problem.optimizer.batch
     checks.require_untraced("batch", "an optimizer of whole batches", batch)
-    numbers = problem.student.hidden + problem.teacher.hidden + normals_needed(problem)
+    numbers = problem.student.hidden + problem.labeler.hidden + normals_needed(problem)
     checks.require_memory(
         f"the averages over batches of {batch} samples",
         sampled.points * int(batch) * numbers,
@@ -173,7 +172,7 @@ class SquaresMoments(Moments):
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         mean, G = self.usual.matrices(state, flow)
         rule = SquaredReadout(state.problem.optimizer.averaged_rule(state.problem.rule))
-        squared = replace(state, problem=with_fields(state.problem, rule=rule))
+        squared = replace(state, problem=state.problem.with_parts(rule=rule))
         squares, _ = self.nodes.matrices(squared, True)
         return replace(mean, readout_squares=squares.readout), G
 
