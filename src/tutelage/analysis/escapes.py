@@ -212,7 +212,7 @@ def plateau_path(
 def _as_started(problem: Problem, start: Start) -> Problem:
     """Return the problem with the start's teachers, and its frozen readout and bias."""
     changes: dict[str, NumpyOrJax] = {}
-    if problem.teacher.gram is None and start.T is not None:
+    if problem.references.gram is None and start.T is not None:
         _, _, t = start.blocks(problem)
         changes["teacher.gram"] = t
     if start.readout is not None and not problem.student.train_readout:
@@ -526,7 +526,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
         """Return the probability that every unit k chooses teacher permutation[k]."""
         K = self.teachers.shape[1]
-        M = self.problem.teacher.hidden
+        M = self.problem.labeler.hidden
         is_of_teachers = np.isin(permutation, range(M)).all()
         if np.shape(permutation) != (K,) or not is_of_teachers:
             raise InputError(

@@ -263,7 +263,7 @@ def _with_teacher_of(trajectory: Trajectory, problem: Problem) -> Problem:
     drawn = np.asarray(by_level, float)
     stated = setting_of(problem).teacher
     difference = np.max(np.abs(drawn - stated))
-    if problem.teacher.hidden > 1:
+    if problem.labeler.hidden > 1:
         by_chance = SAME_TEACHER
         if trajectory.dim is not None:
             smallest = min(problem.inputs.level_dims(trajectory.dim))

@@ -289,7 +289,7 @@ def _activations(problem: Problem, start: Start) -> Iterator[Candidate]:
     Its fields are sqrt(2) times larger: overlaps count twice, and so does the rate.
     """
     erf = NAMED_ACTIVATIONS["erf"]
-    units = (problem.student.activation, problem.references.activation)
+    units = (problem.student.activation, problem.labeler.activation)
     if any(unit != erf for unit in units) or problem.references.gram is not None:
         return
     if start.T is None:

@@ -314,7 +314,7 @@ def evidence_of(setting: Setting, function: str) -> Evidence:
             "label. Give a number, Gaussian noise."
         )
     real = isinstance(law, Real)
-    noise = float(problem.noise) if real else 0.0
+    noise = float(problem.noise_deviation) if real else 0.0
     if real and setting.linear:
         return LinearEvidence(noise)
     reach = REACH * np.sqrt(setting.T[0, 0])

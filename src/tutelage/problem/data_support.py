@@ -3,7 +3,6 @@
 import numpy as np
 
 from tutelage.problem.data_set import EPOCHS
-from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.problem import Problem
 from tutelage.problem.traits import Trait
 from tutelage.training.optimizers import SGD, GradientDescent
@@ -55,7 +54,7 @@ ON_DATA: tuple[str | Trait, ...] = (
         remedy="optimizer=SGD(lr) or GradientDescent(lr)",
     ),
     Trait(
-        holds=lambda p: not isinstance(p.inputs, HiddenManifold),
+        holds=lambda p: p.hidden_manifold is None,
         instead="its inputs are a HiddenManifold",
         remedy="inputs of one Gaussian",
     ),

@@ -135,5 +135,6 @@ def _errors(
         times=times,
         dim=dim,
     )
-    probabilities = np.asarray(problem.inputs.probabilities)
+    assert problem.mixture is not None
+    probabilities = np.asarray(problem.mixture.probabilities)
     return errors @ probabilities, losses @ probabilities

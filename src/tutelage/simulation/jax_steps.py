@@ -174,8 +174,9 @@ class Step(eqx.Module):
         M = teachers.shape[1]
         normals = draws.normals
         spread = None
-        if self.problem.inputs.classes is not None and not self.given:
-            normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
+        mixture = self.problem.mixture
+        if mixture is not None and not self.given:
+            normals, spread = self._in_classes(mixture, teachers, draws)
         update = self._updates(state, normals, spread, draws, rates)
         if constants.optimizer != PLAIN:
             moved = self._optimized(state, update, normals, rates)

@@ -505,7 +505,7 @@ def _codes_of(problem: Problem) -> dict[str, Any]:
     loss = kernels.SQUARED
     if problem.rule.uses_loss:
         loss = LOSSES.get(type(problem.loss), kernels.UNKNOWN)
-    teachers = [task.references.activation for task in problem.tasks]
+    teachers = [task.labeler.activation for task in problem.tasks]
     rule = problem.optimizer.sample_rule(problem.rule)
     return {
         "student": _activation_code(problem.student.activation),
@@ -550,8 +550,8 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     else:
         beta = float(np.asarray(optimizer.momentum))
         keep = beta
-    tasks = [task.references for task in problem.tasks]
-    polynomials = [task.activation.polynomial or (0.0,) for task in tasks]
+    tasks = problem.tasks
+    polynomials = [task.labeler.activation.polynomial or (0.0,) for task in tasks]
     degrees_first = list(zip_longest(*polynomials, fillvalue=0.0))
     teacher_bias = np.zeros(teacher.hidden)
     if teacher.bias is not None:
@@ -566,15 +566,15 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     if isinstance(problem.rule, rules.Perceptron):
         update_number = float(np.asarray(problem.rule.margin))
     _, draws = _label_number(problem)
-    is_split = problem.several_tasks is not None
+    several = problem.several_tasks
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
         teacher_coefficients=np.array(degrees_first, dtype=float).T.copy(),
         teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=teacher_bias,
-        edges=np.cumsum([0, *(task.hidden for task in tasks)]),
-        separate=is_split and problem.teacher.heads == "separate",
+        edges=np.cumsum([0, *(task.references.hidden for task in tasks)]),
+        separate=several is not None and several.heads == "separate",
         drift=drift_rate(problem) / dim,
         unseen=unseen,
         draws=draws,

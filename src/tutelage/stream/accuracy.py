@@ -143,7 +143,7 @@ def _doubt(
 ) -> AveragesError:
     """Return what the rule loses in one dimension, at the widest fields of a curve."""
     largest_bias = 0.0
-    for bias in (trajectory.variables.get("bias"), problem.teacher.bias):
+    for bias in (trajectory.variables.get("bias"), problem.references.bias):
         if bias is not None:
             largest_bias = max(largest_bias, np.abs(bias).max())
 

@@ -229,7 +229,7 @@ class LocalDynamics:
             joint_covariance(*self.system.covariances(states)),
             None,
             states.readout,
-            problem.teacher.readout,
+            problem.references.readout,
             shared_parity(problem),
         )
 

@@ -297,7 +297,8 @@ class OrderParameters(ClosedSystem):
     ) -> Float[Array, " tasks"]:
         """Return d e_g / dalpha of each task along a drift."""
         assert isinstance(self.moments, TaskMoments)
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
+        assert tasks is not None
         R, Q, T = self.covariances(state)
         situation = self.situation(R, Q, T, state.readout, state.bias, t)
         slopes = []
@@ -322,7 +323,7 @@ class OrderParameters(ClosedSystem):
             joint_covariance(*self.covariances(state)),
             field_means(self.problem, state.bias),
             state.readout,
-            self.problem.teacher.readout,
+            self.problem.references.readout,
         )
 
     def error_slope(self, derivatives: MeanUpdate, change: Overlaps) -> Array:
@@ -525,7 +526,8 @@ class OrderParameters(ClosedSystem):
     ) -> tuple[Float[Array, "*tasks"], Float[Array, "*tasks"]]:
         if isinstance(self.moments, MixtureMoments):
             errors, losses = self.class_errors(observed, t)
-            probabilities = self.problem.inputs.probabilities
+            assert self.problem.mixture is not None
+            probabilities = jnp.asarray(self.problem.mixture.probabilities)
             return probabilities @ errors, probabilities @ losses
         situation = self._situation_of(observed, self.teacher_covariance, t)
         return self.moments.error_and_loss(situation)
@@ -790,7 +792,7 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
     """
     require_traits(problem, "the closed form of squared loss", (*CLASSIC, OPTIMIZERS))
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     return averages_for(
         student.activation,
         teacher.activation,

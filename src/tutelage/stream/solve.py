@@ -256,10 +256,10 @@ def _require_variance(problem: Problem) -> None:
 
     G does not exist for it, though a sum over nodes does.
     """
-    if not problem.has_noise_law or not problem.rule.uses_loss:
+    if problem.noise_law is None or not problem.rule.uses_loss:
         return
     if not has_bounded_slope(problem.loss):
-        Quantile(problem.noise).mean_and_variance()  # raises
+        Quantile(problem.noise_law).mean_and_variance()  # raises
 
 
 def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
@@ -284,7 +284,7 @@ def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moment
             "fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
         )
     has_smooth_labels = isinstance(problem.labels, Real | Logistic) and all(
-        task.teacher.activation.smooth for task in problem.tasks
+        task.labeler.activation.smooth for task in problem.tasks
     )
     if nodes.jumps or has_smooth_labels:
         return averages
@@ -486,7 +486,7 @@ def _may_be_differentiated(problem: System, start: PyTree) -> bool:
     """
     if isinstance(problem, ClosedSystem) or checks.is_traced(problem, start):
         return True
-    quantiles = problem.noise if problem.has_noise_law else None
+    quantiles = problem.noise_law
     return any(
         callable(leaf) and leaf is not quantiles for leaf in jax.tree.leaves(problem)
     )

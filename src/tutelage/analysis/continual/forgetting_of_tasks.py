@@ -165,7 +165,8 @@ class Interference(AnalysisResult, figure="plot_interference"):
         It is NaN where the error is not reached.
         """
         level = checks.as_positive("target", target)
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
+        assert tasks is not None
         task = checks.as_count("task", task, least=0, most=tasks.count - 1)
         begins = begins_and_left(tasks, float(self.times[-1])).begins[task]
         if not begins.size:

@@ -109,14 +109,16 @@ class FieldState(eqx.Module):
     def of_task(self, task: int) -> "FieldState":
         """Return the part that belongs to one task: its own teacher and head."""
         problem = self.problem
-        units = problem.teacher.units(task)
+        tasks = problem.several_tasks
+        assert tasks is not None
+        units = tasks.units(task)
         K = problem.student.hidden
         fields = np.r_[0:K, K + units.start : K + units.stop]
         context = self.context
         if context.overlaps is not None:
             R, Q, T = context.overlaps
             context = replace(context, overlaps=(R[:, units], Q, T[units, units]))
-        head = problem.teacher.head(self.parameters.readout, task)
+        head = tasks.head(self.parameters.readout, task)
         return FieldState(
             problem=problem.task(task),
             C=self.C[fields][:, fields],

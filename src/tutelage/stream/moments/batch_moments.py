@@ -34,7 +34,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import with_fields
 from tutelage._types import Array
 from tutelage.problem import Problem
 from tutelage.problem.sample import label_of, normals_needed, updates_of
@@ -84,7 +83,7 @@ class BatchMoments(NodeMoments):
         own = self._of_batch(state)
         sums = self._over_batches(own)
         coefficients = [divided(own.L, D.T, trans=1).T for D in sums.D]
-        M = state.problem.teacher.hidden
+        M = state.problem.labeler.hidden
         B, A = jnp.split(jnp.stack(coefficients), [M], axis=-1)
         covariance = sums.covariance
         if flow:
@@ -151,7 +150,7 @@ def _batch_sums(
     problem = at.problem
     optimizer = problem.optimizer
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     points = e.shape[0]
     numbers = jnp.reshape(e, (points * batch, -1))
     of_fields, normals = jnp.split(numbers, [K + M], axis=1)
@@ -210,7 +209,7 @@ def _points_of_batches(
 ) -> Float[np.ndarray, "P numbers"]:
     """Return a set whose points have the numbers of so many samples."""
     sampled = Sampled() if sampled is None else sampled
-    numbers = problem.student.hidden + problem.teacher.hidden + normals_needed(problem)
+    numbers = problem.student.hidden + problem.labeler.hidden + normals_needed(problem)
     checks.require_memory(
         f"the averages over {batch} samples at once",
         sampled.points * batch * numbers,
@@ -251,7 +250,7 @@ class SquaresMoments(Moments):
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         mean, G = self.usual.matrices(state, flow)
         rule = SquaredReadout(state.problem.optimizer.averaged_rule(state.problem.rule))
-        squared = replace(state, problem=with_fields(state.problem, rule=rule))
+        squared = replace(state, problem=state.problem.with_parts(rule=rule))
         squares, _ = self.nodes.matrices(squared, True)
         return replace(mean, readout_squares=squares.readout), G
 

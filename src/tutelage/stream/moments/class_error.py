@@ -134,7 +134,7 @@ def wrong_sign_by_last_field(
     value of the last student field, for g is increasing. So the jump of the class is
     integrated exactly, and the sum over nodes can be differentiated.
     """
-    M = state.problem.teacher.hidden
+    M = state.problem.labeler.hidden
     v = state.parameters.readout
     g = state.problem.student.activation
     # the other fields, and mean and deviation of the last one given these
@@ -142,7 +142,7 @@ def wrong_sign_by_last_field(
     mean = state.mean[-1] + e @ state.L[-1, :-1]
     deviation = state.L[-1, -1]
     rho = fields[:M]
-    output = jax.vmap(state.problem.teacher.output, -1, -1)(rho)
+    output = jax.vmap(state.problem.labeler.output, -1, -1)(rho)
     label_sign = state.over_labels(rho, output, list, jnp.sign)
     # the value of g(lambda_K) at which the output is zero, and its field
     last_readout = jnp.where(jnp.abs(v[-1]) > SMALLEST_READOUT, v[-1], SMALLEST_READOUT)

@@ -167,9 +167,9 @@ def moments_for(
     if in_class.closed_form and sampled is None:
         averages = averages_for(
             in_class.student.activation,
-            in_class.teacher.activation,
+            in_class.labeler.activation,
             in_class.student.hidden,
-            in_class.teacher.hidden,
+            in_class.labeler.hidden,
             in_class.biased,
             quadrature,
         )
@@ -239,7 +239,7 @@ class ClosedMoments(Moments):
         rule = state.problem.rule
         time = state.context.time
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         feedback = v
         if isinstance(rule, FeedbackAlignment):
             feedback = rule.feedback_at(v, time)
@@ -260,7 +260,7 @@ class ClosedMoments(Moments):
         self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         parity = shared_parity(state.problem)
         error = population_error(
             self.averages, state.C, state.mean, v, v_teacher, parity
@@ -274,7 +274,7 @@ class ClosedMoments(Moments):
         It is minus the derivatives of e_g by Q (twice), R, readout and bias.
         """
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         return mean_update(self.averages, state.C, state.mean, v, v_teacher)
 
 
@@ -318,7 +318,9 @@ def mixed(
 
     The task is drawn with the probabilities at this time.
     """
-    u = problem.teacher.probabilities(context.time)
+    shared = problem.several_tasks
+    assert shared is not None
+    u = shared.probabilities(context.time)
     updates = []
     covariances = []
     for s, (update, G) in enumerate(tasks):
@@ -329,7 +331,7 @@ def mixed(
     G = sum(covariances)
     B = jnp.concatenate([update.B for update in updates], axis=1)
     heads = [update.readout for update in updates]
-    has_own_heads = problem.teacher.heads == "separate"
+    has_own_heads = shared.heads == "separate"
     readout = jnp.stack(heads) if has_own_heads else sum(heads)
     mean = MeanUpdate(
         A=jnp.asarray(A),
@@ -368,7 +370,8 @@ class MixtureMoments(Moments):
 
         blocks: the overlaps r, q, t. The eigenvalues are included in the matrices.
         """
-        mixture = state.problem.inputs
+        mixture = state.problem.mixture
+        assert mixture is not None
         M = state.problem.label_fields
         update, G = self._over_classes(
             state, blocks, lambda in_class: self.one.matrices(in_class, flow)
@@ -435,7 +438,8 @@ def class_fields(
     always 1.
     """
     r, q, t = blocks
-    mixture = problem.inputs
+    mixture = problem.mixture
+    assert mixture is not None
     M = problem.label_fields
     p = jnp.asarray(mixture.fractions)
     lam = jnp.asarray(mixture.spectra)
@@ -458,8 +462,8 @@ def class_fields(
         R = summed(r[..., :M])
         T = summed(t[:, :M, :M])
         teachers = jnp.einsum("l,lmn,cn->cm", p, t[:, :M, M:], S)
-        if problem.teacher.bias is not None:
-            teachers = teachers + jnp.asarray(problem.teacher.bias)
+        if problem.labeler.bias is not None:
+            teachers = teachers + jnp.asarray(problem.labeler.bias)
     C = jax.vmap(joint_covariance)(R, summed(q), T)
     return C, jnp.concatenate([students, teachers], 1)
 
@@ -497,7 +501,7 @@ def shared_parity(problem: Problem) -> int | None:
     None if they share none or have biases: then no student can copy a teacher.
     """
     activation = problem.student.activation
-    if activation != problem.teacher.activation or problem.biased:
+    if activation != problem.labeler.activation or problem.biased:
         return None
     return activation.parity
 

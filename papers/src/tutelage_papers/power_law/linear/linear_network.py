@@ -279,7 +279,7 @@ class LinearNetwork:
             else self.start.readout
         )
         return float(np.asarray(own)[0]), float(
-            np.asarray(self.problem.teacher.readout)[0]
+            np.asarray(self.problem.labeler.readout)[0]
         )
 
     @cached_property
