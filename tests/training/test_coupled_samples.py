@@ -1,7 +1,6 @@
 """Rules whose update depends on several samples at once: averages over episodes."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
