@@ -107,8 +107,6 @@ def test_averages_over_episodes_agree_with_the_average_sample():
 
 def test_classes_of_a_mixture_are_refused():
     mixture = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
-    problem = tu.Problem(
-        tu.Network(1, "linear"), inputs=mixture, rule=WholeReinforce()
-    )
+    problem = tu.Problem(tu.Network(1, "linear"), inputs=mixture, rule=WholeReinforce())
     with pytest.raises(tu.InputError, match="couples the samples of an episode"):
         tu.solve(problem, times=[0.0, 1.0])

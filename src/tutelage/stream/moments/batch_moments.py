@@ -191,7 +191,14 @@ def batch_moments(
     batch = problem.optimizer.batch
     checks.require_untraced("batch", "an optimizer of whole batches", batch)
     e = _points_of_batches(problem, int(batch), sampled, "Use a smaller batch.")
-    return BatchMoments(e, grid=0, single=single, batch=int(batch), **_traits(problem))
+    return BatchMoments(
+        e=e,
+        grid=0,
+        jumps=_jumps(problem),
+        noisy=True,
+        single=single,
+        batch=int(batch),
+    )
 
 
 def episode_moments(
@@ -201,7 +208,14 @@ def episode_moments(
     count = problem.rule.samples
     fix = "Use a rule of fewer samples, or moments=tu.Sampled(2**12)."
     e = _points_of_batches(problem, count, sampled, fix)
-    return EpisodeMoments(e, grid=0, single=single, batch=count, **_traits(problem))
+    return EpisodeMoments(
+        e=e,
+        grid=0,
+        jumps=_jumps(problem),
+        noisy=True,
+        single=single,
+        batch=count,
+    )
 
 
 def _points_of_batches(
@@ -218,12 +232,9 @@ def _points_of_batches(
     return sobol(sampled.points, batch * numbers, sampled.seed)
 
 
-def _traits(problem: Problem) -> dict[str, bool]:
-    """Return how updates of a problem depend on the fields.
-
-    Labels are drawn with the samples, so that they vary at given fields.
-    """
-    return {"jumps": bool(missing_traits(problem, ("smooth",))), "noisy": True}
+def _jumps(problem: Problem) -> bool:
+    """Return True if the update jumps as a function of the fields."""
+    return bool(missing_traits(problem, ("smooth",)))
 
 
 class SquaredReadout(ChangedRule):
