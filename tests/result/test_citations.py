@@ -50,8 +50,8 @@ def keys(problem):
     [
         (tu.Problem(ERF, ERF), set()),
         (tu.Problem(RELU, ERF.changed(activation="relu")), "cho riegler"),
-        (tu.Problem(tu.Network(3, "erf"), ERF), "goldt2019"),
-        (tu.Problem(ERF, ERF, inputs=tu.PowerLaw(1.0, levels=3)), "worschech"),
+        (tu.Problem(tu.Network(3, "erf"), ERF), "goldt2019 richert"),
+        (tu.Problem(ERF, ERF, inputs=tu.PowerLaw(1.0, levels=3)), "worschech yoshida"),
         (tu.Problem(ERF, ERF, rule=tu.rules.FeedbackAlignment(1.0)), "align"),
         (STIFF_PROBLEM, "steinebach"),
         (tu.Problem(ERF, inputs=MIXTURE, loss="logistic"), "goldt2019 classifying"),

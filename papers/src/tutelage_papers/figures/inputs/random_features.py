@@ -39,7 +39,7 @@ def closed_error(
     weights = np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
     T = weights @ t + float(np.asarray(problem.unseen)[0, 0])
-    if problem.teacher.activation.name == "erf":
+    if problem.labeler.activation.name == "erf":
         b = np.sqrt(2 / np.pi / (1 + T))
         square = 2 / np.pi * np.arcsin(T / (1 + T))
     else:
