@@ -402,7 +402,7 @@ def require_linear(
     traits = (*VISIBLE, "no momentum", "no biases", "fixed readout")
     problem = with_constant_rates(problem, function, traits)
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden "

@@ -162,8 +162,8 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     """
     problem = first_layer_problem(problem, "asymptotic_decay")
     K = problem.student.hidden
-    M = problem.teacher.hidden
-    one_activation = problem.student.activation == problem.teacher.activation
+    M = problem.labeler.hidden
+    one_activation = problem.student.activation == problem.labeler.activation
     if K != M or not one_activation or float(problem.noise) != 0:
         raise InputError(
             "this problem has no zero error to come to; asymptotic_decay needs K = M, one "
@@ -203,8 +203,8 @@ def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     The assignment with the largest overlaps; refuses a problem that cannot be learned.
     """
     v = np.asarray(problem.student.readout)
-    v_teacher = np.asarray(problem.teacher.readout)
-    one_activation = problem.student.activation == problem.teacher.activation
+    v_teacher = np.asarray(problem.labeler.readout)
+    one_activation = problem.student.activation == problem.labeler.activation
     learnable = one_activation and v.shape == v_teacher.shape
     if learnable:
         learnable = np.allclose([v, v_teacher], v[0]) and float(problem.noise) == 0

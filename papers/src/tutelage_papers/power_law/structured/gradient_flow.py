@@ -476,8 +476,8 @@ def symmetric_flow(
     """
     problem = first_layer_problem(problem, "symmetric_flow")
     K = problem.student.hidden
-    M = problem.teacher.hidden
-    v, v_teacher = as_numpy(problem.student.readout, problem.teacher.readout)
+    M = problem.labeler.hidden
+    v, v_teacher = as_numpy(problem.student.readout, problem.labeler.readout)
     alike = np.allclose(v, v[0]) and np.allclose(v_teacher, v_teacher[0])
     if K != M or K < 2 or not alike:
         raise InputError(
@@ -520,7 +520,7 @@ def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     mean = float(np.sum(problem.inputs.weights))
     T = start.T
     if T is None:
-        T = problem.teacher.gram
+        T = problem.labeler.gram
     if T is None:
         T = mean * np.eye(K)
     r = _by_level(start.R, mean)
@@ -589,7 +589,7 @@ def _two_units(problem: Problem, K: int, v: float, v_teacher: float) -> Problem:
     many = np.array([1.0, K - 1.0])
     return Problem(
         tu.Network(2, problem.student.activation, readout=v * many),
-        tu.Network(2, problem.teacher.activation, readout=v_teacher * many),
+        tu.Network(2, problem.labeler.activation, readout=v_teacher * many),
         inputs=tu.Isotropic(),
     )
 
