@@ -76,7 +76,9 @@ def sample_increments(system, t, state, key, count):
         "lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2]))
     )
     draws = jax.random.normal(other, (count, normals_needed(system.problem)))
-    (deltas, readouts, biases), rates = updates(system, t, state, parts.sum(axis=1), draws)
+    (deltas, readouts, biases), rates = updates(
+        system, t, state, parts.sum(axis=1), draws
+    )
     moved, pairs = (
         deltas[:, None, :, None] * parts[:, :, None, :],
         deltas[:, None, :, None] * deltas[:, None, None, :],
