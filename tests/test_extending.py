@@ -152,12 +152,12 @@ def runs_of(theory):
 @pytest.fixture
 def swish(monkeypatch):
     """The line of the recipe, where the recipe puts it."""
-    from tutelage.problem.activation import NAMED
+    from tutelage.problem.activation import NAMED_ACTIVATIONS
 
     (activation,) = eval(
         skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax}
     )
-    monkeypatch.setitem(NAMED, activation.name, activation)
+    monkeypatch.setitem(NAMED_ACTIVATIONS, activation.name, activation)
     return activation
 
 
@@ -177,23 +177,18 @@ def test_an_activation_in_one_line(swish, folder):
 
 
 def test_the_kernel_of_an_activation_lives_where_the_text_says():
-    from tutelage.simulation import numba_kernels, prepare
+    from tutelage.simulation import numba_kernels
 
-    says(
-        "src/tutelage/simulation/numba_kernels.py",
-        "activate",
-        "ACTIVATIONS",
-        "simulation/prepare.py",
-    )
+    says("src/tutelage/simulation/numba_kernels.py", "activate", "ACTIVATIONS")
     assert callable(numba_kernels.activate)
-    assert prepare.ACTIVATIONS["tanh"] == numba_kernels.TANH
+    assert numba_kernels.ACTIVATIONS[numba_kernels.TANH] == "tanh"
 
 
 def test_a_family_of_averages(swish, monkeypatch):
-    from tutelage.problem.activation import NAMED, as_activation
+    from tutelage.problem.activation import NAMED_ACTIVATIONS, as_activation
     from tutelage.stream.moments import matrices
 
-    names = {"Averages": matrices.Averages, "NAMED": NAMED}
+    names = {"Averages": matrices.Averages, "NAMED_ACTIVATIONS": NAMED_ACTIVATIONS}
     exec(skeleton("Add an activation", 1), names)
     says("FAMILIES", "src/tutelage/stream/moments/averages.py")
     row = eval(f"{{{skeleton('Add an activation', 2)}}}", names)
@@ -203,7 +198,7 @@ def test_a_family_of_averages(swish, monkeypatch):
     assert family.K == 2
     custom = as_activation(lambda x: x / 2 + np.pi * x**2)
     for other in (
-        NAMED["erf"],
+        NAMED_ACTIVATIONS["erf"],
         custom,
         tu.Activation("swish", custom.function),
     ):  # negative control: the name alone
@@ -218,7 +213,7 @@ LINEAR = ("-K", "1", "-M", "1", "--activation", "linear")
 def test_a_loss(folder, monkeypatch):
     loss = in_module(skeleton("Add a loss"), losses)["Cauchy"]
     says("cauchy", "--loss")
-    monkeypatch.setitem(losses.NAMED, "cauchy", loss)
+    monkeypatch.setitem(losses.NAMED_LOSSES, "cauchy", loss)
     theory = curves(loss="cauchy")
     assert theory.error[-1] < theory.error[0] / 2
     x = (
@@ -234,7 +229,7 @@ def test_a_loss(folder, monkeypatch):
 def test_labels(folder, monkeypatch):
     labels = in_module(skeleton("Add labels"), label_laws)["Probit"]
     says("probit", "--labels")
-    monkeypatch.setitem(label_laws.NAMED, "probit", labels)
+    monkeypatch.setitem(label_laws.NAMED_LABELS, "probit", labels)
     theory = curves(loss="logistic", labels="probit")
     assert theory.error[0] == pytest.approx(np.arccos(0.3 / np.sqrt(0.5)) / np.pi)
     assert theory.error[-1] < theory.error[0]
@@ -251,7 +246,7 @@ def test_labels(folder, monkeypatch):
 def test_a_rule(folder, monkeypatch):
     rule = in_module(skeleton("Add a rule"), rules)["Lazy"]
     says("lazy", "--rule")
-    monkeypatch.setitem(rules.NAMED, "lazy", rule)
+    monkeypatch.setitem(rules.NAMED_RULES, "lazy", rule)
     theory = curves(rule="lazy", labels="sign")
     always, perceptron = (
         tu.solve(

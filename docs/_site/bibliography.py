@@ -14,8 +14,8 @@ from tutelage.result.citations import bibliography  # noqa: E402
 PAGE = DOCS / "bibliography.md"
 HEAD = """# Bibliography
 
-The works that tutelage implements or tests against, by subject. `theory.cite()` and `comparison.cite()`
-print those behind a result, with BibTeX."""
+The works that tutelage implements or tests against, by subject. `cite()` of a theory, a comparison
+or an analysis of the end of training prints those behind it, with BibTeX."""
 FOOT = """The gallery also computes the figures of a primer on analytical learning dynamics (2025) and of notes on online SGD in high
 dimension; [coming from](coming-from.md) translates their code."""
 

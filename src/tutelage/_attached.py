@@ -5,7 +5,6 @@ Each imports its layer when it is called: `import tutelage` waits for none of th
 
 from typing import TYPE_CHECKING, Any
 
-from tutelage import checks
 from tutelage.result.attached import attach
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ def error_estimates(trajectory: "Trajectory") -> dict[str, Any]:
 @attach
 def plot(trajectory: "Trajectory", *, floors: bool = False, **options: Any) -> Any:
     """Draw a trajectory with Matplotlib; floors: with the floors under its curve."""
+    from tutelage import checks
     from tutelage.plot import plot_trajectory
 
     below = None

@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 
-Function: TypeAlias = Callable[[Array], Array]
+ArrayFunction: TypeAlias = Callable[[Array], Array]
 # Breaks farther out are not seen; fields of variance 50 come there once in 1e19.
 REACH = 64.0
 HALVINGS = 44
@@ -29,7 +29,7 @@ HALVINGS = 44
 SAME_PLACE = 1e-6
 
 
-def elementwise_derivative(function: Function) -> Function:
+def elementwise_derivative(function: ArrayFunction) -> ArrayFunction:
     """Return f' of an elementwise function f.
 
     It is the directional derivative along ones, exact and without a loop over entries.
@@ -42,7 +42,7 @@ def elementwise_derivative(function: Function) -> Function:
 
 
 @lru_cache(maxsize=768)
-def breaks_of(function: Function, order: int) -> tuple[float, ...]:
+def breaks_of(function: ArrayFunction, order: int) -> tuple[float, ...]:
     """Return the places where a function breaks, sorted, within `REACH`.
 
     order: 0 for jumps of the function, 1 for places where only its slope jumps, 2 for
@@ -62,7 +62,7 @@ def breaks_of(function: Function, order: int) -> tuple[float, ...]:
     return tuple(place for place in places if is_new(place))
 
 
-def _jumps_of(h: Function, slope: Function) -> tuple[float, ...]:
+def _jumps_of(h: ArrayFunction, slope: ArrayFunction) -> tuple[float, ...]:
     """Return the places where h grows by more than the integral of its slope."""
     # no end on a round number, where a break is likely
     near = np.linspace(-8.03, 8.05, 258)
@@ -99,14 +99,19 @@ class _Intervals(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _halved(
-    h: Function, slope: Function, left: Float[Array, " I"], right: Float[Array, " I"]
+    h: ArrayFunction,
+    slope: ArrayFunction,
+    left: Float[Array, " I"],
+    right: Float[Array, " I"],
 ) -> _Intervals:
     """Return the intervals that are left after all halvings."""
     nodes, weights = np.polynomial.legendre.leggauss(3)
     nodes = nodes.astype(left.dtype)[:, None, None]
     weights = weights.astype(left.dtype)[:, None, None]
 
-    def values(function: Function, x: Float[Array, "..."]) -> Float[Array, "... V"]:
+    def values(
+        function: ArrayFunction, x: Float[Array, "..."]
+    ) -> Float[Array, "... V"]:
         result = function(x).reshape(*x.shape, -1)
         return jnp.where(jnp.isfinite(result), result, jnp.nan)
 

@@ -7,7 +7,6 @@ reprs all follow from these arguments.
 import inspect
 import re
 from collections import defaultdict
-from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Self, TypeVar
@@ -20,7 +19,6 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 
 Kind = TypeVar("Kind", bound="Part")
-Module = TypeVar("Module", bound=eqx.Module)
 
 
 class Part(eqx.Module):
@@ -181,17 +179,6 @@ def _is_default(value: Any, default: Any) -> bool:
     if checks.is_traced(value) or callable(value) or isinstance(value, eqx.Module):
         return value is default
     return np.array_equal(value, default)
-
-
-def with_fields(module: Module, **fields: object) -> Module:
-    """Return a copy with other values in fields that the constructor does not take.
-
-    Measured quantities are such fields.
-    """
-    other = copy(module)
-    for name, value in fields.items():
-        object.__setattr__(other, name, value)
-    return other
 
 
 def common_entry(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a theory is: the problems that it covers, its solver and its simulator.
+"""The interface of a theory: the problems it covers, its solver and simulator.
 
 A theory solves the problems that have the traits it needs. `theories.py` lists all of
 them; `tu.solve`, `tu.solve_batch` and `tu.simulate` ask them in order.

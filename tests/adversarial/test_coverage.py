@@ -7,8 +7,6 @@ from tests.adversarial import coverage
 from tests.adversarial.coverage import ESTIMATES, Estimate, Pair
 
 QUICK = [name for name, estimate in ESTIMATES.items() if estimate.quick]
-BY_HAND = ("forgetting", "data_gap")  # rows measured on a few problems only, so far
-JUDGED = [name for name in ESTIMATES if name not in BY_HAND]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -20,7 +18,7 @@ def test_few_problems_are_covered(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", ESTIMATES)
 def test_estimates_cover(name):
     row = coverage.measure(name)
     print(row)

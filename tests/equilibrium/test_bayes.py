@@ -1,5 +1,7 @@
 """Bayes-optimal learning: digits, closed forms, free entropies, and a bound."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -246,3 +248,34 @@ def test_units_that_differ_are_not_supported():
         bayes(tu.Problem(UNIT, readout, noise=0.3), 1.0)
     with pytest.raises(InputError, match=r"noise of 0\.1 or more"):
         bayes(tu.Problem(UNIT, tu.Network(2, "erf"), noise=0.01), 1.0)
+
+
+def test_bounds_of_errors_on_grids_cover_finer_grids():
+    """Two erf units at a ratio where they are distinguished: 25 x 61 grid points."""
+    setting = setting_of(tu.Problem(UNIT, tu.Network(2, "erf"), noise=0.3))
+    evidence = two_units.pair_evidence(setting, "a test")
+    usual = evidence.averages(0.5, 0.3)
+    coarse = evidence.coarser().averages(0.5, 0.3)
+    fine = replace(evidence, outer=25, inner=61).averages(0.5, 0.3)
+    for name in ("plus", "minus"):
+        value = getattr(usual, name)
+        distance = abs(value - getattr(fine, name))
+        assert distance < abs(value - getattr(coarse, name)) + 2e-4 * value
+        # the coarse grids are visibly worse, or no estimate could come from them
+        assert coarse != usual
+
+
+@pytest.mark.full
+def test_the_bound_of_a_threshold_covers_its_error():
+    problem = tu.Problem(UNIT, tu.Network(2, "erf"), noise=0.3)
+    evidence = two_units.pair_evidence(setting_of(problem), "a test")
+    fine = replace(evidence, outer=25, inner=61)
+    found = bayes(problem, [4.0])
+    expected = two_units.PairCurve(fine)
+    threshold = expected.thresholds.algorithmic
+    distance = abs(found.algorithmic_threshold - threshold)
+    assert 1e-4 < distance < found.threshold_bound < 0.02 * threshold
+    points = [point for point in expected.fixed_points(4.0) if point.stable]
+    error = expected.prediction(points[0]).error
+    assert abs(found.error[0] - error) < found.error_bound[0] < 0.01 * error
+    assert "±" in str(found)

@@ -291,6 +291,46 @@ def test_the_averages_by_monte_carlo():
     assert abs(found.with_fields[0] - values.mean()) < 4 * error
 
 
+# The end of gradient descent
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("options", "ratio", "decay", "lr", "end"),
+    [
+        ({"noise": 0.5}, 2.0, 0.05, 0.6, 60.0),
+        ({"loss": "logistic", "labels": "sign"}, 2.0, 0.1, 3.0, 40.0),
+    ],
+)
+def test_gradient_descent_ends_in_the_minimum(options, ratio, decay, lr, end):
+    """By the theory of a data set, and by simulated descent."""
+    problem = linear(
+        data=tu.DataSet(ratio),
+        optimizer=tu.optimizers.GradientDescent(lr=lr, weight_decay=decay),
+        **options,
+    )
+    found = solve(problem)
+    assert found.ridge == pytest.approx(ratio * decay)
+    start = tu.Start(np.zeros((1, 1)), np.array([[0.01]]))
+    times = [0.0, end / 2, end]
+    curve = tu.solve(problem, start, times, accuracy=5e-4)
+    runs = tu.simulate(problem, start, dim=1000, times=times, runs=20, seed=1)
+    expected = {
+        "R": found.R[0, 0],
+        "Q": found.Q[0, 0],
+        "train_loss": found.train_loss,
+    }
+    for name, value in expected.items():
+        final = np.ravel(curve[name][-1])[0]
+        assert final == pytest.approx(value, abs=1e-3, rel=1e-3), name
+        of_runs = np.ravel(np.reshape(runs[name], (20, 3, -1))[:, -1, 0])
+        error = of_runs.std(ddof=1) / np.sqrt(20)
+        assert abs(of_runs.mean() - value) < 4 * error, name
+    # a negative control: half of the ridge is far from these numbers
+    half = solve(problem, ridge=0.5 * ratio * decay)
+    assert abs(half.Q[0, 0] - found.Q[0, 0]) > 0.01
+
+
 # Where no minimum exists
 
 

@@ -24,6 +24,7 @@ LAYERS = (
         "_pool",
         "progress",
         "times",
+        "few_runs",
         "conventions",
     ),
     ("_jump_search", "randomness"),

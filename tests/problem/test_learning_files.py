@@ -25,7 +25,7 @@ def three(student, **learning):
     return tu.Problem(student, tu.Network(3, "linear", outputs=3), **learning)
 
 
-NAMED = {
+PROBLEMS = {
     "squared": single(),
     "absolute": single(loss="absolute"),
     "huber": single(loss="huber"),
@@ -69,7 +69,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("problem", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_named_ones_survive_a_round_trip(problem):
     assert eqx.tree_equal(tu.Problem.from_toml(problem.to_toml()), problem)
     assert eqx.tree_equal(tu.Problem.from_json(problem.to_json()), problem)
@@ -77,15 +77,15 @@ def test_named_ones_survive_a_round_trip(problem):
 
 
 def test_a_word_where_there_are_no_parameters_and_a_table_where_there_are():
-    assert NAMED["logistic"].to_dict()["loss"] == "logistic"
-    assert NAMED["hinge, flips"].to_dict()["labels"] == {"kind": "sign", "flip": 0.1}
-    assert not {"loss", "labels", "rule"} & set(NAMED["squared"].to_dict())
-    assert NAMED["cross-entropy"].to_dict()["student"] == {
+    assert PROBLEMS["logistic"].to_dict()["loss"] == "logistic"
+    assert PROBLEMS["hinge, flips"].to_dict()["labels"] == {"kind": "sign", "flip": 0.1}
+    assert not {"loss", "labels", "rule"} & set(PROBLEMS["squared"].to_dict())
+    assert PROBLEMS["cross-entropy"].to_dict()["student"] == {
         "hidden": 3,
         "activation": "linear",
         "outputs": 3,
     }
-    assert NAMED["activations"].to_dict()["student"]["activation"] == [
+    assert PROBLEMS["activations"].to_dict()["student"]["activation"] == [
         "erf",
         "relu",
         "erf",
@@ -256,7 +256,7 @@ def test_replace_changes_loss_labels_rule_and_their_fields():
     for name in ("flip", "slope", "delta", "margin"):
         with pytest.raises(tu.InputError, match="the name of a change"):
             single().replace(**{name: 0.5})
-    wide = NAMED["cross-entropy"].replace(
+    wide = PROBLEMS["cross-entropy"].replace(
         **{
             f"{who}.{what}": 4
             for who in ("student", "teacher")
@@ -265,14 +265,14 @@ def test_replace_changes_loss_labels_rule_and_their_fields():
     )
     assert np.array_equal(wide.student.readout, np.eye(4))
     with pytest.raises(tu.InputError, match="3 activations"):
-        NAMED["activations"].replace(**{"student.hidden": 4})
+        PROBLEMS["activations"].replace(**{"student.hidden": 4})
 
 
 # Starts of networks with several outputs.
 
 
 def test_starts_of_several_outputs():
-    problem = NAMED["outputs"]
+    problem = PROBLEMS["outputs"]
     K, M = 2, 3
     for start in (
         tu.random_start(problem, dim=100, seed=3),
@@ -296,7 +296,7 @@ def test_starts_of_several_outputs():
 
 @pytest.mark.parametrize("readout", [np.ones(2), np.ones((2, 2))])
 def test_a_start_with_other_outputs_is_refused(readout):
-    problem = NAMED["outputs"]
+    problem = PROBLEMS["outputs"]
     start = tu.Start(R=np.zeros((2, 3)), Q=np.eye(2), readout=readout)
     with pytest.raises(tu.InputError) as caught:
         start.blocks(problem)

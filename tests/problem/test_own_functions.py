@@ -11,7 +11,7 @@ import pytest
 from scipy.special import erf
 
 import tutelage as tu
-from tutelage.problem.activation import NAMED, as_activation
+from tutelage.problem.activation import NAMED_ACTIVATIONS, as_activation
 
 OVERLAPS = np.array([[0.3]]), np.array([[0.5]])
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(150)
@@ -107,10 +107,10 @@ def test_the_built_in_functions_themselves_keep_their_closed_forms():
         (jax.nn.relu, "relu"),
         (jnp.sign, "sign"),
         (jnp.tanh, "tanh"),
-        (NAMED["erf"], "erf"),
+        (NAMED_ACTIVATIONS["erf"], "erf"),
     ):
-        assert as_activation(function) is NAMED[name]
-    copied = pickle.loads(pickle.dumps(NAMED["erf"]))
+        assert as_activation(function) is NAMED_ACTIVATIONS[name]
+    copied = pickle.loads(pickle.dumps(NAMED_ACTIVATIONS["erf"]))
     assert one(copied).to_toml() == one("erf").to_toml()
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 import tutelage as tu
 from tests.problem.messages import require_refusal
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 
 positive = st.floats(1e-6, 1e3)
 number = st.floats(-10.0, 10.0)
@@ -71,7 +71,9 @@ laws = st.one_of(
 def networks(draw, teacher, levels):
     hidden = draw(st.integers(1, 4))
     names = (
-        sorted(NAMED) if teacher else sorted(n for n, a in NAMED.items() if a.trainable)
+        sorted(NAMED_ACTIVATIONS)
+        if teacher
+        else sorted(n for n, a in NAMED_ACTIVATIONS.items() if a.trainable)
     )
     per_unit = st.one_of(number, st.lists(number, min_size=hidden, max_size=hidden))
     options = {"readout": draw(per_unit), "bias": draw(st.none() | per_unit)}

@@ -9,7 +9,7 @@ import tutelage as tu
 from tests.simulation.cases import FOUR, softened
 from tests.simulation.cases import start as start_of
 from tutelage.problem import labels
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.simulation.numba_kernels import ParameterState, respond
 from tutelage.simulation.prepare import (
@@ -138,9 +138,9 @@ def test_every_combination(name):
         assert 0.2 < np.mean(label > 0) < 0.95  # both labels were seen
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", NAMED_ACTIVATIONS)
 def test_every_activation(name):
-    student = name if NAMED[name].trainable else "erf"
+    student = name if NAMED_ACTIVATIONS[name].trainable else "erf"
     networks = (
         tu.Network(K, student, readout=[0.3, -0.2, 0.4]),
         tu.Network(M, name, readout=[0.5, -0.8]),

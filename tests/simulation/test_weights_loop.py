@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.simulation.cases import CASES, FOUR, softened
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.simulation.numba_kernels import activate
 from tutelage.simulation.prepare import step_constants
 from tutelage.simulation.runs import stream
@@ -139,11 +139,11 @@ def test_traced_loop_equals_plain_loop(name):
     check_against_loop(problem.replace(**{"student.activation": softened}))
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", NAMED_ACTIVATIONS)
 def test_compiled_activations(name):
     """g and g' of the compiled loops are those of the problem."""
     activation, x = (
-        NAMED[name],
+        NAMED_ACTIVATIONS[name],
         np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]]),
     )
     constants = step_constants(

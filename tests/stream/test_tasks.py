@@ -137,7 +137,7 @@ def test_general_averages_equal_closed_forms(heads):
         noise=0.2,
     )
     general = closed.replace(loss=lambda output, label: (label - output) ** 2 / 2)
-    assert all(isinstance(one, NodeMoments) for one in moments_for(general).each)
+    assert all(isinstance(one, NodeMoments) for one in moments_for(general).by_task)
     start = tu.Start(
         START.R,
         START.Q,

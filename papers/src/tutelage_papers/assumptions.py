@@ -1,4 +1,4 @@
-"""What the closed forms of papers assume of a problem; a problem without it raises `InputError`."""
+"""Assumptions of the closed forms of papers; other problems raise `InputError`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +8,8 @@ import numpy as np
 import tutelage as tu
 from tutelage import InputError, checks
 
-# One Gaussian, squared loss, the gradient rule and real labels of one output, from a teacher whose fields the inputs carry.
+# One Gaussian, squared loss, the gradient rule and real labels of one output, from a
+# teacher whose fields the inputs carry.
 VISIBLE = (
     "one task",
     "one Gaussian",
@@ -23,13 +24,18 @@ CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 
 
 def _kind_of(value: object) -> str:
-    return "None" if value is None else f"of type {type(value).__name__}"
+    if value is None:
+        return "None"
+    return f"of type {type(value).__name__}"
 
 
 def require_problem(
     problem: object, name: str, traits: Iterable[str] = VISIBLE
 ) -> "tu.Problem":
-    """The problem, if its numbers are known and it has these traits; name: of the function, for messages."""
+    """Return the problem, if its numbers are known and it has these traits.
+
+    name: of the function, for messages.
+    """
     if not isinstance(problem, tu.Problem):
         raise InputError(
             f"problem is {_kind_of(problem)}; {name} takes a tutelage Problem."
@@ -42,39 +48,44 @@ def require_problem(
 def with_constant_rates(
     problem: object, name: str, traits: Iterable[str] = VISIBLE
 ) -> "tu.Problem":
-    """The problem, if its learning rates are constant, too."""
+    """Return the problem, if its learning rates are constant, too."""
     return require_problem(problem, name, (*traits, *CONSTANT_RATES))
 
 
 def require_start(start: object) -> "tu.Start":
-    """The start; nothing else is supported."""
+    """Return the start; nothing else is supported."""
     if not isinstance(start, tu.Start):
         raise InputError(
-            f"start is {_kind_of(start)}; make one with Start, random_start or start_from_weights."
+            f"start is {_kind_of(start)}; make one with Start, random_start or "
+            "start_from_weights."
         )
     return start
 
 
 def require_pair(weights: object) -> tuple[Any, Any]:
-    """W and W_teacher; nothing but two arrays is supported."""
+    """Return W and W_teacher; nothing but two arrays is supported."""
     if not isinstance(weights, Sequence) or len(weights) != 2:
         raise InputError(
-            f"weights is {_kind_of(weights)}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N)."
+            f"weights is {_kind_of(weights)}; it must be a pair (W, W_teacher) of "
+            "shapes (K, N) and (M, N)."
         )
     return weights[0], weights[1]
 
 
 def first_layer_problem(problem: object, name: str) -> "tu.Problem":
-    """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
-    return with_constant_rates(
-        problem,
-        name,
-        (*VISIBLE, "no biases", "fixed readout", "all levels", "no weight decay"),
-    )
+    """Return the problem, if only first-layer weights learn.
+
+    All of them learn, at a constant rate and without decay.
+    """
+    own = ("no biases", "fixed readout", "all levels", "no weight decay")
+    return with_constant_rates(problem, name, (*VISIBLE, *own))
 
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
-    """Nothing but plain SGD on the first layer, without biases; the function `name` supports nothing else."""
+    """Raise InputError unless this is plain SGD on the first layer, without biases.
+
+    name: the function that supports nothing else.
+    """
     optimizer = problem.optimizer
     student = problem.student
     reasons = {
@@ -88,14 +99,18 @@ def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise InputError(
-                f"{reason}; {name} supports plain SGD on the first layer only. Leave that out."
+                f"{reason}; {name} supports plain SGD on the first layer only. "
+                "Leave that out."
             )
 
 
 def constant_rate(
     problem: "tu.Problem", name: str, fix: str = "Use a number, or solve."
 ) -> float:
-    """The effective learning rate, a fixed momentum included; a rate that changes in time has none."""
+    """Return the effective learning rate, a fixed momentum included.
+
+    A rate that changes in time has none and raises InputError.
+    """
     lr = problem.optimizer.lr
     if callable(lr):
         raise InputError(
@@ -105,34 +120,40 @@ def constant_rate(
 
 
 def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:
-    """v and v* of a quadratic network, y = v sum_k lambda_k^2 with isotropic inputs; `name` supports no other problem."""
+    """Return v and v* of a quadratic network, y = v sum_k lambda_k^2.
+
+    The inputs are isotropic; `name` supports no other problem.
+    """
     require_problem(problem, name)
     quadratic = tu.Network(1, "quadratic").activation.polynomial
-    for side, network in (("student", problem.student), ("teacher", problem.teacher)):
-        if network.activation.polynomial != quadratic:
+    for side, network in (("student", problem.student), ("teacher", problem.labeler)):
+        activation = network.activation
+        if activation.polynomial != quadratic:
             raise InputError(
-                f"the {side}'s activation is {network.activation.name!r}; {name} needs quadratic networks. Use 'quadratic'."
+                f"the {side}'s activation is {activation.name!r}; {name} needs "
+                "quadratic networks. Use 'quadratic'."
             )
         if network.bias is not None:
             raise InputError(
                 f"the {side} has biases; {name} needs units without. Leave bias out."
             )
-    if (
-        problem.inputs.levels != 1
-        or abs(float(np.sum(problem.inputs.weights)) - 1) > 1e-12
-    ):
+    inputs = problem.inputs
+    if inputs.levels != 1 or abs(float(np.sum(inputs.weights)) - 1) > 1e-12:
         raise InputError(
-            f"the inputs are {problem.inputs!r}; {name} needs independent ones of unit variance, Isotropic()."
+            f"the inputs are {inputs!r}; {name} needs independent ones of unit "
+            "variance, Isotropic()."
         )
-    return _equal("student", problem.student.readout, name), _equal(
-        "teacher", problem.teacher.readout, name
-    )
+    v = _common_readout("student", problem.student.readout, name)
+    v_teacher = _common_readout("teacher", problem.labeler.readout, name)
+    return v, v_teacher
 
 
-def _equal(side: str, readout: Any, name: str) -> float:
+def _common_readout(side: str, readout: Any, name: str) -> float:
+    """The readout that all units have; positive."""
     v = np.asarray(readout, float)
     if np.ptp(v) > 1e-12 * np.max(np.abs(v)) or v[0] <= 0:
         raise InputError(
-            f"the {side}'s readout is {checks.shown(v)}; {name} needs one positive number for all units, such as 1/hidden."
+            f"the {side}'s readout is {checks.shown(v)}; {name} needs one positive "
+            "number for all units, such as 1/hidden."
         )
     return float(v[0])

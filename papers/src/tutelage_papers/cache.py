@@ -1,9 +1,11 @@
-"""Results on disk, found again by content: a second run computes nothing, and a stopped run continues where it was.
+"""Results on disk, found again by content.
 
-The file ID.nc of a figure carries a key, the hash of all that its numbers depend on: its id and parameters, the version of
-tutelage and of the libraries below it, the code of the library and that of the figure's own module. The code of the command
-line and of other modules of figures does not count (figures never import each other; a test says so). A file with another
-key is stale and is computed again.
+A second run computes nothing, and a stopped run continues where it was. The file ID.nc
+of a figure carries a key, the hash of all that its numbers depend on: its id and
+parameters, the version of tutelage and of the libraries below it, the code of the
+library and that of the figure's own module. The code of the command line and of other
+modules of figures does not count (figures never import each other; a test says so). A
+file with another key is stale and is computed again.
 """
 
 import hashlib
@@ -32,15 +34,14 @@ CODE = {".py", ".html", ".css", ".js"}
 
 
 def key(replica: Replica, quick: bool) -> str:
-    """The hash of all that a figure depends on."""
+    """Return the hash of all that a figure depends on."""
+    module = sys.modules[replica.compute.__module__]
     content = {
         "id": replica.id,
         "parameters": replica.parameters(quick),
         "versions": _versions(),
         "library": _library(),
-        "figure": _digest(
-            [Path(str(sys.modules[replica.compute.__module__].__file__))]
-        ),
+        "figure": _digest([Path(str(module.__file__))]),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -53,13 +54,14 @@ def _versions() -> dict[str, str]:
 @cache
 def _library() -> str:
     figures = [PAPERS / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES]
-    own = [path for path in _code(PAPERS) if path not in figures]
-    below = [
-        path
-        for path in _code(LIBRARY)
-        if path.relative_to(LIBRARY).parts[0] not in ABOVE
-    ]
-    return _digest([*below, *own])
+    files = []
+    for path in _code(LIBRARY):
+        if path.relative_to(LIBRARY).parts[0] not in ABOVE:
+            files.append(path)
+    for path in _code(PAPERS):
+        if path not in figures:
+            files.append(path)
+    return _digest(files)
 
 
 def _code(folder: Path) -> list[Path]:
@@ -74,13 +76,15 @@ def _digest(files: list[Path]) -> str:
 
 
 def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
-    """Store a dataset with these attributes, complete or not at all; drawings of what was there before go first."""
+    """Store a dataset with these attributes, complete or not at all.
+
+    Drawings of the data that was there before are removed first.
+    """
     for ending in DRAWINGS:
         path.with_suffix(ending).unlink(missing_ok=True)
-    stored = data.assign_attrs(
-        {"schema": SCHEMA, "tutelage_version": __version__} | attributes
-    )
-    # made in memory, written in one go and renamed: a reader never sees half of a file
+    version_of_file = {"schema": SCHEMA, "tutelage_version": __version__}
+    stored = data.assign_attrs(version_of_file | attributes)
+    # Made in memory, written in one go and renamed: a reader never sees half of a file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(stored.to_netcdf(engine="h5netcdf"))
@@ -93,7 +97,10 @@ def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> "Dataset | None":
-    """The dataset of a file that `write` wrote, whatever its key; None if there is none."""
+    """Return the dataset of a file that `write` wrote, whatever its key.
+
+    None: there is none.
+    """
     if not path.is_file():
         return None
     try:

@@ -59,6 +59,9 @@ MODULES = (
     "beyond.error_bars",
     "beyond.escapes",
     "beyond.million",
+    "beyond.soft_modes",
+    "beyond.copies",
+    "beyond.large_width",
     "rules.one_unit",
     "rules.flipped_labels",
     "rules.committee",
@@ -82,6 +85,8 @@ MODULES = (
     "data.linear_unit",
     "data.logistic",
     "data.batches",
+    "static.minima",
+    "static.bayes",
 )
 
 SOURCES = {
@@ -95,6 +100,7 @@ SOURCES = {
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
     "data": "A finite data set: epochs, overfitting, early stopping",
+    "static": "Where learning ends: minima, smallest errors, thresholds, exponents",
 }
 
 

@@ -1,6 +1,7 @@
 """From a figure to its result: computed or found, drawn, and judged.
 
-Results stay in a folder, where later runs find them. `tutelage replicate` computes several figures in several processes.
+Results stay in a folder, where later runs find them. `tutelage replicate` computes
+several figures in several processes.
 """
 
 import json
@@ -60,11 +61,11 @@ def replicate(
     formats: tuple[str, ...] = ("png",),
     around: Around = nullcontext,
 ) -> Result:
-    """Return the result of a figure, found in a folder or else computed and stored there.
+    """Return the result of a figure, found in a folder or computed and stored.
 
     The folder must exist; results in it are found by content. formats: drawings to make
-    (png, pdf, svg). around: a context for the computation, such as a sign of life; it is
-    called with the id.
+    (png, pdf, svg). around: a context for the computation, such as a sign of life; it
+    is called with the id.
     """
     key = cache.key(replica, quick)
     path = folder / f"{replica.name(quick)}.nc"

@@ -5,6 +5,7 @@
 Equations and sources are in the files of `tutelage.equilibrium`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,7 @@ from jaxtyping import Float
 from tutelage._html import ResultCard
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.equilibrium.bayes import (
-    BayesCurve,
-    FixedPoint,
-    Thresholds,
-    optimum,
-    reached,
-)
+from tutelage.equilibrium.bayes import AnyPoint, BayesCurve, optimum, reached
 from tutelage.equilibrium.exponents import (
     HIGHEST,
     LabelMeans,
@@ -29,18 +24,18 @@ from tutelage.equilibrium.exponents import (
     recovery,
 )
 from tutelage.equilibrium.information import evidence_of
-from tutelage.equilibrium.prediction import Prediction, best_prediction
 from tutelage.equilibrium.setting import (
     Setting,
     ratios_of,
     require_one_law,
     setting_of,
 )
-from tutelage.equilibrium.two_units import PairCurve, pair_curve
+from tutelage.equilibrium.two_units import pair_curve
 from tutelage.errors import InputError
 from tutelage.problem import Problem
 
 PRINTED_RATIOS = 12
+SHOWN_BOUND = 5e-4  # relative error of a threshold from which it is printed
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,11 @@ class BayesPoint(ResultCard):
 
 
 @dataclass(frozen=True)
-class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
+class BayesOptimal(
+    AnalysisResult,
+    figure="plot_bayes_optimal",
+    sources=("barbier2019optimal", "aubin2018committee"),
+):
     """The smallest error that n = ratio N samples allow, at large N.
 
     The teacher's weights are Gaussian, and the method knows this and the law of the
@@ -97,6 +96,11 @@ class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
         and it is the optimum above the second. NaN without a jump.
     perfect_above : float
         Ratio above which the optimum has zero error; infinite if never.
+    error_bound : array (ratio,)
+        Change of `error` on coarser grids of the averages; 0 for one unit, whose
+        averages have no such grids.
+    threshold_bound : float
+        The same for `algorithmic_threshold`.
     """
 
     problem: Problem
@@ -112,6 +116,8 @@ class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
     algorithmic_threshold: float
     information_threshold: float
     perfect_above: float
+    error_bound: Float[np.ndarray, "*ratios"]
+    threshold_bound: float
 
     def __str__(self) -> str:
         ratios = np.atleast_1d(self.ratio)
@@ -138,7 +144,10 @@ class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
             lines.append(f"nothing is learned below ratio {self.weak_recovery:.4g}")
         jump = self.information_threshold
         if len(self.Q.T) == 2 and jump == self.algorithmic_threshold:
-            lines.append(f"the teacher units are distinguished above ratio {jump:.4g}")
+            line = f"the teacher units are distinguished above ratio {jump:.4g}"
+            if self.threshold_bound > SHOWN_BOUND * jump:
+                line += f" ± {self.threshold_bound:.1g}"
+            lines.append(line)
         elif np.isfinite(jump):
             lines.append(
                 f"the smallest error jumps at ratio {self.information_threshold:.4g}; "
@@ -182,115 +191,62 @@ def bayes_optimal(problem: Problem, ratio: Numbers | None = None) -> BayesOptima
     checked = require_one_law(problem, "bayes_optimal")
     ratios = ratios_of(checked, ratio, "bayes_optimal")
     setting = setting_of(checked)
-    if setting.fields == 1:
-        return _one_unit(setting, ratios)
-    if setting.fields == 2:
-        return _two_units(setting, ratios)
-    raise InputError(
-        f"the labels depend on {setting.fields} teacher fields; bayes_optimal supports "
-        "one or two. weak_recovery and generative_exponent support more."
-    )
-
-
-def _one_unit(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
-    """Return the result for labels that depend on one field."""
-    evidence = evidence_of(setting, "bayes_optimal")
-    curve = BayesCurve(setting, evidence)
-    flat = np.ravel(ratios)
-    M = setting.teacher.shape[1]
-    points_at = [curve.fixed_points(float(ratio)) for ratio in flat]
-    best = [optimum(points) for points in points_at]
-
-    def predictions(points: list[FixedPoint]) -> list[Prediction]:
-        return [best_prediction(setting, evidence, x.q, x.V) for x in points]
-
-    fixed_points = []
-    for points in points_at:
-        shown = [
-            BayesPoint(np.full((1, 1), x.q), x.stable, float(x.free_entropy))
-            for x in points
-        ]
-        fixed_points.append(tuple(shown))
-    overlaps = [curve.teacher_overlaps(point.information)[None] for point in best]
-    return _collected(
-        setting,
-        ratios,
-        R=np.reshape(overlaps, (len(flat), 1, M)),
-        Q=np.reshape([point.q for point in best], (len(flat), 1, 1)),
-        best=predictions(best),
-        reached=predictions([reached(points) for points in points_at]),
-        fixed_points=fixed_points,
-        thresholds=curve.thresholds,
-    )
-
-
-def _two_units(setting: Setting, ratios: np.ndarray) -> BayesOptimal:
-    """Return the result for labels that depend on the fields of two units."""
-    curve: PairCurve = pair_curve(setting, "bayes_optimal")
-    flat = np.ravel(ratios)
-    best = []
-    reached = []
-    fixed_points = []
-    overlaps = []
-    for ratio in flat:
-        points = curve.fixed_points(float(ratio))
-        stable = [point for point in points if point.stable]
-        optimum = max(stable, key=lambda point: point.free_entropy)
-        best.append(curve.prediction(optimum))
-        reached.append(curve.prediction(stable[0]))
-        overlaps.append(optimum.Q)
-        fixed_points.append(
-            tuple(BayesPoint(x.Q, x.stable, x.free_entropy) for x in points)
+    if setting.fields > 2:
+        raise InputError(
+            f"the labels depend on {setting.fields} teacher fields; bayes_optimal "
+            "supports one or two. weak_recovery and generative_exponent support more."
         )
-    Q = np.reshape(overlaps, (len(flat), 2, 2))
-    return _collected(
-        setting,
-        ratios,
-        R=Q,
-        Q=Q,
-        best=best,
-        reached=reached,
-        fixed_points=fixed_points,
-        thresholds=curve.thresholds,
-    )
-
-
-def _collected(
-    setting: Setting,
-    ratios: np.ndarray,
-    *,
-    R: np.ndarray,
-    Q: np.ndarray,
-    best: list[Prediction],
-    reached: list[Prediction],
-    fixed_points: list[tuple[BayesPoint, ...]],
-    thresholds: Thresholds,
-) -> BayesOptimal:
-    """Collect points to arrays over ratios."""
+    curve: Any
+    if setting.fields == 1:
+        curve = BayesCurve(setting, evidence_of(setting, "bayes_optimal"))
+    else:
+        curve = pair_curve(setting, "bayes_optimal")
+    points_at = [curve.fixed_points(float(ratio)) for ratio in np.ravel(ratios)]
+    best = [optimum(points) for points in points_at]
+    predictions = [curve.prediction(point) for point in best]
+    without_knowledge = [curve.prediction(reached(points)) for points in points_at]
+    bounds = [
+        curve.error_bound(point, float(ratio))
+        for point, ratio in zip(best, np.ravel(ratios), strict=True)
+    ]
     shape = np.shape(ratios)
 
     def shaped(values: list[Any]) -> Any:
-        return np.reshape(np.array(values, float), shape)[()]
+        array = np.array(values, float)
+        return np.reshape(array, (*shape, *array.shape[1:]))[()]
 
+    thresholds = curve.thresholds
     return BayesOptimal(
-        problem=setting.problem,
+        problem=checked,
         ratio=np.asarray(ratios)[()],
-        R=np.reshape(R, (*shape, *R.shape[1:])),
-        Q=np.reshape(Q, (*shape, *Q.shape[1:])),
-        error=shaped([point.error for point in best]),
-        label_error=shaped([point.label_error for point in best]),
-        loss=shaped([point.loss for point in best]),
-        reached_error=shaped([point.error for point in reached]),
-        fixed_points=tuple(fixed_points),
+        R=shaped([curve.teacher_overlaps(point) for point in best]),
+        Q=shaped([point.Q for point in best]),
+        error=shaped([point.error for point in predictions]),
+        label_error=shaped([point.label_error for point in predictions]),
+        loss=shaped([point.loss for point in predictions]),
+        reached_error=shaped([point.error for point in without_knowledge]),
+        fixed_points=tuple(_shown(points) for points in points_at),
         weak_recovery=thresholds.weak,
         algorithmic_threshold=thresholds.algorithmic,
         information_threshold=thresholds.information,
         perfect_above=thresholds.perfect,
+        error_bound=shaped(bounds),
+        threshold_bound=thresholds.error,
+    )
+
+
+def _shown(points: Sequence[AnyPoint]) -> tuple[BayesPoint, ...]:
+    """Return fixed points as users see them."""
+    return tuple(
+        BayesPoint(Q=x.Q, stable=x.stable, free_entropy=float(x.free_entropy))
+        for x in points
     )
 
 
 @dataclass(frozen=True)
-class WeakRecovery(AnalysisResult, figure="plot_weak_recovery"):
+class WeakRecovery(
+    AnalysisResult, figure="plot_weak_recovery", sources=("troiani2025fundamental",)
+):
     """The number of samples from which any direction of the teacher can be found.
 
     Attributes
@@ -374,7 +330,11 @@ def weak_recovery(problem: Problem) -> WeakRecovery:
 
 
 @dataclass(frozen=True)
-class TargetExponent(AnalysisResult, figure="plot_target_exponent"):
+class TargetExponent(
+    AnalysisResult,
+    figure="plot_target_exponent",
+    sources=("benarous2021online", "damian2024computational"),
+):
     """The lowest degree at which a target shows its directions.
 
     Attributes

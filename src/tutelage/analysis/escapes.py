@@ -67,7 +67,7 @@ class PlateauPath:
     """The symmetric path to a plateau, and the directions that grow around it.
 
     times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), with
-    left_i^T right_i = 1 at every moment. start: (n,), the start itself. All are in the
+    left_i^T right_i = 1 at every instant. start: (n,), the start itself. All are in the
     flat coordinates of `local`. rate: the fastest growth on the plateau.
     """
 
@@ -93,7 +93,7 @@ class PlateauPath:
         return np.trapezoid(rates, self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
-        """Return the size of the asymmetry right(alpha) b at every moment, (m,)."""
+        """Return the size of the asymmetry right(alpha) b at every instant, (m,)."""
         return np.linalg.norm(self.right @ b, axis=1)
 
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
@@ -109,7 +109,7 @@ class PlateauPath:
             # the asymmetry goes on growing at the plateau's rate
             time = self.times[i] + np.log(level / size[i]) / self.rate
             return time, self.path[i] + deviations[i] * level / size[i]
-        # between two moments the size grows exponentially
+        # between two instants the size grows exponentially
         part = np.log(level / size[i]) / np.log(size[i + 1] / size[i])
         directions = deviations / size[:, None]
 
@@ -212,7 +212,7 @@ def plateau_path(
 def _as_started(problem: Problem, start: Start) -> Problem:
     """Return the problem with the start's teachers, and its frozen readout and bias."""
     changes: dict[str, NumpyOrJax] = {}
-    if problem.teacher.gram is None and start.T is not None:
+    if problem.references.gram is None and start.T is not None:
         _, _, t = start.blocks(problem)
         changes["teacher.gram"] = t
     if start.readout is not None and not problem.student.train_readout:
@@ -526,7 +526,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
         """Return the probability that every unit k chooses teacher permutation[k]."""
         K = self.teachers.shape[1]
-        M = self.problem.teacher.hidden
+        M = self.problem.labeler.hidden
         is_of_teachers = np.isin(permutation, range(M)).all()
         if np.shape(permutation) != (K,) or not is_of_teachers:
             raise InputError(

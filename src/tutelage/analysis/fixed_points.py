@@ -137,10 +137,10 @@ def symmetric_subspace(
     marks = problem.rule.unit_marks(v)
     students = interchangeable(K, (v, (0,)), (state.bias, (0,)), (marks, (1,)))
     teachers = interchangeable(
-        M, (t, (1, 2)), (problem.teacher.readout, (0,)), (problem.teacher.bias, (0,))
+        M, (t, (1, 2)), (problem.labeler.readout, (0,)), (problem.labeler.bias, (0,))
     )
     even = problem.student.activation.parity == 1 and not problem.biased
-    even_teacher = problem.teacher.activation.parity == 1 and not problem.biased
+    even_teacher = problem.labeler.activation.parity == 1 and not problem.biased
     largest = max(1.0, float(np.max(np.abs(t))))
     orthogonal = np.max(np.abs(t - t * np.eye(M))) <= EQUAL_NUMBERS * largest
     # even units may flip: their overlaps with others vanish
@@ -715,7 +715,7 @@ def fixed_point(
         start = near
     else:  # a blank one, whose units are all zero
         K = problem.student.hidden
-        M = problem.teacher.hidden
+        M = problem.labeler.hidden
         start = Start(np.zeros((K, M)), np.zeros((K, K)))
     initial, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)

@@ -58,7 +58,11 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Floors(AnalysisResult, figure="plot_floors"):
+class Floors(
+    AnalysisResult,
+    figure="plot_floors",
+    sources=("aubin2020generalization", "barbier2019optimal", "aubin2018committee"),
+):
     """The floors under a learning curve.
 
     Attributes
@@ -263,7 +267,7 @@ def _with_teacher_of(trajectory: Trajectory, problem: Problem) -> Problem:
     drawn = np.asarray(by_level, float)
     stated = setting_of(problem).teacher
     difference = np.max(np.abs(drawn - stated))
-    if problem.teacher.hidden > 1:
+    if problem.labeler.hidden > 1:
         by_chance = SAME_TEACHER
         if trajectory.dim is not None:
             smallest = min(problem.inputs.level_dims(trajectory.dim))

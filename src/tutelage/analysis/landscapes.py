@@ -215,7 +215,7 @@ def hessian_at(problem: Problem, span: Span, averages: Averages) -> Expansion:
         field_means(problem, problem.student.bias),
         jnp.asarray(vectors * lam @ vectors.T),
         jnp.asarray(problem.student.readout),
-        jnp.asarray(problem.teacher.readout),
+        jnp.asarray(problem.labeler.readout),
     )
     AB = np.asarray(matrices)
     # dA J + dB J*; a direction of a student changes Q on both sides
@@ -271,7 +271,7 @@ def require_second_derivative(
     The vectors have shapes (K, S) and (M, S).
     """
     student = problem.student.activation
-    teacher = problem.teacher.activation
+    teacher = problem.labeler.activation
     averages = averages_of(problem)
     smooth = student.smooth and teacher.smooth
     by_rule = isinstance(averages, QuadratureAverages) and not smooth
@@ -352,8 +352,8 @@ def _moves_of_inputs(problem: Problem, span: Span) -> list[np.ndarray]:
         rotations += _generators(members, c.shape[1])
     if not rotations:
         return []
-    if _is_quadratic_form(problem.teacher):
-        form = t.T * np.asarray(problem.teacher.readout) @ t
+    if _is_quadratic_form(problem.labeler):
+        form = t.T * np.asarray(problem.labeler.readout) @ t
         change = [x @ form - form @ x for x in rotations]
     else:
         change = [t @ x for x in rotations]

@@ -73,7 +73,7 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
             "label noise is left out: with it the error ends at a floor, "
             "see noise_floor"
         )
-        has_noise = float(self.problem.noise) > 0
+        has_noise = float(self.problem.noise_deviation) > 0
         return "\n".join([*lines, note] if has_noise else lines)
 
 
@@ -174,7 +174,7 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
     @property
     def error(self) -> float:
         """e_g(infinity) at the problem's own noise, to first order in its variance."""
-        return self.per_variance * float(self.problem.noise) ** 2
+        return self.per_variance * float(self.problem.noise_deviation) ** 2
 
     def __float__(self) -> float:
         return self.per_variance
@@ -184,7 +184,7 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
             f"at lr = {self.learning_rate:g} label noise leaves "
             f"e_g = {self.per_variance:.8g} sigma^2, as sigma -> 0"
         ]
-        sigma = float(self.problem.noise)
+        sigma = float(self.problem.noise_deviation)
         if sigma > 0:
             lines.append(f"at this problem's sigma = {sigma:g}: about {self.error:.6g}")
         lines.append('exact at any noise: fixed_point(problem, "perfect").error')
@@ -369,7 +369,7 @@ def noise_floor(problem: Problem) -> NoiseFloor:
 def perfect_dynamics(problem: Problem) -> PerfectLearning:
     """Return the linear dynamics around the perfect solution."""
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     blank = Start(np.zeros((K, M)), np.zeros((K, K)))
     _, t = initial_overlaps(problem, blank)  # the problem's gram, or the identity
     return perfect_learning(problem, t, moments_for(problem))

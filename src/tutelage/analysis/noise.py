@@ -52,14 +52,14 @@ from tutelage.stream.linearized import (
 from tutelage.stream.moments import Sampled
 from tutelage.stream.optimizers import Scales
 from tutelage.stream.order_parameters import Overlaps, flatten, unflatten
-from tutelage.stream.validity import MOMENTS, START_DECIDES, slowest_before_rise
+from tutelage.stream.validity import INSTANTS, START_DECIDES, slowest_before_rise
 
 PANEL_LENGTH = 0.5  # of panels, in units of the fastest mode's time
 LONGEST_PANEL = 1.0  # in the same units
 LEAST_PANELS = 40
 MOST_PANELS = 4000
 GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
-PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
+PANELS_PER_BATCH = INSTANTS // GAUSS_NODES.size
 # Coefficients of the Lagrange polynomials of the nodes, (node, power).
 _LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T
 POINT_SETS = 4  # independent sets of points: their scatter gives the error
@@ -99,22 +99,22 @@ def _integrals(theta: float) -> np.ndarray:
 _STAGES = np.stack([_integrals(node) for node in GAUSS_NODES])
 
 
-def _mode_times(moments: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def _mode_times(instants: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """Return the duration of each interval in units of the fastest mode's time."""
-    return np.diff(moments) * np.maximum(rates[1:], rates[:-1])
+    return np.diff(instants) * np.maximum(rates[1:], rates[:-1])
 
 
 def panel_edges(
-    moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float
+    instants: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float
 ) -> np.ndarray:
     """Return the edges of panels that are at most `length` / rate long.
 
-    rates: of the fastest mode at the moments. Stops within the moments are edges, too.
+    rates: of the fastest mode at the instants. Stops within the instants are edges, too.
     """
-    elapsed = np.concatenate([[0.0], np.cumsum(_mode_times(moments, rates))])
+    elapsed = np.concatenate([[0.0], np.cumsum(_mode_times(instants, rates))])
     count = int(np.ceil(elapsed[-1] / length))
-    edges = np.interp(np.linspace(0.0, elapsed[-1], count + 1), elapsed, moments)
-    return np.union1d(edges, stops[(stops > moments[0]) & (stops < moments[-1])])
+    edges = np.interp(np.linspace(0.0, elapsed[-1], count + 1), elapsed, instants)
+    return np.union1d(edges, stops[(stops > instants[0]) & (stops < instants[-1])])
 
 
 def panel_nodes(edges: np.ndarray) -> np.ndarray:
@@ -180,11 +180,13 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
     They are a little longer on long curves and shorter on short ones.
     """
     end = float(theory.times[-1])
-    moments = end * np.linspace(0.0, 1.0, MOMENTS) ** 2  # closer together at the start
-    jacobians = local.jacobians(vectors_along(theory, local, moments), moments)
+    instants = (
+        end * np.linspace(0.0, 1.0, INSTANTS) ** 2
+    )  # closer together at the start
+    jacobians = local.jacobians(vectors_along(theory, local, instants), instants)
     fastest = np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1)
     rates = np.maximum(fastest, 1.0 / end)
-    total = float(np.sum(_mode_times(moments, rates)))
+    total = float(np.sum(_mode_times(instants, rates)))
     most = MOST_PANELS * LONGEST_PANEL
     if total > most:
         raise InputError(
@@ -196,13 +198,13 @@ def panels_along(theory: Trajectory, local: LocalDynamics) -> np.ndarray:
     length = min(length, total / LEAST_PANELS)
     switches = local.system.switches(end)
     stops = np.zeros(0) if switches is None else np.asarray(switches)
-    return panel_edges(moments, rates, stops, length)
+    return panel_edges(instants, rates, stops, length)
 
 
 def vectors_along(
-    theory: Trajectory, local: LocalDynamics, moments: np.ndarray
-) -> Float[np.ndarray, "moment n"]:
-    """Return the flat coordinates at increasing moments.
+    theory: Trajectory, local: LocalDynamics, instants: np.ndarray
+) -> Float[np.ndarray, "instant n"]:
+    """Return the flat coordinates at increasing instants.
 
     They are solved for so many at a time as the compiled program of `solve` takes.
     """
@@ -221,7 +223,7 @@ def vectors_along(
     with warnings.catch_warnings():
         # the solve of the curve itself has warned
         warnings.simplefilter("ignore", TutelageWarning)
-        for piece in np.split(moments, range(COUNTS[0], moments.size, COUNTS[0])):
+        for piece in np.split(instants, range(COUNTS[0], instants.size, COUNTS[0])):
             solved = solve(
                 problem,
                 theory.start,
@@ -239,14 +241,14 @@ def noise_along(
 ) -> Iterator[Panel]:
     """Yield J and D at the nodes of each panel; D from `count` points for each set."""
     dims = point_dims(local.system.problem)
-    points = [point_sets(MOMENTS, count, dims, seed) for seed in range(POINT_SETS)]
-    moments = panel_nodes(edges).ravel()
+    points = [point_sets(INSTANTS, count, dims, seed) for seed in range(POINT_SETS)]
+    instants = panel_nodes(edges).ravel()
     nodes = GAUSS_NODES.size
     batch = nodes * PANELS_PER_BATCH
-    vectors = vectors_along(theory, local, moments)
-    for first in range(0, moments.size, batch):
+    vectors = vectors_along(theory, local, instants)
+    for first in range(0, instants.size, batch):
         here = slice(first, first + batch)
-        times = moments[here]
+        times = instants[here]
         J = local.jacobians(vectors[here], times)
         D = np.stack([local.diffusions(vectors[here], times, *part) for part in points])
         for i in range(0, times.size, nodes):
@@ -295,7 +297,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
     size). accuracy: estimated relative error of sd(e_g) from the finite point sets,
     (time,); two of it cover 95%. `sd("R")`, `covariance("R", "Q")` name what flat
     coordinates hide: R, Q, readout, bias, r and q per level, error. `at(dim)` is the
-    same at another N. plateau_time: the slowest moment of a plateau from which the
+    same at another N. plateau_time: the slowest instant of a plateau from which the
     curve escapes (inf: none). After it the asymmetry of the units grows, and its
     scatter with it.
     """
@@ -466,7 +468,7 @@ def fluctuations(
     dim : int, optional
         N. Default: that of `start`.
     points : int
-        Of the Gaussian average of D at each moment; `accuracy` estimates the remaining
+        Of the Gaussian average of D at each instant; `accuracy` estimates the remaining
         error of sd(e_g).
     gradient_flow : bool
         Everything to leading order in the learning rate.

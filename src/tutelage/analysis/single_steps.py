@@ -98,7 +98,7 @@ def drift_matrices(
     if not checks.is_traced(problem):
         require_problem(problem, "drift_matrices", CLASSIC)
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     fix = "K student units, M teacher units."
     R = checks.as_array("R", R, checks.require_finite, shapes=[(K, M)], fix=fix)
     Q = checks.as_array("Q", Q, checks.require_gram, shapes=[(K, K)], fix=fix)
@@ -110,7 +110,7 @@ def drift_matrices(
         joint,
         field_means(problem, problem.student.bias),
         jnp.asarray(problem.student.readout),
-        jnp.asarray(problem.teacher.readout),
+        jnp.asarray(problem.labeler.readout),
     )
     return DriftMatrices(update.A, update.B)
 
@@ -143,7 +143,7 @@ def take_steps(
     frame_rng, input_rng, label_rng = np.random.default_rng(seed).spawn(3)
     coordinates = level_coordinates(problem, start, dims)
     vectors = in_random_frames(coordinates, dims, frame_rng)
-    vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
+    vectors = np.roll(vectors, -problem.labeler.hidden, axis=0)  # students first
     draw = drawn_rows(problem, dims, inputs, input_rng)
     together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
     fields_of_blocks = []
@@ -486,7 +486,7 @@ def coordinate_names(problem: Problem) -> list[str]:
     """
     L = problem.inputs.levels
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     separator = "," if max(K, M) > 9 else ""
     pairs_of_R = list(np.ndindex(K, M))
     pairs_of_Q = np.stack(np.triu_indices(K), axis=1).tolist()

@@ -87,8 +87,8 @@ def compared_overlaps(
         sums = _with_outputs(variables.get("readout", fixed))
         R = sums @ R
         Q = sums @ Q @ np.swapaxes(sums, 1, 2)
-    if _is_linear(problem.teacher):
-        sums = np.atleast_2d(np.asarray(problem.teacher.readout))
+    if _is_linear(problem.labeler):
+        sums = np.atleast_2d(np.asarray(problem.labeler.readout))
         R = R @ sums.T
         T = sums @ T @ sums.T
     return R, Q, T

@@ -41,7 +41,9 @@ Around = Callable[[str], AbstractContextManager[Any]]
 
 
 class Papers(Protocol):
-    """What the command uses of the package of figures (tutelage_papers.command).
+    """The parts of the package of figures that the command uses.
+
+    They are those of tutelage_papers.command.
 
     A figure has id, title, figure and source, a key of `SOURCES`; a result has replica,
     claims, seconds, files by ending, computed, failed and to_dict().

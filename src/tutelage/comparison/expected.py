@@ -48,7 +48,7 @@ from tutelage.stream.order_parameters import (
     initial_overlaps,
     unflatten,
 )
-from tutelage.stream.validity import MOMENTS
+from tutelage.stream.validity import INSTANTS
 from tutelage.times import steps_at
 
 MOST_RUNS = 256  # that enter the averages over runs
@@ -85,16 +85,16 @@ class ExpectedGap:
 
 @dataclass(frozen=True)
 class SolvedCurve:
-    """The solved curve at the moments between which the equation is integrated.
+    """The solved curve at the instants between which the equation is integrated.
 
     places: indices of the recorded times. vectors: the states in flat coordinates.
     """
 
     local: LocalDynamics
-    places: Int[np.ndarray, " moment"]
-    times: Float[np.ndarray, " moment"]
+    places: Int[np.ndarray, " instant"]
+    times: Float[np.ndarray, " instant"]
     states: Overlaps
-    vectors: Float[np.ndarray, "moment size"]
+    vectors: Float[np.ndarray, "instant size"]
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class RunAverages:
     error_excess: the same of the error.
     """
 
-    drift: Float[np.ndarray, "moment size"]
-    drift_excess: Float[np.ndarray, "moment size"]
-    error: Float[np.ndarray, "*moment_tasks"]
-    error_excess: Float[np.ndarray, "*moment_tasks"]
+    drift: Float[np.ndarray, "instant size"]
+    drift_excess: Float[np.ndarray, "instant size"]
+    error: Float[np.ndarray, "*instant_tasks"]
+    error_excess: Float[np.ndarray, "*instant_tasks"]
 
 
 def expected_gap(pair: Pair) -> ExpectedGap:
@@ -237,13 +237,13 @@ def _curve_at_moments(pair: Pair) -> SolvedCurve:
     )
 
 
-def _places_along(pair: Pair) -> Int[np.ndarray, " moment"]:
-    """Return indices of at most MOMENTS times, close together where the curve moves.
+def _places_along(pair: Pair) -> Int[np.ndarray, " instant"]:
+    """Return indices of at most INSTANTS times, close together where the curve moves.
 
     They are equally spaced in the share of the time plus the share of the path.
     """
     count = pair.times.size
-    if count <= MOMENTS:
+    if count <= INSTANTS:
         return np.arange(count)
     path = np.zeros(count - 1)
     for name in ("r", "q"):
@@ -252,7 +252,7 @@ def _places_along(pair: Pair) -> Int[np.ndarray, " moment"]:
     share_of_time = np.diff(pair.times) / np.ptp(pair.times)
     share_of_path = path / max(float(np.sum(path)), TINY)
     length = np.concatenate([[0.0], np.cumsum(share_of_time + share_of_path)])
-    even = np.linspace(0.0, length[-1], MOMENTS)
+    even = np.linspace(0.0, length[-1], INSTANTS)
     return np.unique(np.searchsorted(length, even).clip(0, count - 1))
 
 
@@ -283,10 +283,10 @@ def _sources(
     dim: int,
     curve: SolvedCurve,
     averages: RunAverages,
-    jacobians: Float[np.ndarray, "moment size size"],
+    jacobians: Float[np.ndarray, "instant size size"],
     steps: MeanSteps,
     momentum: MomentumTerms,
-) -> Float[np.ndarray, "moment size"]:
+) -> Float[np.ndarray, "instant size"]:
     """Return the inhomogeneous part of the equation for b.
 
     It is [<f(u)> - f(<u>)] + (c - u''/2) / N. Momentum adds a source of its own, and
@@ -313,17 +313,17 @@ def _changes_in_time(problem: Problem) -> bool:
 
 
 def _integrated(
-    times: Float[np.ndarray, " moment"],
-    jacobians: Float[np.ndarray, "moment size size"],
-    sources: Float[np.ndarray, "moment size"],
-) -> Float[np.ndarray, "moment size"]:
+    times: Float[np.ndarray, " instant"],
+    jacobians: Float[np.ndarray, "instant size size"],
+    sources: Float[np.ndarray, "instant size"],
+) -> Float[np.ndarray, "instant size"]:
     """Return the solution of db/dalpha = J b + source with b(0) = 0.
 
     The vector (b, 1) obeys a linear equation without a source. J and the source are
-    held at their mean between moments.
+    held at their mean between instants.
     """
-    moments, size = sources.shape
-    generator = np.zeros((moments, size + 1, size + 1))
+    instants, size = sources.shape
+    generator = np.zeros((instants, size + 1, size + 1))
     generator[:, :size, :size] = jacobians
     generator[:, :size, size] = sources
     at_first = np.eye(size + 1)[:, size:]  # b = 0
@@ -332,7 +332,7 @@ def _integrated(
 
 
 def _variables(
-    local: LocalDynamics, change: Float[np.ndarray, "moment size"]
+    local: LocalDynamics, change: Float[np.ndarray, "instant size"]
 ) -> dict[str, np.ndarray]:
     """Return a change in flat coordinates by the names of the variables."""
     return variables_of(local.system.problem, unflatten(change, local.like))
@@ -344,9 +344,9 @@ def _finite(change: np.ndarray) -> np.ndarray:
 
 
 def _at_recorded_times(
-    pair: Pair, curve: SolvedCurve, values: Float[np.ndarray, "*moment_shape"]
+    pair: Pair, curve: SolvedCurve, values: Float[np.ndarray, "*instant_shape"]
 ) -> Float[np.ndarray, "*time_shape"]:
-    """Return values at the moments, interpolated linearly to all recorded times."""
+    """Return values at the instants, interpolated linearly to all recorded times."""
     from scipy.interpolate import make_interp_spline
 
     return make_interp_spline(curve.times, values, k=1)(pair.times)

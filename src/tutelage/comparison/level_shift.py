@@ -10,7 +10,7 @@ import numpy as np
 
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.variants import solve_variant
-from tutelage.problem import Mixture, Spectrum, Start
+from tutelage.problem import Spectrum, Start
 
 SAME_SHARES = 1e-9  # relative difference of shares that counts as none
 
@@ -45,12 +45,12 @@ def level_shift(pair: Pair) -> LevelShift:
     r, q, t = (np.asarray(overlaps) for overlaps in start.blocks(problem))
     changes_of_teacher = {}
     T = t
-    if isinstance(problem.inputs, Mixture):
+    if problem.mixture is not None:
         gram = t[:, problem.label_fields :, problem.label_fields :]
-        inputs = problem.inputs.with_shares(shares, gram)
+        inputs = problem.mixture.with_shares(shares, gram)
     else:
         inputs = Spectrum(problem.inputs.eigenvalues, shares, normalize=False)
-        if problem.teacher.gram is not None:
+        if problem.references.gram is not None:
             changes_of_teacher["teacher.gram"] = t
             T = None
     changed_start = Start(R=r, Q=q, T=T, readout=start.readout, bias=start.bias)

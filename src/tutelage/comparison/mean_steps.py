@@ -28,7 +28,7 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.stream.linearized import DIFFERENCES, LocalDynamics
 from tutelage.stream.moments.matrices import joint_covariance
 from tutelage.stream.order_parameters import OrderParameters, Overlaps
-from tutelage.stream.validity import MOMENTS
+from tutelage.stream.validity import INSTANTS
 from tutelage.training.schedules import rate_at
 
 LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
@@ -36,27 +36,27 @@ LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative 
 
 @dataclass(frozen=True)
 class MeanSteps:
-    """The mean of one step at each moment, by level.
+    """The mean of one step at each instant, by level.
 
     Attributes
     ----------
-    along : array (moment, L, K, n)
+    along : array (instant, L, K, n)
         X, the movement of each student along all n = K + M vectors.
-    overlaps : array (moment, L, n, n)
+    overlaps : array (instant, L, n, n)
         C, of all vectors.
-    beyond : array (moment, L, K, K)
+    beyond : array (instant, L, K, K)
         c, N^2 times what the mean step adds to q beyond the limit.
     """
 
-    along: Float[np.ndarray, "moment L K n"]
-    overlaps: Float[np.ndarray, "moment L n n"]
-    beyond: Float[np.ndarray, "moment L K K"]
+    along: Float[np.ndarray, "instant L K n"]
+    overlaps: Float[np.ndarray, "instant L n n"]
+    beyond: Float[np.ndarray, "instant L K K"]
 
 
 class UpdateAverages(NamedTuple):
-    """Averages of an update at the moments, which are the leading axis.
+    """Averages of an update at the instants, which are the leading axis.
 
-    A number without this axis is the same at all moments.
+    A number without this axis is the same at all instants.
 
     eta: the rate of the vectors. pull: eta kappa, of weight decay. forces: (A|B).
     noise_slopes: dG[lam_l C_l] of each level l.
@@ -64,14 +64,14 @@ class UpdateAverages(NamedTuple):
 
     eta: ArrayLike
     pull: ArrayLike
-    forces: Float[NumpyOrJax, "moment K n"]
-    noise_slopes: Float[NumpyOrJax, "moment L K K"]
+    forces: Float[NumpyOrJax, "instant K n"]
+    noise_slopes: Float[NumpyOrJax, "instant L K K"]
 
 
 def mean_steps(
-    local: LocalDynamics, times: Float[np.ndarray, " moment"], states: Overlaps
+    local: LocalDynamics, times: Float[np.ndarray, " instant"], states: Overlaps
 ) -> MeanSteps:
-    """Return X, C and c at each moment (see the head of this file)."""
+    """Return X, C and c at each instant (see the head of this file)."""
     if local.committee is not None:
         averages = _averages_of_committee(local, states)
     else:
@@ -94,10 +94,10 @@ def mean_steps(
 
 
 def _averages_of_committee(local: LocalDynamics, states: Overlaps) -> UpdateAverages:
-    """Average by machine code, at once for all moments; dG by central differences."""
+    """Average by machine code, at once for all instants; dG by central differences."""
     assert local.committee is not None
     system = local.system
-    committee = local.committee.one
+    committee = local.committee.constants
     K = committee.K
     derivatives = system.error_derivatives(states)
     C = joint_covariance(*system.covariances(states))
@@ -105,7 +105,7 @@ def _averages_of_committee(local: LocalDynamics, states: Overlaps) -> UpdateAver
     directions = lam * joint_covariance(states.r, states.q, system.t)
     distances = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)
     moved = distances[:, None, None, None, None] * directions
-    # axes: side, distance, moment, level, vector, vector
+    # axes: side, distance, instant, level, vector, vector
     covariances = C[:, None] + np.stack([moved, -moved])
     lead = covariances.shape[:4]
     readouts = np.broadcast_to(states.readout[:, None], (*lead, K))
@@ -122,13 +122,13 @@ def _averages_of_committee(local: LocalDynamics, states: Overlaps) -> UpdateAver
 
 
 def _averages_in_jax(
-    system: OrderParameters, times: Float[np.ndarray, " moment"], states: Overlaps
+    system: OrderParameters, times: Float[np.ndarray, " instant"], states: Overlaps
 ) -> UpdateAverages:
-    """Average by a compiled program, always for as many moments.
+    """Average by a compiled program, always for as many instants.
 
-    The last moment is repeated, so that one program serves any number of them.
+    The last instant is repeated, so that one program serves any number of them.
     """
-    places = np.minimum(np.arange(MOMENTS), times.size - 1)
+    places = np.minimum(np.arange(INSTANTS), times.size - 1)
     padded_states = jax.tree.map(lambda x: x[places], states)
     averages = _compiled_averages(system, times[places], padded_states)
     return jax.tree.map(lambda x: x[: times.size], averages)
@@ -138,21 +138,19 @@ def _averages_in_jax(
 def _compiled_averages(
     system: OrderParameters, times: NumpyOrJax, states: Overlaps
 ) -> UpdateAverages:
-    """Average at each of the moments."""
+    """Average at each of the instants."""
     problem = system.problem
     lam = jnp.asarray(problem.inputs.eigenvalues)[:, None, None]
 
-    def averages_at(moment: tuple[Array, Overlaps]) -> UpdateAverages:
-        time, state = moment
+    def averages_at(instant: tuple[Array, Overlaps]) -> UpdateAverages:
+        time, state = instant
         eta = system.rates(time)[0]
         mean_update, _ = system.matrices(state, time)
 
         def update_covariance(R: Array, Q: Array, T: Array) -> Array:
-            situation = system.situation(R, Q, T, state.readout, state.bias, time)
-            gradient_flow = (
-                False  # steps are noisy even if the theory lacks their noise
-            )
-            _, G = system.moments.matrices(situation, gradient_flow)
+            field_state = system.field_state(R, Q, T, state.readout, state.bias, time)
+            # steps are noisy even if the theory is that of gradient flow
+            _, G = system.moments.matrices(field_state, False)
             return G
 
         def noise_slope(r: Array, q: Array, t: Array) -> Array:

@@ -20,7 +20,7 @@ from tutelage.comparison.gaps import FINEST, z_score
 from tutelage.comparison.verdict import AGREE, BIASED, LIMIT, Verdict, holds
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.recording.recorded import METHOD
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.simulate import estimated_seconds
@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What runs recorded: times, and arrays (run, time, ...) by name."""
+    """The times of recorded runs, and their arrays (run, time, ...) by name."""
 
     times: np.ndarray
     runs: dict[str, np.ndarray]
@@ -288,8 +288,8 @@ def _activations(problem: Problem, start: Start) -> Iterator[Candidate]:
 
     Its fields are sqrt(2) times larger: overlaps count twice, and so does the rate.
     """
-    erf = NAMED["erf"]
-    units = (problem.student.activation, problem.references.activation)
+    erf = NAMED_ACTIVATIONS["erf"]
+    units = (problem.student.activation, problem.labeler.activation)
     if any(unit != erf for unit in units) or problem.references.gram is not None:
         return
     if start.T is None:

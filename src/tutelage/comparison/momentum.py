@@ -28,20 +28,20 @@ from tutelage.stream.order_parameters import Overlaps, flatten
 
 @dataclass(frozen=True)
 class MomentumTerms:
-    """The effects of a fixed momentum, times N, in flat coordinates at each moment.
+    """The effects of a fixed momentum, times N, in flat coordinates at each instant.
 
     lag: overlaps of z minus overlaps of w. source: what dq/dalpha of z gains because z
     and w differ. Both vanish for beta = 0.
     """
 
-    lag: Float[np.ndarray, "moment size"]
-    source: Float[np.ndarray, "moment size"]
+    lag: Float[np.ndarray, "instant size"]
+    source: Float[np.ndarray, "instant size"]
 
 
 def momentum_terms(beta: float, steps: MeanSteps, rates: Overlaps) -> MomentumTerms:
     """Return the terms to first order in 1/N (see the head of this file).
 
-    rates: du/dalpha of the theory at each moment.
+    rates: du/dalpha of the theory at each instant.
     """
     m = beta / (1 - beta)
     K = steps.along.shape[-2]
@@ -60,7 +60,7 @@ def momentum_terms(beta: float, steps: MeanSteps, rates: Overlaps) -> MomentumTe
     )
 
 
-def change_of_q(states: Overlaps, q: Float[np.ndarray, "moment L K K"]) -> Overlaps:
+def change_of_q(states: Overlaps, q: Float[np.ndarray, "instant L K K"]) -> Overlaps:
     """Return a change of states that changes q alone."""
     bias = None
     if states.bias is not None:

@@ -19,7 +19,7 @@ from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments.node_moments import is_cheap
 from tutelage.times import steps_at
 
-SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%
+SCATTER_POINTS = 2**10  # per instant: the standard deviation to about 1%
 LARGEST_STATE = 64  # numbers of a state whose prediction takes a second or two
 SMALLEST_ERROR = 1e-10  # below it rounding shows in the prediction
 SCATTER_LIMIT = 3.0  # standard errors of the ratio of measured to predicted scatter
@@ -176,14 +176,14 @@ def _sd_after_steps(
     if np.allclose(taken, times, rtol=LATE):
         fluctuations = fluctuations_along(solution, dim, points=SCATTER_POINTS)
         return fluctuations.sd("error"), float(np.max(fluctuations.accuracy))
-    moments, place = np.unique(taken, return_inverse=True)
-    shifted = _solved_at(solution, moments)
+    instants, place = np.unique(taken, return_inverse=True)
+    shifted = _solved_at(solution, instants)
     fluctuations = fluctuations_along(shifted, dim, points=SCATTER_POINTS)
     return fluctuations.sd("error")[place], float(np.max(fluctuations.accuracy))
 
 
 def _solved_at(
-    solution: Trajectory, moments: Float[np.ndarray, " moment"]
+    solution: Trajectory, instants: Float[np.ndarray, " instant"]
 ) -> Trajectory:
     """Return the theory at other times, solved with the same settings."""
     assert solution.problem is not None
@@ -193,7 +193,7 @@ def _solved_at(
         # the first solve has warned
         warnings.simplefilter("ignore", TutelageWarning)
         return solve(
-            solution.problem, solution.start, moments, keep="blocks", **settings
+            solution.problem, solution.start, instants, keep="blocks", **settings
         )
 
 

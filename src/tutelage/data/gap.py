@@ -29,6 +29,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.data.laws import SampleLaw
 from tutelage.data.training import Curves, InitialWeights, Weights, train
 from tutelage.errors import InputError, ValidityWarning
+from tutelage.few_runs import error_of_mean
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS
@@ -81,16 +82,16 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
     train_loss: dict[str, Curves] = field(default_factory=dict)
 
     def gap(self, name: str = "error") -> MeanAndError:
-        """Return SGD on the samples minus theory, and its standard error.
+        """Return SGD on the samples minus theory, and its error.
 
-        It is a mean over runs. name: "error" or "loss"; with a data set also
-        "train_error" or "train_loss".
+        It is a mean over runs; two of its errors cover 95%. name: "error" or "loss";
+        with a data set also "train_error" or "train_loss".
         """
         runs, theory = self._both(name)
         return _mean_and_error(runs[SAMPLES] - theory)
 
     def causes(self, name: str = "error") -> dict[str, MeanAndError]:
-        """Return the parts of the gap, whose sum it is, with their standard errors.
+        """Return the parts of the gap, whose sum it is, with their errors.
 
         "finite N": SGD on the theory's law against the theory. "covariances": what the
         theory leaves out of them. "not Gaussian": the samples against Gaussian ones of
@@ -198,8 +199,8 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
 
 
 def _mean_and_error(values: Curves) -> MeanAndError:
-    """Return the mean over runs and its standard error."""
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    """Return the mean over runs and its error, two of which cover 95%."""
+    return values.mean(axis=0), error_of_mean(values)
 
 
 def compare_data(

@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import with_fields
 from tutelage.data.class_moments import ClassMoments, measure_moments
 from tutelage.data.population import isotropic_range, population_eigenvalues
 from tutelage.data.reading import FeatureMap, as_labels, open_samples
@@ -211,9 +210,10 @@ def _with_corrected_spectrum(data: Data) -> Data:
         scale=unbiased,
         dropped=data.spectrum.dropped,
         known_dim=data.dim,
+        center=data.spectrum.center,
+        basis=data.spectrum.basis,
     )
-    law = with_fields(spectrum, center=data.spectrum.center, basis=data.spectrum.basis)
-    return replace(data, spectrum=law, corrected=True)
+    return replace(data, spectrum=spectrum, corrected=True)
 
 
 def _with_teacher(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage._part import with_fields
-from tutelage._types import ArrayLike, Numbers
+from tutelage._types import ArrayLike, Numbers, Table
 from tutelage.analysis.result import AnalysisResult
 from tutelage.data.field_shape import FieldShape
 from tutelage.data.population import isotropic_range
@@ -459,9 +458,11 @@ class Data(AnalysisResult, figure="plot_data"):
         common eigenvectors.
         """
         means = np.sqrt(self.dim) * self.means
-        laws = [
-            with_fields(self.spectrum, eigenvalues=variances, normalize=False)
-            for variances in self._level_variances
-        ]
+        measured: Table = self.spectrum.arguments() | {"normalize": False}
+        laws = []
+        for variances in self._level_variances:
+            # a class may have no variance in a direction that others vary in
+            eigenvalues = np.maximum(variances, np.finfo(float).tiny)
+            laws.append(Spectrum(**measured | {"eigenvalues": eigenvalues}))
         overlaps = level_overlaps(means, means, self.level_sizes)
         return Mixture(np.eye(len(means)), overlaps, self.probabilities, laws, labels)

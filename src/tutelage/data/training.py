@@ -223,6 +223,6 @@ def _truth(problem: Problem, reference: Array, xi: Array) -> Array:
     fields = with_unseen(problem, reference + bias, xi)
 
     def truth(rho: Array) -> Array:
-        return problem.labels.truth(problem.teacher.output(rho), rho)
+        return problem.labels.truth(problem.labeler.output(rho), rho)
 
     return jax.vmap(truth)(fields)

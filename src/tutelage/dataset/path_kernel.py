@@ -35,9 +35,11 @@ from jaxtyping import Float, Int
 
 from tutelage._numba import compiler
 
-# Codes of activations and losses.
-POLYNOMIAL, ERF, RELU, TANH, GELU, SIGMOID, SOFTPLUS = range(7)
-SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
+# What the loops have, by its name in files: its code is its place here.
+ACTIVATIONS = ("polynomial", "erf", "relu", "tanh", "gelu", "sigmoid", "softplus")
+LOSSES = ("squared", "absolute", "huber", "logistic", "hinge")
+POLYNOMIAL, ERF, RELU, TANH, GELU, SIGMOID, SOFTPLUS = range(len(ACTIVATIONS))
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(len(LOSSES))
 
 SQRT_HALF = 0.7071067811865476
 SQRT_2_OVER_PI = 0.7978845608028654
@@ -64,7 +66,7 @@ class Model(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """What is fixed for each path. Visits of all paths lie one after the other."""
+    """The constants of each path. Visits of all paths lie one after the other."""
 
     label: Float[np.ndarray, " S"]
     reference: Float[np.ndarray, "S M"]  # rho
@@ -76,7 +78,7 @@ class Paths(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the paths remember of their visits."""
+    """The memory that paths have of their visits."""
 
     visited: Int[np.ndarray, " S"]  # visits so far
     # rows of L, each with its diagonal inverted (0 if it was dropped), packed

@@ -1,4 +1,4 @@
-"""What the theory of a data set needs of a problem, as plain numbers."""
+"""The problem as plain numbers, as the theory of a data set needs it."""
 
 from dataclasses import dataclass
 
@@ -9,25 +9,9 @@ from tutelage.dataset import path_kernel
 from tutelage.dataset.path_kernel import Model
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
-from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
 from tutelage.problem.sample import labels_of
 from tutelage.training import losses
-
-ACTIVATIONS = {
-    "erf": path_kernel.ERF,
-    "relu": path_kernel.RELU,
-    "tanh": path_kernel.TANH,
-    "gelu": path_kernel.GELU,
-    "sigmoid": path_kernel.SIGMOID,
-    "softplus": path_kernel.SOFTPLUS,
-}
-LOSSES: dict[type[losses.Loss], int] = {
-    losses.Squared: path_kernel.SQUARED,
-    losses.Absolute: path_kernel.ABSOLUTE,
-    losses.Huber: path_kernel.HUBER,
-    losses.Logistic: path_kernel.LOGISTIC,
-    losses.Hinge: path_kernel.HINGE,
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +62,7 @@ def has_kernels(problem: Problem) -> bool:
     """Return True if the machine code has the student's activation and the loss."""
     return (
         _activation_code(problem.student.activation) is not None
-        and type(problem.loss) in LOSSES
+        and losses.as_loss.word(problem.loss) in path_kernel.LOSSES
     )
 
 
@@ -86,9 +70,11 @@ def _activation_code(activation: Activation) -> int | None:
     """Return the code of an activation; None if the machine code does not have it."""
     if activation.polynomial is not None:
         return path_kernel.POLYNOMIAL
-    if NAMED.get(activation.name) != activation:
+    if NAMED_ACTIVATIONS.get(activation.name) != activation:
         return None
-    return ACTIVATIONS.get(activation.name)
+    if activation.name not in path_kernel.ACTIVATIONS:
+        return None
+    return path_kernel.ACTIVATIONS.index(activation.name)
 
 
 def update_jumps(problem: Problem) -> bool:
@@ -119,7 +105,7 @@ def setting_of(problem: Problem, start: Start) -> Setting:
     model = Model(
         activation=code,
         coefficients=np.array(activation.polynomial or [0.0], dtype=float),
-        loss=LOSSES[type(problem.loss)],
+        loss=path_kernel.LOSSES.index(losses.loss_name(problem.loss)),
         loss_number=number,
         by_class=problem.labels.metric == "class",
         jumps=update_jumps(problem),

@@ -18,7 +18,7 @@ LARGEST = 1e8
 
 
 class Curves(NamedTuple):
-    """What a pass records, at all times of its grid or at the recorded ones.
+    """The records of a pass, at all times of its grid or at the recorded ones.
 
     R and Q per level are sums over its dimensions, divided by N.
     """

@@ -123,8 +123,8 @@ def solve_on_data_set(
     checks.require_untraced("the initial condition", "solve with a data set", start)
     problem.require_rates_on(times)
     require_stable(problem)
-    if problem.has_noise_law and not has_bounded_slope(problem.loss):
-        Quantile(problem.noise).mean_and_variance()  # refuses an infinite variance
+    if problem.noise_law is not None and not has_bounded_slope(problem.loss):
+        Quantile(problem.noise_law).mean_and_variance()  # refuses an infinite variance
     setting = setting_of(problem, start)
     found = estimate(setting, times, accuracy, seed, paths, progress)
     trajectory = _trajectory(setting, start, times, found, seed, keep)

@@ -1,4 +1,4 @@
-"""Where learning ends at n = ratio N samples: the regularized minimum and Bayes' optimum.
+"""The end of learning at n = ratio N samples: regularized minimum, Bayes' optimum.
 
 setting: what a problem says about inputs, teacher and labels. quadrature: nodes of
 Gaussian averages. label_nodes: fields and labels of a sample as nodes. proximal: the

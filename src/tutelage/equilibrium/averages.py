@@ -43,7 +43,7 @@ OUTPUT_NODES = 49  # of omega at each label
 
 
 @dataclass(frozen=True)
-class Overlaps:
+class MinimumState:
     """Order parameters of the minimum: m (F,), q, and the susceptibility V."""
 
     m: Float[np.ndarray, " F"]
@@ -76,27 +76,29 @@ class Averages(ABC):
         self.inverse_T = np.linalg.inv(setting.T)
 
     @abstractmethod
-    def at(self, overlaps: Overlaps, everything: bool = False) -> SampleAverages:
+    def at(self, overlaps: MinimumState, everything: bool = False) -> SampleAverages:
         """Return the averages; everything: also those of the losses."""
 
-    def means(self, overlaps: Overlaps) -> Float[np.ndarray, " n"]:
+    def means(self, overlaps: MinimumState) -> Float[np.ndarray, " n"]:
         """Return mu = m^T T^-1 rho at the nodes."""
         return self.nodes.rho @ (self.inverse_T @ overlaps.m)
 
-    def deviation(self, overlaps: Overlaps) -> float:
+    def deviation(self, overlaps: MinimumState) -> float:
         """Return s, the deviation of omega at given fields of the teacher."""
         m = overlaps.m
         variance = overlaps.q - m @ self.inverse_T @ m
         return float(np.sqrt(max(variance, 1e-14 * overlaps.q)))
 
-    def sharpness(self, overlaps: Overlaps) -> float:
+    def sharpness(self, overlaps: MinimumState) -> float:
         """Return s in units of the deviation of mu."""
         m = overlaps.m
         return self.deviation(overlaps) / float(
             np.sqrt(m @ self.inverse_T @ m + 1e-300)
         )
 
-    def residual_of(self, overlaps: Overlaps, product: float, second: float) -> float:
+    def residual_of(
+        self, overlaps: MinimumState, product: float, second: float
+    ) -> float:
         """Return E[(y - h)^2] = E[(y - omega)^2] - 2 V E[(y - omega) g] + V^2 E[g^2]."""
         nodes = self.nodes
         y = nodes.labels
@@ -115,7 +117,7 @@ class ClippedAverages(Averages):
         super().__init__(setting, nodes)
         self.line = line
 
-    def at(self, overlaps: Overlaps, everything: bool = False) -> SampleAverages:
+    def at(self, overlaps: MinimumState, everything: bool = False) -> SampleAverages:
         nodes = self.nodes
         joint = nodes.joint
         # label - omega is Gaussian at given fields, with the noise of the label
@@ -187,7 +189,7 @@ class ProfileAverages(Averages):
         if setting.problem.loss.jumps:
             self.points = FEWEST_WITH_KINKS
 
-    def at(self, overlaps: Overlaps, everything: bool = False) -> SampleAverages:
+    def at(self, overlaps: MinimumState, everything: bool = False) -> SampleAverages:
         second = slope = loss = test_loss = product = 0.0
         with_fields = np.zeros(self.setting.fields)
         for density in self.densities(overlaps):
@@ -211,7 +213,7 @@ class ProfileAverages(Averages):
             test_loss=test_loss,
         )
 
-    def densities(self, overlaps: Overlaps) -> list[Density]:
+    def densities(self, overlaps: MinimumState) -> list[Density]:
         """Return the law of omega with each label."""
         setting = self.setting
         is_sign = type(setting.problem.labels) is Sign
@@ -258,7 +260,7 @@ class ProfileAverages(Averages):
             falling=(grid * weight - sums[:, 1]) / deviation**2,
         )
 
-    def _behind_a_sign(self, overlaps: Overlaps) -> list[Density]:
+    def _behind_a_sign(self, overlaps: MinimumState) -> list[Density]:
         """Return the law of omega with labels sign(rho), by its closed form.
 
         With u = omega / sqrt(q), correlation c and s = sqrt(1 - c^2):
@@ -327,7 +329,7 @@ class NodeAverages(Averages):
         self.joint = joint.reshape(len(labels), -1, 1)
         self.outputs = even_nodes(OUTPUT_NODES, 7.5)
 
-    def at(self, overlaps: Overlaps, everything: bool = False) -> SampleAverages:
+    def at(self, overlaps: MinimumState, everything: bool = False) -> SampleAverages:
         z, weights = self.outputs
         s = self.deviation(overlaps)
         omega = self.means(overlaps)[:, None, None] + s * z

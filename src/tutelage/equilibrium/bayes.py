@@ -18,7 +18,7 @@ Macris, Miolane and Zdeborova, PNAS 116, 5451, 2019).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,7 @@ from scipy.integrate import cumulative_simpson
 from scipy.optimize import brentq
 
 from tutelage.equilibrium.information import Evidence, Posterior
+from tutelage.equilibrium.prediction import Prediction, best_prediction
 from tutelage.equilibrium.setting import Setting
 
 # ln qhat from no knowledge to perfect knowledge
@@ -60,6 +61,11 @@ class FixedPoint:
     free_entropy: float
     information: float
 
+    @property
+    def Q(self) -> Float[np.ndarray, "1 1"]:
+        """The overlap of the posterior mean with itself, as a matrix."""
+        return np.full((1, 1), self.q)
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -68,25 +74,49 @@ class Thresholds:
     weak: below it nothing is learned without prior knowledge (0 if a few samples help).
     algorithmic: above it algorithms reach the optimum; NaN if there is no jump.
     information: above it the optimum has jumped; NaN without a jump. perfect: above it
-    perfect knowledge is a fixed point; infinite if never.
+    perfect knowledge is a fixed point; infinite if never. error: a bound on the
+    numerical error of the algorithmic threshold, where averages are on grids.
     """
 
     weak: float
     algorithmic: float
     information: float
     perfect: float
+    error: float = 0.0
 
 
-def optimum(points: Iterable[FixedPoint]) -> FixedPoint:
+class AnyPoint(Protocol):
+    """What fixed points of one unit and of two have in common."""
+
+    @property
+    def Q(self) -> np.ndarray:
+        """The overlaps of the posterior mean, (M, M)."""
+        ...
+
+    @property
+    def stable(self) -> bool:
+        """True if small deviations shrink."""
+        ...
+
+    @property
+    def free_entropy(self) -> float:
+        """Per input dimension."""
+        ...
+
+
+Point = TypeVar("Point", bound=AnyPoint)
+
+
+def optimum(points: Iterable[Point]) -> Point:
     """Return the fixed point of the posterior: that of largest free entropy."""
     stable = [point for point in points if point.stable]
     return max(stable, key=lambda point: point.free_entropy)
 
 
-def reached(points: Iterable[FixedPoint]) -> FixedPoint:
-    """Return the fixed point that algorithms reach: the stable one of smallest q."""
+def reached(points: Iterable[Point]) -> Point:
+    """Return the fixed point that algorithms reach: the stable one of least overlap."""
     stable = [point for point in points if point.stable]
-    return min(stable, key=lambda point: point.q)
+    return min(stable, key=lambda point: float(np.trace(point.Q)))
 
 
 class BayesCurve:
@@ -165,14 +195,23 @@ class BayesCurve:
         integral = float(np.interp(u, self.u, self._integral))
         return prior - q * np.exp(u) / 2 + ratio * integral
 
-    def teacher_overlaps(self, information: float) -> Float[np.ndarray, " M"]:
+    def prediction(self, point: FixedPoint) -> Prediction:
+        """Return the best prediction at a fixed point."""
+        return best_prediction(self.setting, self.evidence, point.q, point.V)
+
+    def error_bound(self, point: FixedPoint, ratio: float) -> float:
+        """Return 0: averages of one unit have no grid of a fixed size."""
+        return 0.0
+
+    def teacher_overlaps(self, point: FixedPoint) -> Float[np.ndarray, "1 M"]:
         """Return the overlaps of the posterior mean with all teacher units."""
         setting = self.setting
-        precision = self._strength * information
+        precision = self._strength * point.information
         gain = np.ones_like(precision)
-        if np.isfinite(information):
+        if np.isfinite(point.information):
             gain = precision / (1 + precision)
-        return (setting.p * setting.lam * gain) @ (setting.teacher @ setting.combine[0])
+        with_units = setting.teacher @ setting.combine[0]
+        return ((setting.p * setting.lam * gain) @ with_units)[None]
 
     def _thresholds(self) -> Thresholds:
         log_ratio = self.log_ratio

@@ -67,10 +67,10 @@ class Teacher:
         cls, setting: Setting, labeler: Labeler, dim: int, rng: np.random.Generator
     ) -> "Teacher":
         """Draw teacher weights with exactly the overlaps t_l of each level."""
-        inputs = setting.problem.inputs
-        if isinstance(inputs, HiddenManifold):
-            return cls._latent(setting, labeler, inputs, dim, rng)
-        dims = inputs.level_dims(dim)
+        manifold = setting.problem.hidden_manifold
+        if manifold is not None:
+            return cls._latent(setting, labeler, manifold, dim, rng)
+        dims = setting.problem.inputs.level_dims(dim)
         blocks = [
             _vectors_with(t, n, rng) for t, n in zip(setting.teacher, dims, strict=True)
         ]
@@ -96,8 +96,8 @@ class Teacher:
                 f"dim is {dim} and the hidden manifold has N = {inputs.dim}; "
                 "they must be equal."
             )
-        gram = setting.problem.teacher.gram
-        M = setting.problem.teacher.hidden
+        gram = setting.problem.labeler.gram
+        M = setting.problem.labeler.hidden
         latent = np.eye(M) if gram is None else np.asarray(gram)
         realized = inputs.realized()
         beta = _vectors_with(latent, inputs.dim_latent, rng)
@@ -111,9 +111,10 @@ class Teacher:
 
     def covariance_with(self, w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
         """Return Omega w."""
-        if self.features is None:
+        manifold = self.setting.problem.hidden_manifold
+        if manifold is None:
             return self.deviations**2 * w
-        basis = self.setting.problem.inputs.realized().basis
+        basis = manifold.realized().basis
         return basis.T @ (self.deviations**2 * (basis @ w))
 
     def samples(self, count: int, rng: np.random.Generator) -> Samples:
@@ -127,7 +128,8 @@ class Teacher:
             matrix, beta = self.features
             D = beta.shape[1]
             latent = rng.standard_normal((count, D))
-            X = np.asarray(problem.inputs.samples(latent, matrix))
+            assert problem.hidden_manifold is not None
+            X = np.asarray(problem.hidden_manifold.samples(latent, matrix))
             rho = latent @ beta.T / np.sqrt(D)
         needed = max(1, normals_needed(problem))
         normals = rng.standard_normal((count, needed))
@@ -147,21 +149,21 @@ def labeler_of(setting: Setting) -> Labeler:
     problem = setting.problem
     law = problem.labels
     judged_with_noise = getattr(law, "random", False) is not False
-    is_latent = isinstance(problem.inputs, HiddenManifold)
+    is_latent = problem.hidden_manifold is not None
 
     def one(rho: jax.Array, normals: jax.Array) -> tuple[jax.Array, jax.Array]:
         label = label_of(problem, rho, normals)
         if judged_with_noise:
             return label, label
-        return label, law.truth(problem.teacher.output(rho), rho)
+        return label, law.truth(problem.labeler.output(rho), rho)
 
     @jax.jit
     def labels(rho: jax.Array, normals: jax.Array) -> tuple[jax.Array, jax.Array]:
         fields = rho
         if not is_latent:  # latent vectors have the unseen part in their fields
             fields = with_unseen(problem, fields, normals)
-        if problem.teacher.bias is not None:
-            fields = fields + jnp.asarray(problem.teacher.bias)
+        if problem.labeler.bias is not None:
+            fields = fields + jnp.asarray(problem.labeler.bias)
         return jax.vmap(one)(fields, normals)
 
     return labels

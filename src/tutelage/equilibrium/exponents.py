@@ -13,7 +13,7 @@ Labels y of standardized teacher fields z = T^(-1/2) rho, He_k normalized:
     weak recovery          with n = ratio N samples a direction is found for ratio above
                            1 / nu, nu the largest eigenvalue of M -> E_y[G_y M G_y],
                            G_y = E[z z^T - 1 | y]; at any ratio if E[z | y] != 0
-                           (Troiani et al., 2024)
+                           (Troiani et al., AISTATS 2025)
 
 Conditional means of one field follow from all values of the field that have a label. Of
 several fields they are means over cells of neighboring labels, and sampled.
@@ -277,7 +277,7 @@ def first_degree(sizes: Float[np.ndarray, " D"], zero: float) -> int | None:
 
 @dataclass(frozen=True)
 class Recovery:
-    """How much labels tell about directions without any prior knowledge.
+    """The strength of what labels tell about directions without prior knowledge.
 
     linear: the largest eigenvalue of E_y[E[z|y] E[z|y]^T]. quadratic: that of
     M -> E_y[G_y M G_y]. direction: the eigenvector of the one that comes first, (F,) or

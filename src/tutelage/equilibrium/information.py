@@ -1,4 +1,4 @@
-"""What one label tells about the field rho of a teacher unit.
+"""The information of one label about the field rho of a teacher unit.
 
 All samples together leave rho Gaussian with mean omega and variance V; omega itself is
 Gaussian with variance q over samples. A further label y has the evidence
@@ -62,7 +62,7 @@ class Posterior:
 
 
 class Evidence(ABC):
-    """What labels tell about one field."""
+    """The information of labels about one field."""
 
     @abstractmethod
     def information(self, posterior: Posterior) -> float:
@@ -314,7 +314,7 @@ def evidence_of(setting: Setting, function: str) -> Evidence:
             "label. Give a number, Gaussian noise."
         )
     real = isinstance(law, Real)
-    noise = float(problem.noise) if real else 0.0
+    noise = float(problem.noise_deviation) if real else 0.0
     if real and setting.linear:
         return LinearEvidence(noise)
     reach = REACH * np.sqrt(setting.T[0, 0])

@@ -206,7 +206,7 @@ def outputs_at(
     """Return the teacher's output at these fields."""
     if setting.linear:
         return rho[:, 0] + setting.offset
-    teacher = setting.problem.teacher
+    teacher = setting.problem.labeler
     values = teacher.activation(jnp.asarray(fields_at(setting, rho)))
     return np.asarray(values @ jnp.asarray(teacher.readout), float)
 
@@ -215,7 +215,7 @@ def fields_at(
     setting: Setting, rho: Float[np.ndarray, "n F"]
 ) -> Float[np.ndarray, "n F"]:
     """Return the fields that a label law reads: with the biases of the teacher."""
-    bias = setting.problem.teacher.bias
+    bias = setting.problem.labeler.bias
     if setting.linear or bias is None:
         return rho
     return rho + np.asarray(bias, dtype=float)
@@ -254,7 +254,7 @@ def label_breaks(setting: Setting) -> list[float]:
     if setting.linear:
         return [] if law.metric == "squared" else [-setting.offset]
     bias = float(fields_at(setting, np.zeros((1, 1)))[0, 0])
-    kinks = [x - bias for x in (0.0, *setting.problem.teacher.activation.breaks)]
+    kinks = [x - bias for x in (0.0, *setting.problem.labeler.activation.breaks)]
     scale = np.sqrt(setting.T[0, 0])
 
     def label(rho: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -28,7 +28,7 @@ from scipy.special import ndtr
 
 from tutelage.equilibrium.averages import (
     Averages,
-    Overlaps,
+    MinimumState,
     SampleAverages,
     averages_for,
 )
@@ -49,7 +49,7 @@ LARGEST = 1e12  # order parameters beyond have diverged
 
 @dataclass(frozen=True)
 class Conjugates:
-    """What the samples do to the weights: Vhat, qhat and mhat (F,)."""
+    """The effect of the samples on the weights: Vhat, qhat and mhat (F,)."""
 
     V: float
     q: float
@@ -99,7 +99,7 @@ class StateEvolution:
         """True if the error is the probability of a wrong sign."""
         return self.setting.problem.labels.metric == "class"
 
-    def overlaps(self, hats: Conjugates, ridge: float) -> Overlaps:
+    def overlaps(self, hats: Conjugates, ridge: float) -> MinimumState:
         """Return m, q, V: how the weights follow the samples."""
         setting = self.setting
         gain = setting.lam / (ridge + hats.V * setting.lam)
@@ -107,10 +107,10 @@ class StateEvolution:
         m = (setting.p * setting.lam * gain) @ pulled
         signal = setting.lam * (pulled @ hats.m)
         q = setting.p @ (gain**2 * (hats.q + signal))
-        return Overlaps(m=m, q=float(q), V=float(setting.p @ gain))
+        return MinimumState(m=m, q=float(q), V=float(setting.p @ gain))
 
     def conjugates(
-        self, found: SampleAverages, overlaps: Overlaps, ratio: float
+        self, found: SampleAverages, overlaps: MinimumState, ratio: float
     ) -> Conjugates:
         """Return Vhat, qhat, mhat: how the samples act on the weights."""
         V = ratio * found.slope
@@ -131,7 +131,7 @@ class StateEvolution:
         hats = start
         if hats is None:
             T = self.setting.T
-            usual = Overlaps(m=0.3 * T.sum(axis=1), q=float(T.sum()), V=1.0)
+            usual = MinimumState(m=0.3 * T.sum(axis=1), q=float(T.sum()), V=1.0)
             hats = self.conjugates(self.averages(1).at(usual), usual, ratio)
         damped = DAMPED_STEPS if start is None else CONTINUED_STEPS
         hats = self._fixed_point(hats, ratio, in_output, 1, damped)
@@ -215,7 +215,7 @@ class StateEvolution:
         return (setting.p * setting.lam * gain) @ pulled
 
     def _test_errors(
-        self, averages: Averages, overlaps: Overlaps
+        self, averages: Averages, overlaps: MinimumState
     ) -> tuple[float, float]:
         """Return the error by noiseless labels, and by labels (NaN for real ones)."""
         nodes = averages.nodes
@@ -234,7 +234,7 @@ class StateEvolution:
         product = np.sum(weights * nodes.truth * mean[:, None])
         return float(square - 2 * product + overlaps.q) / 2, np.nan
 
-    def _wrong_signs(self, averages: Averages, overlaps: Overlaps) -> float:
+    def _wrong_signs(self, averages: Averages, overlaps: MinimumState) -> float:
         """Return P(y h < 0): h has the sign of omega - V l'(0, y)."""
         nodes = averages.nodes
         descent = _descent_at_zero(self.setting, nodes.labels)

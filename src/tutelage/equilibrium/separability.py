@@ -1,4 +1,4 @@
-"""Where a loss without ridge has no finite minimum.
+"""The ratios at which a loss without ridge has no finite minimum.
 
 Signs are separable by weights w if y w.x > 0 for all samples; then no finite minimum of
 a loss of the margin exists. n = ratio N samples of large N are separable if ratio is

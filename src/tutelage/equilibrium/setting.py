@@ -1,4 +1,4 @@
-"""What a problem says about inputs, teacher and labels, in numbers.
+"""Inputs, teacher and labels of a problem as numbers.
 
 Letters are those of docs/notation.md. A level l has eigenvalue lam_l, a share p_l of the
 dimensions and teacher overlaps t_l; T = sum_l p_l lam_l t_l + unseen is the covariance
@@ -87,7 +87,7 @@ def setting_of(problem: Problem) -> Setting:
     teacher = np.asarray(by_level, dtype=float)
     lam = np.asarray(inputs.eigenvalues, dtype=float)
     p = np.asarray(inputs.fractions, dtype=float)
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     unseen = np.zeros((M, M))
     if problem.unseen is not None:
         unseen = np.asarray(problem.unseen, dtype=float)
@@ -95,11 +95,11 @@ def setting_of(problem: Problem) -> Setting:
     offset = 0.0
     combine = np.eye(M)
     if linear:
-        constant, slope = problem.teacher.activation.polynomial
-        readout = np.asarray(problem.teacher.readout, dtype=float)
+        constant, slope = problem.labeler.activation.polynomial or (0.0, 0.0)
+        readout = np.asarray(problem.labeler.readout, dtype=float)
         bias = np.zeros(M)
-        if problem.teacher.bias is not None:
-            bias = np.asarray(problem.teacher.bias, dtype=float)
+        if problem.labeler.bias is not None:
+            bias = np.asarray(problem.labeler.bias, dtype=float)
         combine = slope * readout[None]
         offset = float(readout @ (constant + slope * bias))
     t = combine @ teacher @ combine.T
@@ -120,7 +120,7 @@ def setting_of(problem: Problem) -> Setting:
 
 def is_linear(problem: Problem) -> bool:
     """True if all teacher units are linear."""
-    return len(problem.teacher.activation.polynomial or ()) == 2
+    return len(problem.labeler.activation.polynomial or ()) == 2
 
 
 def _require_independent_fields(T: Float[np.ndarray, "F F"]) -> None:

@@ -16,9 +16,9 @@ serves any other law with a likelihood, on even grids of omega and of the fields
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ from tutelage.equilibrium.label_nodes import (
 )
 from tutelage.equilibrium.prediction import Prediction
 from tutelage.equilibrium.proximal import normal_density
-from tutelage.equilibrium.quadrature import even_nodes
+from tutelage.equilibrium.quadrature import Nodes, even_nodes
 from tutelage.equilibrium.setting import Setting
 from tutelage.errors import InputError
 from tutelage.problem.labels import Real
@@ -46,10 +46,13 @@ SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 TRIED_FIELDS = 64
 EQUAL = 1e-9
 GRID = 101  # of each of omega+ and omega-, for quadrants
+COARSE_GRID = 61  # the same for an estimate of errors
 GRID_REACH = 7.5
 OUTER = 17  # of omega, along each axis
+COARSE_OUTER = 13
 OUTER_REACH = 5.5
 INNER = 41  # fields around omega, along each axis
+COARSE_INNER = 31
 INNER_REACH = 6.0
 BIN = 0.2  # of noiseless labels, in units of their noise
 LEAST_NOISE = 0.1  # that the inner grid resolves
@@ -65,6 +68,7 @@ CONVERGED = 1e-9
 MOST_STEPS = 150
 FIRST_STEPS = 15
 TINY = 1e-14
+ROUNDING = 1e-9  # of a node of omega
 
 
 class PairAverages(NamedTuple):
@@ -77,7 +81,7 @@ class PairAverages(NamedTuple):
 
 
 class PairEvidence(ABC):
-    """What labels tell about two fields; T: the variances T+ and T-."""
+    """The information of labels about two fields; T: the variances T+ and T-."""
 
     T: tuple[float, float]
 
@@ -85,13 +89,18 @@ class PairEvidence(ABC):
     def averages(self, plus: float, minus: float) -> PairAverages:
         """Return the averages at l+ and l-."""
 
+    @abstractmethod
+    def coarser(self) -> "PairEvidence":
+        """Return the same on coarser grids: what changes is the error of both."""
+
 
 @dataclass(frozen=True)
 class QuadrantEvidence(PairEvidence):
     """Labels that depend on the signs of rho_1 and rho_2.
 
     probabilities (4, J) in the quadrants ++, +-, -+, --; truth (4,): the noiseless label
-    there. classes: the error counts signs. noise: Gaussian, added to values.
+    there. classes: the error counts signs. noise: Gaussian, added to values. grid:
+    points of omega+ and of omega-.
     """
 
     T: tuple[float, float]
@@ -100,12 +109,17 @@ class QuadrantEvidence(PairEvidence):
     truth: Float[np.ndarray, " 4"]
     classes: bool
     noise: float
+    grid: int = GRID
+
+    def coarser(self) -> "QuadrantEvidence":
+        return replace(self, grid=COARSE_GRID)
 
     def averages(self, plus: float, minus: float) -> PairAverages:
-        u, weight = even_nodes(GRID, GRID_REACH)
-        weights = np.outer(weight, weight)
+        u, weight = even_nodes(self.grid, GRID_REACH)
+        half = upper_half(Nodes(u, weight))
+        weights = np.outer(weight, half.weights)
         omega_plus = np.sqrt(plus) * u[:, None]
-        omega_minus = np.sqrt(minus) * u[None, :]
+        omega_minus = np.sqrt(minus) * half.x[None, :]
         quadrants, slopes = self._quadrants(plus, minus, omega_plus, omega_minus)
         Z = np.maximum(quadrants @ self.probabilities, TINY)
         slope = slopes @ self.probabilities  # by omega_1 and omega_2
@@ -183,6 +197,16 @@ class QuadrantEvidence(PairEvidence):
         return Prediction(float(variance) / 2, np.nan, loss)
 
 
+def upper_half(nodes: Nodes) -> Nodes:
+    """Return the nodes of omega- that are not negative, with the weight of both signs.
+
+    An exchange of the units changes the sign of omega-, and of no average.
+    """
+    kept = nodes.x > -ROUNDING
+    weights = np.where(nodes.x > ROUNDING, 2 * nodes.weights, nodes.weights)
+    return Nodes(nodes.x[kept], weights[kept])
+
+
 def _orthant(a: np.ndarray, b: np.ndarray, correlation: float) -> np.ndarray:
     """Return P(X < a, Y < b) of standard normal X, Y (Owen 1956)."""
     a = np.where(a == 0, 1e-12, a)
@@ -208,32 +232,38 @@ class GridEvidence(PairEvidence):
     values: Float[np.ndarray, " J"]
     classes: bool
     noise: float
+    outer: int = OUTER
+    inner: int = INNER
+
+    def coarser(self) -> "GridEvidence":
+        return replace(self, outer=COARSE_OUTER, inner=COARSE_INNER)
 
     def averages(self, plus: float, minus: float) -> PairAverages:
-        u, outer = even_nodes(OUTER, OUTER_REACH)
-        x, inner = even_nodes(INNER, INNER_REACH)
+        u, outer = even_nodes(self.outer, OUTER_REACH)
+        half = upper_half(Nodes(u, outer))
+        x, inner = even_nodes(self.inner, INNER_REACH)
         spread = np.sqrt(np.maximum(np.array(self.T) - [plus, minus], TINY))
         up = np.sqrt(plus) * u[:, None] + spread[0] * x
-        down = np.sqrt(minus) * u[:, None] + spread[1] * x
+        down = np.sqrt(minus) * half.x[:, None] + spread[1] * x
         # axes: omega+, omega-, rho+, rho-
         first = (up[:, None, :, None] + down[None, :, None, :]) / np.sqrt(2)
         second = (up[:, None, :, None] - down[None, :, None, :]) / np.sqrt(2)
         rho = np.stack([first.ravel(), second.ravel()], axis=1)
-        points = OUTER**2
+        points = len(u) * len(half.x)
         weights = np.outer(inner, inner).ravel()
         sides = np.stack(
-            [np.repeat(x, INNER) / spread[0], np.tile(x, INNER) / spread[1]]
+            [np.repeat(x, len(x)) / spread[0], np.tile(x, len(x)) / spread[1]]
         )
-        columns = weights * np.concatenate([np.ones((1, INNER**2)), sides])
+        columns = weights * np.concatenate([np.ones((1, len(weights))), sides])
         truth = self.output(rho).reshape(points, -1)
         if self.law is None:
             sums, step = self._with_noise(truth, columns)
         else:
-            probabilities = self.law(rho).reshape(points, INNER**2, -1)
+            probabilities = self.law(rho).reshape(points, len(weights), -1)
             sums = np.einsum("ap,opj->aoj", columns, probabilities)
             step = 1.0
         Z = np.maximum(sums[0], TINY)
-        of_omega = np.outer(outer, outer).ravel()
+        of_omega = np.outer(outer, half.weights).ravel()
         information = step * np.sum(sums[1:] ** 2 / Z, axis=2) @ of_omega
         return PairAverages(
             plus=float(information[0]),
@@ -315,7 +345,7 @@ def pair_evidence(setting: Setting, function: str) -> PairEvidence:
     rng = np.random.default_rng(0)
     tried = np.abs(rng.standard_normal((TRIED_FIELDS, 2)))
     _require_exchange(setting, rng.standard_normal((TRIED_FIELDS, 2)), function)
-    noise = float(problem.noise) if isinstance(problem.labels, Real) else 0.0
+    noise = float(problem.noise_deviation) if isinstance(problem.labels, Real) else 0.0
     classes = problem.labels.metric == "class"
     quadrants = _quadrant_law(setting, tried)
     if quadrants is not None:
@@ -446,8 +476,9 @@ class PairCurve:
 
     def __init__(self, evidence: PairEvidence):
         self.evidence = evidence
+        self.coarser = evidence.coarser()
         self.u = np.linspace(FIRST, LAST, POINTS)
-        symmetric = [self._symmetric(u) for u in self.u]
+        symmetric = [self._symmetric(u, evidence) for u in self.u]
         self.log_ratio = np.array([ratio for ratio, _ in symmetric])
         self.log_growth = np.array([growth for _, growth in symmetric])
         self.thresholds = self._thresholds()
@@ -456,11 +487,11 @@ class PairCurve:
         T = self.evidence.T[side]
         return T * (T * qhat) / (1 + T * qhat)
 
-    def _symmetric(self, u: float) -> tuple[float, float]:
+    def _symmetric(self, u: float, evidence: PairEvidence) -> tuple[float, float]:
         """Return ln ratio at ln qhat+ = u, and the log growth of a difference there."""
         plus = self._overlap(float(np.exp(u)), 0)
         T = self.evidence.T[1]
-        found = self.evidence.averages(plus, SMALL * T)
+        found = evidence.averages(plus, SMALL * T)
         log_ratio = u - np.log(max(found.plus, 1e-300))
         # l- grows by T-^2 ratio I- / l- per iteration
         growth = log_ratio + np.log(max(found.minus, 1e-300) * T / SMALL)
@@ -476,12 +507,37 @@ class PairCurve:
         if above[0] or crossings.size == 0:
             return Thresholds(weak, np.nan, np.nan, np.inf)
         i = int(crossings[0])
-        u = brentq(lambda u: self._symmetric(u)[1], self.u[i], self.u[i + 1], xtol=1e-6)
-        algorithmic = float(np.exp(self._symmetric(float(u))[0]))  # pyright: ignore
-        self.thresholds = Thresholds(weak, algorithmic, np.nan, np.inf)
-        return Thresholds(
-            weak, algorithmic, self._information_threshold(algorithmic), np.inf
+        crossing: Any = brentq(
+            lambda u: self._symmetric(u, self.evidence)[1],
+            self.u[i],
+            self.u[i + 1],
+            xtol=1e-6,
         )
+        u = float(crossing)
+        algorithmic = float(np.exp(self._symmetric(u, self.evidence)[0]))
+        self.thresholds = Thresholds(
+            weak=weak,
+            algorithmic=algorithmic,
+            information=np.nan,
+            perfect=np.inf,
+            error=algorithmic * self._relative_error(u, i),
+        )
+        information = self._information_threshold(algorithmic)
+        return replace(self.thresholds, information=information)
+
+    def _relative_error(self, u: float, i: int) -> float:
+        """Return the change of a threshold at u, after point i, on coarser grids.
+
+        One step of Newton's method finds the threshold of those grids.
+        """
+        here, _ = self._symmetric(u, self.evidence)
+        there, growth = self._symmetric(u, self.coarser)
+        between = slice(i, i + 2)
+        step = self.u[1] - self.u[0]
+        slope_of_growth = float(np.diff(self.log_growth[between])[0]) / step
+        slope_of_ratio = float(np.diff(self.log_ratio[between])[0]) / step
+        shift = there - here - growth * slope_of_ratio / slope_of_growth
+        return abs(float(np.expm1(shift)))
 
     def _information_threshold(self, algorithmic: float) -> float:
         """Return where specialized units become the optimum."""
@@ -514,12 +570,12 @@ class PairCurve:
         above = self.log_ratio > target
         for i in np.flatnonzero(above[:-1] != above[1:]):
             u = brentq(
-                lambda u: self._symmetric(u)[0] - target,
+                lambda u: self._symmetric(u, self.evidence)[0] - target,
                 self.u[i],
                 self.u[i + 1],
                 xtol=1e-9,
             )
-            growth = self._symmetric(float(u))[1]  # pyright: ignore
+            growth = self._symmetric(float(u), self.evidence)[1]  # pyright: ignore
             plus = self._overlap(float(np.exp(u)), 0)  # pyright: ignore
             stable = bool(above[i + 1]) and growth < 0
             points.append(self._point(plus, 0.0, ratio, stable))
@@ -541,20 +597,30 @@ class PairCurve:
         step = self.u[1] - self.u[0]
         return bool(abs(self.log_ratio[1] - self.log_ratio[0]) < LEVEL * step)
 
+    def _inside(self, l: Float[np.ndarray, " 2"]) -> Float[np.ndarray, " 2"]:
+        """Return the nearest overlaps that are possible."""
+        return np.clip(l, 0.0, np.array(self.evidence.T) * (1 - 1e-12))
+
+    def _updated(
+        self, l: Float[np.ndarray, " 2"], ratio: float, evidence: PairEvidence
+    ) -> Float[np.ndarray, " 2"]:
+        """Return the overlaps after one step of the iteration."""
+        plus, minus = self._inside(l)
+        found = evidence.averages(float(plus), float(minus))
+        return np.array(
+            [
+                self._overlap(ratio * found.plus, 0),
+                self._overlap(ratio * found.minus, 1),
+            ]
+        )
+
     def _iterated(
         self, start: tuple[float, float], ratio: float
     ) -> tuple[float, float]:
         """Return the fixed point that iterations reach from a start."""
 
         def update(l: np.ndarray) -> np.ndarray:
-            plus, minus = np.clip(l, 0.0, np.array(self.evidence.T) * (1 - 1e-12))
-            found = self.evidence.averages(float(plus), float(minus))
-            return np.array(
-                [
-                    self._overlap(ratio * found.plus, 0),
-                    self._overlap(ratio * found.minus, 1),
-                ]
-            )
+            return self._updated(l, ratio, self.evidence)
 
         l = np.array(start)
         for step in range(MOST_STEPS):
@@ -586,6 +652,25 @@ class PairCurve:
     @cached_property
     def _prior_evidence(self) -> float:
         return self.evidence.averages(0.0, 0.0).log_evidence
+
+    def error_bound(self, point: PairPoint, ratio: float) -> float:
+        """Return the change of the error at a stable fixed point on coarser grids.
+
+        The fixed point of those grids is next to this one.
+        """
+
+        def residual(l: np.ndarray) -> np.ndarray:
+            return self._updated(l, ratio, self.coarser) - l
+
+        l = np.array([point.plus, point.minus])
+        found = root(residual, l, method="hybr", tol=1e-9)
+        moved = self._inside(found.x)
+        coarse = self.coarser.averages(float(moved[0]), float(moved[1]))
+        return abs(coarse.prediction.error - self.prediction(point).error)
+
+    def teacher_overlaps(self, point: PairPoint) -> Float[np.ndarray, "2 2"]:
+        """Return the overlaps of the posterior mean with the teacher units."""
+        return point.Q
 
     def prediction(self, point: PairPoint) -> Prediction:
         """Return the best prediction at a fixed point."""

@@ -385,11 +385,13 @@ def _curve_with_schedule(trajectory: Trajectory, run: int | None) -> ShownCurve:
     curves = read_curves(with_one_error, run, "the page", lambda curve: curve)
     curve = _single_result(curves)
     end = float(curve.times[-1])
+    tasks = problem.several_tasks
+    assert tasks is not None
     return ShownCurve(
         curve=curve,
         errors=curve.variables["errors"],
         unit_order=np.arange(problem.student.hidden),
-        phases=list(_phases_of_schedule(problem.teacher, end)),
+        phases=list(_phases_of_schedule(tasks, end)),
     )
 
 

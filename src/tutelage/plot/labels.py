@@ -161,16 +161,15 @@ def problem_in_words(
     without: beginnings of the conditions that a figure varies, and so leaves out.
     """
     student = problem.student
-    teacher = problem.teacher
     conditions = []
     tasks = problem.several_tasks
     if tasks is not None:
         source = _teachers_in_words(tasks)
         conditions += _tasks_in_words(tasks)
-    elif teacher is None:
+    elif problem.teacher is None:
         source = "to tell classes apart"
     else:
-        source = f"from {_units_in_words(teacher)}"
+        source = f"from {_units_in_words(problem.labeler)}"
 
     conditions.append(f"learning rate {_argument_in_words(problem.optimizer.lr)}")
     conditions += _special_arguments_in_words(problem.optimizer, "lr")

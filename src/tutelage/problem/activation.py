@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from tutelage import checks
-from tutelage._jump_search import Function, breaks_of, elementwise_derivative
+from tutelage._jump_search import ArrayFunction, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError, explained
 
@@ -90,7 +90,7 @@ class Recorded:
     Anything else raises `InputError`.
     """
 
-    def __init__(self, function: Function, name: str):
+    def __init__(self, function: ArrayFunction, name: str):
         self.function = function
         self.name = name
         self.dtype = jnp.result_type(float)
@@ -128,7 +128,7 @@ class Recorded:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def __reduce__(self) -> tuple[type, tuple[Function, str]]:
+    def __reduce__(self) -> tuple[type, tuple[ArrayFunction, str]]:
         return Recorded, (self.function, self.name)
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray]:
@@ -194,7 +194,7 @@ class Activation:
     """
 
     name: str
-    function: Function
+    function: ArrayFunction
     polynomial: tuple[float, ...] | None = None
     trainable: bool = True
     smooth: bool = True
@@ -205,12 +205,12 @@ class Activation:
         return self.function(x)
 
     @property
-    def slope(self) -> Function:
+    def slope(self) -> ArrayFunction:
         """The function g', elementwise."""
         return elementwise_derivative(self.function)
 
     @property
-    def curvature(self) -> Function:
+    def curvature(self) -> ArrayFunction:
         """The function g'', elementwise."""
         return elementwise_derivative(self.slope)
 
@@ -286,7 +286,9 @@ _BUILT_IN = (
     Activation("sigmoid", jax.nn.sigmoid),
     Activation("softplus", jax.nn.softplus),
 )
-NAMED: dict[str, Activation] = {activation.name: activation for activation in _BUILT_IN}
+NAMED_ACTIVATIONS: dict[str, Activation] = {
+    activation.name: activation for activation in _BUILT_IN
+}
 
 
 def per_unit(activations: Sequence[Activation]) -> Activation:
@@ -313,7 +315,7 @@ class ActivationPerUnit:
         return jnp.stack(outputs, axis=-1)
 
 
-ActivationLike: TypeAlias = str | Function | Activation
+ActivationLike: TypeAlias = str | ArrayFunction | Activation
 
 
 def as_activation(value: ActivationLike) -> Activation:
@@ -322,17 +324,21 @@ def as_activation(value: ActivationLike) -> Activation:
     A function is recorded as it is now.
     """
     if isinstance(value, str):
-        return NAMED[checks.known("activation", value.lower(), NAMED)]
+        return NAMED_ACTIVATIONS[
+            checks.known("activation", value.lower(), NAMED_ACTIVATIONS)
+        ]
     if isinstance(value, Activation):
-        is_known = value in NAMED.values() or isinstance(value.function, Recorded)
+        is_known = value in NAMED_ACTIVATIONS.values() or isinstance(
+            value.function, Recorded
+        )
         return value if is_known else _examined(value)
-    for named in NAMED.values():
+    for named in NAMED_ACTIVATIONS.values():
         if value is named.function:
             return named
     if not callable(value):
         raise InputError(
             f"activation is {checks.shown(value)}; "
-            f"it must be a name ({', '.join(NAMED)}) or a JAX function."
+            f"it must be a name ({', '.join(NAMED_ACTIVATIONS)}) or a JAX function."
         )
     return _examined(Activation(checks.name_of(value), value, smooth=False))
 

@@ -1,9 +1,8 @@
-"""What training on a data set needs of a problem, as traits."""
+"""The traits of a problem that training on a data set needs."""
 
 import numpy as np
 
 from tutelage.problem.data_set import EPOCHS
-from tutelage.problem.inputs import HiddenManifold
 from tutelage.problem.problem import Problem
 from tutelage.problem.traits import Trait
 from tutelage.training.optimizers import SGD, GradientDescent
@@ -54,7 +53,7 @@ ON_DATA: tuple[str | Trait, ...] = (
         remedy="optimizer=SGD(lr) or GradientDescent(lr)",
     ),
     Trait(
-        holds=lambda p: not isinstance(p.inputs, HiddenManifold),
+        holds=lambda p: p.hidden_manifold is None,
         instead="its inputs are a HiddenManifold",
         remedy="inputs of one Gaussian",
     ),

@@ -36,7 +36,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._part import Part, common_entry, with_fields
+from tutelage._part import Part, common_entry
 from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation
@@ -190,7 +190,9 @@ class Spectrum(Inputs):
     The default is equal shares. With `normalize` (default) the eigenvalues are divided
     by their mean sum_l p_l lam_l, kept as `scale`. A stored spectrum gives the scale by
     which its eigenvalues are already divided; if it was measured, also `known_dim`, the
-    number of directions, and how many without variance were `dropped`.
+    number of directions, and how many without variance were `dropped`. Before it is
+    stored it has the eigenvectors, the rows of `basis`, and the mean of the samples,
+    `center`.
 
     >>> import tutelage as tu
     >>> tu.Spectrum([4.0, 0.25], [0.2, 0.8]).levels
@@ -217,6 +219,8 @@ class Spectrum(Inputs):
         scale: float | NumpyOrJax | None = None,
         dropped: int = 0,
         known_dim: int | None = None,
+        center: Float[np.ndarray, " N"] | None = None,
+        basis: Float[np.ndarray, "D N"] | None = None,
     ):
         lam = checks.as_array(
             "eigenvalues", eigenvalues, shapes=[("levels",)], fix="One number or more."
@@ -240,8 +244,8 @@ class Spectrum(Inputs):
         if known_dim is not None:
             known_dim = checks.as_count("known_dim", known_dim)
         self.known_dim = known_dim  # pyright: ignore
-        self.center = None
-        self.basis = None  # pyright: ignore
+        self.center = center
+        self.basis = basis  # pyright: ignore
 
     def changed(self, **changes: Any) -> "Spectrum":
         """Return the spectrum of other eigenvalues or fractions, scaled anew.
@@ -260,7 +264,16 @@ class Spectrum(Inputs):
         return Spectrum(**arguments | changes)
 
     def without_basis(self) -> "Spectrum":
-        return with_fields(self, center=None, basis=None)
+        return self.with_directions(center=None, basis=None)
+
+    def with_directions(
+        self,
+        center: Float[np.ndarray, " N"] | None,
+        basis: Float[np.ndarray, "D N"] | None,
+    ) -> "Spectrum":
+        """Return the spectrum with other eigenvectors and another mean of the samples."""
+        directions: Table = {"center": center, "basis": basis}
+        return Spectrum(**self.arguments() | directions)
 
     @classmethod
     def from_covariance(
@@ -299,14 +312,14 @@ class Spectrum(Inputs):
             )
         largest_first = values[::-1][:kept]
         groups = np.array_split(largest_first, count)
-        spectrum = cls(
+        return cls(
             eigenvalues=[group.mean() for group in groups],
             fractions=[group.size / kept for group in groups],
             dropped=len(matrix) - kept,
             known_dim=kept,
+            center=None if center is None else np.asarray(center),
+            basis=vectors[:, ::-1][:, :kept].T,
         )
-        basis = vectors[:, ::-1][:, :kept].T
-        return with_fields(spectrum, center=center, basis=basis)
 
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
@@ -376,7 +389,30 @@ class Realized(NamedTuple):
         return beta + largest @ frame.T @ self.latent[N:]
 
 
-class HiddenManifold(Inputs):
+class LatentInputs(Inputs):
+    """Inputs of which a teacher reads a latent vector: what the theory needs of them.
+
+    Parameters
+    ----------
+    eigenvalues, fractions : array (L,)
+        The spectrum of the inputs.
+    visible : array (L,)
+        The overlaps of the visible teacher on each level, in units of T.
+    unseen_by_level : array (L,)
+        The share of each level in the unseen part of the teacher's fields.
+    unseen_share : float
+        The unseen part of the teacher's fields, in units of T.
+    """
+
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
+    visible: Float[np.ndarray, " L"]
+    unseen_by_level: Float[np.ndarray, " L"]
+    unseen_share: Float[np.ndarray, ""]
+    is_latent: ClassVar[bool] = True
+
+
+class HiddenManifold(LatentInputs):
     """Inputs x = sigma(F c / sqrt(D)) of a Gaussian latent vector c.
 
     The teacher's fields are beta . c / sqrt(D). sigma is centered by its mean. The
@@ -419,13 +455,6 @@ class HiddenManifold(Inputs):
            [0., 1.]])
     """
 
-    eigenvalues: Float[NumpyOrJax, " L"]
-    fractions: Float[NumpyOrJax, " L"]
-    is_latent: ClassVar[bool] = True
-
-    visible: Float[np.ndarray, " L"]
-    unseen_by_level: Float[np.ndarray, " L"]
-    unseen_share: Float[np.ndarray, ""]
     squares: Float[np.ndarray, " n"]
     activation: Activation = eqx.field(static=True)
     coefficients: Coefficients = eqx.field(static=True)
@@ -548,18 +577,17 @@ class HiddenManifold(Inputs):
         return self.squares
 
     def without_basis(self) -> "HiddenManifold":
-        return with_fields(self, _matrix=None)
+        """Return the manifold of the same eigenvalues without its matrix."""
+        return self if self._matrix is None else self.changed(features=self.squares)
 
-    def levels_only(self) -> "HiddenManifold":
-        numbers = (
-            "eigenvalues",
-            "fractions",
-            "visible",
-            "unseen_by_level",
-            "unseen_share",
+    def levels_only(self) -> LatentInputs:
+        return LatentInputs(
+            eigenvalues=self.eigenvalues,
+            fractions=self.fractions,
+            visible=self.visible,
+            unseen_by_level=self.unseen_by_level,
+            unseen_share=self.unseen_share,
         )
-        others = {name: None for name in vars(self) if name not in numbers}
-        return with_fields(self, **others)
 
     def arguments(self) -> Table:
         return super().arguments() | {"levels": self.most_levels}

@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import Choice, Part, by_name, with_fields
-from tutelage._types import Array, ArrayLike
+from tutelage._part import Choice, Part, by_name
+from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
 from tutelage.randomness import (
     UNIFORM,
@@ -261,6 +261,8 @@ class Function(Labels):
     metric : str
         "squared" (E[(student - label)^2] / 2) or "class" (the probability that the
         signs differ).
+    fields : int, optional
+        M, which a `Problem` fills in.
 
     Examples
     --------
@@ -279,13 +281,20 @@ class Function(Labels):
     random: bool | None = eqx.field(static=True)
 
     def __init__(
-        self, function: Callable[[Array, Array], Array], metric: str = "squared"
+        self,
+        function: Callable[[Array, Array], Array],
+        metric: str = "squared",
+        *,
+        fields: int | None = None,
     ):
         self.function = checks.as_kind(
             "the label", function, Callable, "a JAX function label(rho, xi)"
         )
         self.judged_by = checks.known("metric", metric, METRICS)
-        self.random = None
+        self.random = None if fields is None else _uses_xi(self.function, fields)
+
+    def arguments(self) -> Table:
+        return {"function": self.function, "metric": self.judged_by}
 
     @property
     def metric(self) -> str:
@@ -322,7 +331,7 @@ class Function(Labels):
                 f"{name} returns {constant} whatever the teacher fields are; "
                 "a label must depend on rho."
             )
-        return with_fields(self, random=_uses_xi(self.function, M))
+        return Function(self.function, self.judged_by, fields=M)
 
     def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else UNIFORM
@@ -346,11 +355,11 @@ def _uses_xi(function: Callable[[Array, Any], Array], M: int) -> bool:
     return False
 
 
-NAMED: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
+NAMED_LABELS: dict[str, type[Labels]] = by_name(Real, Sign, Logistic, Argmax)
 as_labels = Choice(
     name="labels",
     base=Labels,
-    named=NAMED,
+    named=NAMED_LABELS,
     default="real",
     others="labels such as labels.Sign(0.1), or a JAX function label(rho, xi)",
     wrapper=Function,

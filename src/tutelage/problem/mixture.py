@@ -16,11 +16,10 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
-from tutelage.problem.network import Network
+from tutelage.problem.network import Network, Vectors
 
 Laws: TypeAlias = Inputs | Sequence[Inputs] | None
 UNIT = Network(1, "linear")
@@ -162,8 +161,8 @@ class Mixture(Inputs):
             t = np.einsum("l,lmn->mn", np.asarray(self.fractions), t)
         return S @ t @ S.T
 
-    def references(self, teacher: Network | None, outputs: int) -> Network:
-        """Return the vectors that the columns of R belong to, as one network.
+    def references(self, teacher: Network | None, outputs: int) -> Vectors:
+        """Return the vectors that the columns of R belong to.
 
         These are the units of the teacher, then the b_m, which have no readout. Both
         are orthogonal to each other unless the initial condition says more.
@@ -187,13 +186,8 @@ class Mixture(Inputs):
         bias = labeler.bias
         if bias is not None:
             bias = xp.concatenate([bias, np.zeros(m)])
-        return with_fields(
-            labeler,
-            hidden=M + m,
-            outputs=outputs,
-            readout=readout,
-            bias=bias,
-            gram=t,
+        return Vectors(
+            hidden=M + m, outputs=outputs, readout=readout, bias=bias, gram=t
         )
 
     def targets(self, outputs: int) -> Float[NumpyOrJax, "classes ..."] | None:

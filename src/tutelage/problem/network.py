@@ -1,7 +1,7 @@
 """A two-layer network without its first-layer weights."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,35 @@ from tutelage.problem.activation import (
 )
 
 MOST_UNITS = 10_000  # the overlaps of all pairs of units must fit into memory
+
+
+class References(Protocol):
+    """The vectors that the columns of R belong to, with their readouts and biases.
+
+    A `Network`, several teachers (`Tasks`) and the `Vectors` of a mixture are
+    references. gram: their overlaps; None: the identity.
+    """
+
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def readout(self) -> Float[NumpyOrJax, "*outputs hidden"]: ...
+    @property
+    def bias(self) -> Float[NumpyOrJax, " hidden"] | None: ...
+    @property
+    def gram(self) -> Float[NumpyOrJax, "*L hidden hidden"] | None: ...
+
+
+class Vectors(eqx.Module):
+    """Reference vectors of which some have no readout, such as means of classes."""
+
+    hidden: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    readout: Float[NumpyOrJax, "*outputs hidden"]
+    bias: Float[NumpyOrJax, " hidden"] | None
+    gram: Float[NumpyOrJax, "*L hidden hidden"] | None
 
 
 class Network(Part):

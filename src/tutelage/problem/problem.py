@@ -2,23 +2,29 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._html import ResultCard
-from tutelage._part import Part, argument_names, with_fields
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
+from tutelage._part import Part, argument_names
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import serialize
 from tutelage.problem.data_set import DataSet
-from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.inputs import (
+    HiddenManifold,
+    Inputs,
+    Isotropic,
+    LatentInputs,
+    Spectrum,
+)
 from tutelage.problem.labels import Function as FunctionLabels
-from tutelage.problem.labels import Labels, as_labels
+from tutelage.problem.labels import Labels, Noise, as_labels
 from tutelage.problem.mixture import UNIT, Mixture
-from tutelage.problem.network import Network
+from tutelage.problem.network import Network, References
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import (
@@ -31,6 +37,7 @@ from tutelage.problem.traits import (
     require_fit,
     require_traits,
 )
+from tutelage.randomness import QuantileFunction
 from tutelage.training.losses import Function as FunctionLoss
 from tutelage.training.losses import Loss, as_loss
 from tutelage.training.optimizers import (
@@ -46,9 +53,6 @@ from tutelage.training.schedules import (
     require_rate_on,
     schedules_of,
 )
-
-# a standard deviation, or a quantile function
-Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]
 
 
 class Problem(Part, ResultCard):
@@ -102,12 +106,10 @@ class Problem(Part, ResultCard):
     """
 
     student: Network
-    # Most callers know which kind the next ones are: a Network, Tasks, or None where the
-    # classes of a mixture have labels; a law of inputs; a `Noise`.
-    teacher: Any
-    inputs: Any
+    teacher: Network | Tasks | None
+    inputs: Inputs
     optimizer: Optimizer
-    noise: Any
+    noise: Noise  # or a schedule of it, which `labeled_at` makes a number
     loss: Loss
     labels: Labels
     rule: Rule
@@ -119,7 +121,7 @@ class Problem(Part, ResultCard):
         teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
         optimizer: Optimizer | None = None,
-        noise: Noise | float = 0.0,
+        noise: Noise | Schedule = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
         labels: str | Labels | Callable[[Array, Array], Array] | None = None,
@@ -129,8 +131,7 @@ class Problem(Part, ResultCard):
         a_network = "a Network, such as Network(3, 'erf')"
         law = Isotropic() if inputs is None else inputs
         self.student = checks.as_kind("student", student, Network, a_network)
-        has_classes = isinstance(law, Inputs) and law.classes is not None
-        if teacher is None and has_classes:
+        if teacher is None and isinstance(law, Mixture):
             self.teacher = None
         else:
             self.teacher = checks.as_kind(
@@ -161,8 +162,8 @@ class Problem(Part, ResultCard):
 
     def _check(self) -> None:
         """Refuse networks, inputs and SGD that do not fit each other."""
-        if self.inputs.classes is not None:
-            self._check_mixture(self.inputs)
+        if self.mixture is not None:
+            self._check_mixture(self.mixture)
         units = self.student.hidden + self.references.hidden
         levels = self.inputs.levels
         checks.require_memory(
@@ -172,8 +173,8 @@ class Problem(Part, ResultCard):
         )
         self._check_student()
         teacher = self.teacher
-        if teacher is not None and np.ndim(teacher.gram) == 3:
-            self._check_gram_per_level()
+        if teacher is not None and teacher.gram is not None:
+            self._check_gram(teacher.gram, teacher.hidden)
         if isinstance(teacher, Network):
             teacher.require_fixed()
         self.optimizer.check_student(self.student.hidden)
@@ -205,19 +206,18 @@ class Problem(Part, ResultCard):
                     "Give the student's overlaps to Start."
                 )
 
-    def _check_gram_per_level(self) -> None:
-        """Refuse a teacher's gram whose levels are not those of the inputs."""
+    def _check_gram(self, gram: NumpyOrJax, M: int) -> None:
+        """Refuse a gram of M teacher units whose levels are not those of the inputs."""
+        if np.ndim(gram) != 3:
+            return
         if self.inputs.is_latent:
             raise InputError(
                 "the teacher's gram has several levels; "
                 "for a HiddenManifold give latent overlaps (M, M)."
             )
-        M = self.teacher.hidden
+        shape = (self.inputs.levels, M, M)
         checks.require_shape(
-            "the teacher's gram",
-            self.teacher.gram,
-            (self.inputs.levels, M, M),
-            fix="One matrix per level.",
+            "the teacher's gram", gram, shape, fix="One matrix per level."
         )
 
     def _check_mixture(self, mixture: Mixture) -> None:
@@ -265,8 +265,7 @@ class Problem(Part, ResultCard):
 
     def _usual_labels(self) -> str:
         """Return the default of `labels`: real, or what the loss needs of classes."""
-        has_classes = self.inputs.classes is not None
-        by_class = has_classes and self.inputs.labels is not None
+        by_class = self.mixture is not None and self.mixture.labels is not None
         if not by_class or not self.rule.uses_loss:
             return "real"
         words = {"sign": "sign", "class": "argmax"}
@@ -299,7 +298,20 @@ class Problem(Part, ResultCard):
     @property
     def has_noise_law(self) -> bool:
         """True if the label noise is given by a quantile function."""
-        return callable(self.noise) and not is_schedule(self.noise)
+        return self.noise_law is not None
+
+    @property
+    def noise_law(self) -> QuantileFunction | None:
+        """The quantile function of the label noise; None if the noise is Gaussian."""
+        if not callable(self.noise) or is_schedule(self.noise):
+            return None
+        return cast(QuantileFunction, self.noise)
+
+    @property
+    def noise_deviation(self) -> ArrayLike:
+        """The standard deviation of Gaussian label noise that is constant in time."""
+        assert not callable(self.noise)
+        return self.noise
 
     @property
     def schedules(self) -> dict[str, Any]:
@@ -328,12 +340,24 @@ class Problem(Part, ResultCard):
         """Return the problem with noise and flips of its labels as numbers at time t."""
         changes: Table = {}
         if is_schedule(self.noise):
-            changes["noise"] = rate_at(self.noise, t)
+            changes["noise"] = rate_at(cast(Schedule, self.noise), t)
         rates = schedules_of(self.labels)
         if rates:
             values = {name: rate_at(rate, t) for name, rate in rates.items()}
-            changes["labels"] = with_fields(self.labels, **values)
-        return with_fields(self, **changes) if changes else self
+            changes["labels"] = self.labels.changed(**values)
+        return self.with_parts(**changes) if changes else self
+
+    def with_parts(self, **parts: object) -> "Problem":
+        """Return the problem with other parts, which are not checked again.
+
+        For parts of a problem that has been checked, such as one of its tasks: it is
+        called within compiled programs, several times in a solve. It is the one way
+        around the constructor; `replace` checks what it changes.
+        """
+        other = object.__new__(Problem)
+        for name, part in (vars(self) | parts).items():
+            object.__setattr__(other, name, part)
+        return other
 
     @property
     def samples_per_step(self) -> int:
@@ -341,18 +365,46 @@ class Problem(Part, ResultCard):
         return self.optimizer.batch * self.rule.samples
 
     @property
-    def references(self) -> Any:
-        """The network whose vectors belong to the columns of R.
+    def mixture(self) -> Mixture | None:
+        """The inputs if they have classes, else None."""
+        return self.inputs if isinstance(self.inputs, Mixture) else None
 
-        It is the teacher, the teachers of all `Tasks`, or `Mixture.references`.
+    @property
+    def latent_inputs(self) -> LatentInputs | None:
+        """The inputs if the teacher reads a latent vector, else None."""
+        return self.inputs if isinstance(self.inputs, LatentInputs) else None
+
+    @property
+    def hidden_manifold(self) -> HiddenManifold | None:
+        """The inputs if they are a `HiddenManifold`, else None."""
+        return self.inputs if isinstance(self.inputs, HiddenManifold) else None
+
+    @property
+    def labeler(self) -> Network:
+        """The one network that labels: the teacher of a problem with one task.
+
+        Classes with labels have a linear unit in its place.
         """
-        if self.inputs.classes is None:
+        if self.teacher is None:
+            return UNIT
+        assert isinstance(self.teacher, Network), "take a problem of `tasks`"
+        return self.teacher
+
+    @property
+    def references(self) -> References:
+        """The vectors that belong to the columns of R.
+
+        They are those of the teacher, of all `Tasks`, or `Mixture.references`.
+        """
+        if self.mixture is None:
+            assert self.teacher is not None
             return self.teacher
-        outputs = (self.student if self.teacher is None else self.teacher).outputs
-        class_labels = self.inputs.labels
+        outputs = (self.student if self.teacher is None else self.labeler).outputs
+        class_labels = self.mixture.labels
         if self.teacher is None and class_labels is not None and class_labels.ndim == 2:
             outputs = class_labels.shape[1]
-        return self.inputs.references(self.teacher, outputs)
+        teacher = None if self.teacher is None else self.labeler
+        return self.mixture.references(teacher, outputs)
 
     @property
     def targets(self) -> Float[NumpyOrJax, "classes ..."] | None:
@@ -360,9 +412,9 @@ class Problem(Part, ResultCard):
 
         It is None where a teacher labels.
         """
-        if self.inputs.classes is None:
+        if self.mixture is None:
             return None
-        return self.inputs.targets(self.references.outputs)
+        return self.mixture.targets(self.references.outputs)
 
     def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None = None) -> "Problem":
         """Return the problem within one class of a mixture: one Gaussian.
@@ -370,24 +422,25 @@ class Problem(Part, ResultCard):
         label: of the class; default: that of the first. Without a mixture it is the problem
         itself.
         """
-        if self.inputs.classes is None:
+        if self.mixture is None:
             return self
-        teacher = self.teacher
-        if teacher is not None:
+        if self.teacher is not None:
+            teacher = self.labeler
             bias = np.zeros(teacher.hidden) if teacher.bias is None else teacher.bias
-            teacher = with_fields(teacher, bias=bias, gram=None)
+            labeler = teacher.changed(bias=bias, gram=None)
         else:
             if label is None and self.targets is not None:
                 label = self.targets[0]
             assert label is not None
             # a unit with field 1, whose readout is the label
-            teacher = with_fields(
-                UNIT,
+            labeler = Network(
+                1,
+                "linear",
                 outputs=self.references.outputs,
                 readout=label[..., None],
-                bias=np.ones(1),
+                bias=1.0,
             )
-        return with_fields(self, teacher=teacher, inputs=self.inputs.laws[0])
+        return self.with_parts(teacher=labeler, inputs=self.mixture.laws[0])
 
     @property
     def label_fields(self) -> int:
@@ -416,7 +469,7 @@ class Problem(Part, ResultCard):
         if self.inputs.is_latent and tasks.given_gram is not None:
             units = tasks.units(task)
             teacher = teacher.changed(gram=tasks.given_gram[units, units])
-        return with_fields(self, teacher=teacher)
+        return self.with_parts(teacher=teacher)
 
     @property
     def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
@@ -424,13 +477,13 @@ class Problem(Part, ResultCard):
 
         It is None if the inputs carry all.
         """
-        if self.inputs.classes is not None:
+        if self.teacher is None or self.mixture is not None:
             return None
-        if self.teacher.unseen is not None or not self.inputs.is_latent:
+        if self.teacher.unseen is not None or self.latent_inputs is None:
             return self.teacher.unseen
         gram = self.teacher.gram
         latent = np.eye(self.teacher.hidden) if gram is None else gram
-        return self.inputs.unseen_share * latent
+        return self.latent_inputs.unseen_share * latent
 
     def all_seen(self) -> "Problem":
         """Return the problem with a teacher of which the inputs carry everything.
@@ -439,18 +492,18 @@ class Problem(Part, ResultCard):
         """
         if self.unseen is None:
             return self
-        is_latent = self.inputs.is_latent
-        teachers = []
+        is_latent = self.latent_inputs is not None
+        seen = []
         for task in self.tasks:
-            gram = None if is_latent else task.teacher.gram
-            teachers.append(with_fields(task.teacher, unseen=None, gram=gram))
-        teacher = teachers[0]
+            gram = None if is_latent else task.labeler.gram
+            seen.append(task.labeler.changed(unseen=None, gram=gram))
+        teacher: Network | Tasks = seen[0]
         if self.several_tasks is not None:
-            teacher = with_fields(self.several_tasks, teachers=tuple(teachers))
+            teacher = self.several_tasks.changed(teachers=tuple(seen))
         inputs = self.inputs
         if is_latent:
             inputs = Spectrum(inputs.eigenvalues, inputs.fractions, normalize=False)
-        return with_fields(self, teacher=teacher, inputs=inputs)
+        return self.with_parts(teacher=teacher, inputs=inputs)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:

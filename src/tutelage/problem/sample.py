@@ -22,7 +22,7 @@ from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.training.rules import Context, Parameters, PerUnit, Sample, Update
 
-Overlaps: TypeAlias = (
+OverlapsOfRule: TypeAlias = (
     tuple[Array, Array, Array] | None
 )  # R, Q, T for rules that use them
 
@@ -61,7 +61,7 @@ def normals_needed(problem: Problem) -> int:
     """
     if problem.several_tasks is not None:
         return max(normals_needed(task) for task in problem.tasks) + 1
-    unseen = 0 if problem.unseen is None else problem.teacher.hidden
+    unseen = 0 if problem.unseen is None else problem.labeler.hidden
     choice_of_class = problem.inputs.classes is not None
     return sum(_normal_counts(problem)) + unseen + choice_of_class
 
@@ -76,7 +76,7 @@ def with_unseen(
     if problem.unseen is None:
         return reference
     first = sum(_normal_counts(problem))
-    numbers = normals[..., first : first + problem.teacher.hidden]
+    numbers = normals[..., first : first + problem.labeler.hidden]
     return reference + numbers @ jnp.asarray(unseen_root(problem)).T
 
 
@@ -109,14 +109,14 @@ def learn(
             problem, student, reference, normals, parameters, context, norm2
         )
     targets = problem.targets
-    if targets is None:
+    if problem.mixture is None or targets is None:
         fields = with_unseen(problem, reference[:, : problem.label_fields], normals)
         inside = problem.in_class()
         labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(fields, normals)
     else:
         # a reference unit with field 1 and the class's label as its readout
         fields = jnp.ones((student.shape[0], 1))
-        outputs = jnp.asarray(targets)[class_of(problem.inputs, normals)]
+        outputs = jnp.asarray(targets)[class_of(problem.mixture, normals)]
         labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(
             outputs, fields, normals
         )
@@ -136,7 +136,8 @@ def _learn_tasks(
     norm2: Float[Array, "S ..."] | None,
 ) -> Update:
     """Return the updates of samples, each of a random task."""
-    tasks = problem.teacher
+    tasks = problem.several_tasks
+    assert tasks is not None
     updates = []
     for number, task_problem in enumerate(problem.tasks):
         units = tasks.units(number)
@@ -197,7 +198,7 @@ def label_of(
         count = _normal_counts(problem).label
         numbers = normals[:count] if count > 1 else normals[0]
         xi = jnp.asarray(law.from_normal(numbers))
-    output = problem.teacher.output(reference)
+    output = problem.labeler.output(reference)
     return problem.labels.label(output, reference, xi, problem.noise)
 
 
@@ -211,8 +212,8 @@ def labels_of(
     Biases and the part that the inputs do not carry are added.
     """
     fields = with_unseen(problem, jnp.asarray(reference), jnp.asarray(normals))
-    if problem.teacher.bias is not None:
-        fields = fields + jnp.asarray(problem.teacher.bias)
+    if problem.labeler.bias is not None:
+        fields = fields + jnp.asarray(problem.labeler.bias)
     each = jax.vmap(lambda x, z: label_of(problem, x, z))
     return each(fields, jnp.asarray(normals))
 
@@ -280,7 +281,7 @@ def context_of(
     problem: Problem,
     lr: ArrayLike = 0.0,
     time: ArrayLike = 0.0,
-    overlaps: Overlaps = None,
+    overlaps: OverlapsOfRule = None,
 ) -> Context:
     """Return the context that a rule may use beside the sample."""
     return Context(

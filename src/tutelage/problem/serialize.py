@@ -34,8 +34,7 @@ from tutelage.problem.inputs import (
 )
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
-from tutelage.problem.tasks import Drift, Tasks
+from tutelage.problem.tasks import NAMED_TASK_SCHEDULES, Drift, Tasks
 from tutelage.training import losses, rules, schedules
 from tutelage.training.optimizers import DEFAULT_LR, OPTIMIZERS, Optimizer, SlowMomentum
 
@@ -70,7 +69,7 @@ CLASSES: dict[str, type[Part] | Mapping[str, type[Part]]] = {
     "student": Network,
     "teacher": Network,
     "teacher.teachers": Network,
-    "teacher.schedule": TASK_SCHEDULES,
+    "teacher.schedule": NAMED_TASK_SCHEDULES,
     "teacher.drift": Drift,
     "inputs": INPUTS,
     "inputs.inputs": INPUTS,
@@ -164,7 +163,7 @@ def _classes_by_kind() -> dict[str, type[Part]]:
 
     Losses, labels and rules are named by a word in place of a table.
     """
-    return {**schedules.NAMED, **TASK_SCHEDULES, **INPUTS, **OPTIMIZERS}
+    return {**schedules.NAMED_SCHEDULES, **NAMED_TASK_SCHEDULES, **INPUTS, **OPTIMIZERS}
 
 
 def _kind_among(named: Mapping[str, type[Part]], part: Part) -> str | None:
@@ -182,7 +181,7 @@ def is_named(inputs: Inputs) -> bool:
 
 def _activation_to_plain(value: activations.Activation) -> str:
     """Return the name of an activation, or "module:function" of its function."""
-    if activations.NAMED.get(value.name) == value:
+    if activations.NAMED_ACTIVATIONS.get(value.name) == value:
         return value.name
     # a recording keeps the function it was made of
     function = getattr(value.function, "function", value.function)
@@ -295,7 +294,7 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
     if classes is None:
         if "kind" not in value:
             return value
-        classes = schedules.NAMED
+        classes = schedules.NAMED_SCHEDULES
     options = dict(value)
     if isinstance(classes, type):
         return build(where, classes, options, allow)

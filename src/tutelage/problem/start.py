@@ -10,10 +10,9 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._html import card, matrix
-from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
-from tutelage.problem.inputs import HiddenManifold, Inputs
+from tutelage.problem.inputs import HiddenManifold, Inputs, LatentInputs
 from tutelage.problem.problem import Problem
 from tutelage.problem.sample import unseen_root
 from tutelage.problem.serialize import build
@@ -125,8 +124,9 @@ class Start(eqx.Module):
 
     def without_dim(self) -> "Start":
         """Return the same overlaps, which belong to no N."""
-        # a copy of the fields: they have been checked before
-        return self if self.dim is None else with_fields(self, dim=None)
+        if self.dim is None:
+            return self
+        return Start(self.R, self.Q, self.T, self.readout, self.bias)
 
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """Return the initial readout: as given, else that of the student.
@@ -200,8 +200,8 @@ def _teacher_overlaps(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M
     gram = problem.references.gram
     inputs = problem.inputs
     T = start.T
-    if inputs.is_latent:
-        latent = np.eye(problem.teacher.hidden) if gram is None else gram
+    if isinstance(inputs, LatentInputs):
+        latent = np.eye(problem.references.hidden) if gram is None else gram
         return _visible_overlaps(inputs, latent, T)
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
@@ -223,7 +223,7 @@ def _teacher_overlaps(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M
 
 
 def _visible_overlaps(
-    inputs: HiddenManifold, latent: NumpyOrJax, T: Any
+    inputs: LatentInputs, latent: NumpyOrJax, T: Any
 ) -> Float[NumpyOrJax, "L M M"]:
     """Return t of each level for a teacher of the latent vector.
 
@@ -407,8 +407,9 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     a[units, units % M] += OWN_SHARE * (1 - units / (2 * K))
     gram = problem.references.gram
     T = np.eye(M) if gram is None else np.asarray(gram, dtype=float)
-    if problem.inputs.is_latent:
-        T = problem.inputs.visible[:, None, None] * T
+    latent = problem.latent_inputs
+    if latent is not None:
+        T = latent.visible[:, None, None] * T
     R = a @ T
     Q = R @ a.T + ORTHOGONAL_NORM * np.eye(K)
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
@@ -441,7 +442,8 @@ def _random_latent_overlaps(
     The vectors are turned so that their unseen part is exactly that of the problem.
     """
     inputs = problem.inputs
-    M = problem.teacher.hidden
+    assert isinstance(inputs, HiddenManifold)
+    M = problem.references.hidden
     sampled = np.stack([_wishart(rng, M, n) / n for n in dims])
     latent_only = max(0, inputs.dim_latent - inputs.dim)  # directions of no input
     unseen = np.einsum("l,lmn->mn", inputs.unseen_by_level, sampled)
@@ -535,8 +537,8 @@ def start_from_weights(
     >>> np.allclose(start.R, W @ W.T / 50)
     True
     """
-    if problem.inputs.is_latent:
-        _require_unseen_part(problem, teacher_weights)
+    if problem.hidden_manifold is not None:
+        _require_unseen_part(problem, problem.hidden_manifold, teacher_weights)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     return _measured(
         problem,
@@ -548,9 +550,11 @@ def start_from_weights(
     )
 
 
-def _require_unseen_part(problem: Problem, beta: Numbers) -> None:
+def _require_unseen_part(
+    problem: Problem, inputs: HiddenManifold, beta: Numbers
+) -> None:
     """Refuse latent teacher vectors whose unseen part is not that of the problem."""
-    measured = problem.inputs.unseen_part(beta)
+    measured = inputs.unseen_part(beta)
     declared = np.asarray(problem.unseen)
     if measured.shape != declared.shape:
         return  # `weights_by_level` refuses another number of vectors
@@ -595,7 +599,7 @@ def weights_by_level(
     W_teacher = _checked_weights(
         "teacher_weights", teacher_weights, problem.references.hidden
     )
-    if inputs.is_latent:
+    if isinstance(inputs, HiddenManifold):
         W_teacher = inputs.visible_teacher(W_teacher)
     dim = W.shape[1]
     if W_teacher.shape[1] != dim:

@@ -223,7 +223,7 @@ class Drift(Part):
     )
 
 
-NAMED = by_name(Switch, Interleave, Replay)
+NAMED_TASK_SCHEDULES = by_name(Switch, Interleave, Replay)
 
 
 class Tasks(Part):

@@ -55,7 +55,7 @@ class Trait(NamedTuple):
 
 def _has_one_activation(problem: "Problem") -> bool:
     student = problem.student.activation
-    teacher = problem.tasks[0].references.activation
+    teacher = problem.tasks[0].labeler.activation
     return ", " not in student.name + teacher.name
 
 
@@ -70,9 +70,7 @@ def _has_smooth_update(problem: "Problem") -> bool:
 
 def _has_infinite_scatter(problem: "Problem") -> bool:
     """Return True if steps of Q, squares of errors, have an infinite variance."""
-    if not problem.has_noise_law:
-        return False
-    if randomness.has_fourth_moment(problem.noise):
+    if problem.noise_law is None or randomness.has_fourth_moment(problem.noise_law):
         return False
     return not problem.rule.uses_loss or not losses.has_bounded_slope(problem.loss)
 
@@ -342,19 +340,19 @@ def _require_noise_fits(problem: "Problem") -> None:
             f"{type(problem.labels).__name__}; use labels='real', "
             "or labels.Sign(flip=0.1) for wrong labels."
         )
-    if problem.has_noise_law:
+    if problem.noise_law is not None:
         if problem.student.outputs > 1:
             raise InputError(
                 "noise is a function and there are several outputs; "
                 "give a number, the noise of each output."
             )
-        _require_quantile_function(problem.noise)
+        _require_quantile_function(problem.noise_law)
 
 
 def _require_labels_fit(problem: "Problem") -> None:
     """Refuse labels that do not fit the outputs of teacher and student."""
     kind = problem.labels.kind
-    teacher_outputs = problem.teacher.outputs
+    teacher_outputs = problem.labeler.outputs
     if kind == "sign" and teacher_outputs > 1:
         raise InputError(
             f"the labels are signs and the teacher has {teacher_outputs} outputs; "
@@ -462,7 +460,7 @@ def _require_update(problem: "Problem") -> None:
     rule = problem.rule
     name = type(rule).__name__
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     samples = rule.samples
     tried_labels = _some_labels(problem)
     fields = jnp.full((samples, K), 0.2)
@@ -560,10 +558,10 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     source = law.function if isinstance(law, labels.Function) else type(law)
     name = checks.name_of(source)
     rng = np.random.default_rng(0)
-    fields = jnp.asarray(rng.standard_normal((16, problem.teacher.hidden)))
+    fields = jnp.asarray(rng.standard_normal((16, problem.labeler.hidden)))
 
     def truth(rho: Array) -> Array:
-        return jnp.asarray(law.truth(problem.teacher.output(rho), rho), float)
+        return jnp.asarray(law.truth(problem.labeler.output(rho), rho), float)
 
     fix = (
         "label(output, rho, xi, noise) must be written with jax.numpy and return a number "

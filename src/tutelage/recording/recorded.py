@@ -21,7 +21,7 @@ METHOD = "recorded"  # in the settings of the trajectory
 SAME = 1e-9  # starts that differ by less are the same
 
 
-class Overlaps(NamedTuple):
+class RecordedOverlaps(NamedTuple):
     """Overlaps of several runs. R, Q, T: of the fields; r, q, t: per level.
 
     r, q, t are None where only the sums over levels are known.
@@ -38,7 +38,7 @@ class Overlaps(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How each run ended: its status, the time reached and the steps taken."""
+    """The end of each run: its status, the time reached and the steps taken."""
 
     status: np.ndarray
     end_time: np.ndarray
@@ -67,7 +67,7 @@ def field_weights(problem: Problem, dim: int) -> Float[np.ndarray, " L"]:
 def assembled(
     problem: Problem,
     times: np.ndarray,
-    overlaps: Overlaps,
+    overlaps: RecordedOverlaps,
     dim: int,
     start: Start | None,
     outcome: Outcome,
@@ -104,7 +104,7 @@ def assembled(
 
 
 def _errors(
-    problem: Problem, times: np.ndarray, overlaps: Overlaps, dim: int
+    problem: Problem, times: np.ndarray, overlaps: RecordedOverlaps, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return error and loss at the records; of a mixture the averages over classes.
 
@@ -135,5 +135,6 @@ def _errors(
         times=times,
         dim=dim,
     )
-    probabilities = np.asarray(problem.inputs.probabilities)
+    assert problem.mixture is not None
+    probabilities = np.asarray(problem.mixture.probabilities)
     return errors @ probabilities, losses @ probabilities

@@ -22,7 +22,7 @@ from tutelage.problem.start import start_from_weights, weights_by_level
 from tutelage.recording.recorded import (
     SUPPORTED,
     Outcome,
-    Overlaps,
+    RecordedOverlaps,
     assembled,
     common_start,
     field_weights,
@@ -350,7 +350,7 @@ def trajectory_of(recorders: Sequence[Recorder]) -> Trajectory:
     T = np.einsum("l,...lab->...ab", weights, t)
     if problem.unseen is not None:
         T = T + np.asarray(problem.unseen)
-    overlaps = Overlaps(
+    overlaps = RecordedOverlaps(
         R=np.einsum("l,...lab->...ab", weights, r),
         Q=np.einsum("l,...lab->...ab", weights, q),
         T=T,

@@ -14,7 +14,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.recording.recorded import (
     SUPPORTED,
     Outcome,
-    Overlaps,
+    RecordedOverlaps,
     assembled,
     common_start,
     field_weights,
@@ -152,7 +152,7 @@ def runs_from_overlaps(
     teacher = np.einsum("l,lab->ab", field_weights(problem, N), t)
     if problem.unseen is not None:
         teacher = teacher + np.asarray(problem.unseen)
-    overlaps = Overlaps(
+    overlaps = RecordedOverlaps(
         R=students.R,
         Q=students.Q,
         T=np.broadcast_to(teacher, (runs, *teacher.shape)),
@@ -234,7 +234,7 @@ def _as_teacher_overlaps(T: Any, problem: Problem) -> np.ndarray | None:
 
 
 def _first_overlaps(
-    problem: Problem, overlaps: StudentOverlaps | Overlaps, run: int
+    problem: Problem, overlaps: StudentOverlaps | RecordedOverlaps, run: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return R and Q of a run at the first time, as `Start` takes them."""
     if problem.inputs.levels == 1 or overlaps.r is None or overlaps.q is None:
@@ -253,7 +253,7 @@ def _teacher_levels(
 
 
 def _starts(
-    problem: Problem, overlaps: Overlaps, T: np.ndarray | None, dim: int
+    problem: Problem, overlaps: RecordedOverlaps, T: np.ndarray | None, dim: int
 ) -> list[Start]:
     """Return the initial condition of each run."""
     starts = []

@@ -1,4 +1,4 @@
-"""What a solve or a simulation returns.
+"""The results of solves and simulations.
 
 trajectory: `Trajectory`. observables: the curves of a theory besides the error. storage:
 NetCDF files. tables: pandas and CSV. citations: the papers behind a result. attached:

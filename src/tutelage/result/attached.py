@@ -1,4 +1,4 @@
-"""What other layers attach to a trajectory: its figure, its page, its reports.
+"""Methods that other layers attach to a trajectory: figure, page and reports.
 
 These are computed in layers that import `Trajectory`. The root of the package fills
 this table (`tutelage/_attached.py`), so that no layer imports one to its right.

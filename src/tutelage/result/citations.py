@@ -5,7 +5,7 @@ from the same table (docs/_site/bibliography.py).
 """
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -18,12 +18,13 @@ from tutelage.problem import (
     Drift,
     HiddenManifold,
     Mixture,
+    Network,
     PowerLaw,
     Problem,
     Replay,
     Tasks,
 )
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.training import rules
 
 TABLE = Path(__file__).with_name("bibliography.toml")
@@ -188,7 +189,7 @@ def _has_tasks_with(kind: Any) -> Callable[[Problem], bool]:
 
 
 def _activation(name: str) -> Callable[[Problem], bool]:
-    return lambda problem: problem.student.activation == NAMED[name]
+    return lambda problem: problem.student.activation == NAMED_ACTIVATIONS[name]
 
 
 # The works behind a problem: key, what it is cited for, and when.
@@ -201,6 +202,14 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
         lambda problem: problem.student.hidden != problem.references.hidden,
     ),
     (
+        "richert2022soft",
+        "more student than teacher units",
+        lambda problem: (
+            isinstance(problem.teacher, Network)
+            and problem.student.hidden > problem.teacher.hidden
+        ),
+    ),
+    (
         "riegler1995online",
         "trained readouts",
         lambda problem: problem.student.train_readout,
@@ -209,6 +218,11 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
     ("bocchi2026escape", "quadratic networks", _activation("quadratic")),
     ("goldt2020modeling", "hidden manifold", _has("inputs", HiddenManifold)),
     ("refinetti2021classifying", "Gaussian mixtures", _has("inputs", Mixture)),
+    (
+        "yoshida2019data",
+        "equations for correlated inputs",
+        lambda problem: problem.inputs.classes is None and problem.inputs.levels > 1,
+    ),
     ("worschech2024analyzing", "power-law spectra", _has("inputs", PowerLaw)),
     (
         "refinetti2021align",
@@ -230,6 +244,11 @@ STIFF = ("steinebach2023construction", "the stiff solver")
 def behind_trajectory(trajectory: Any) -> References:
     """Return the works behind a `Trajectory`, this library first."""
     return _references(_reasons_of(trajectory))
+
+
+def behind_analysis(keys: Iterable[str]) -> References:
+    """Return works by their keys, this library first; each is cited for its note."""
+    return _references([(key, bibliography()[key].note) for key in keys])
 
 
 def behind_comparison(theory: Any, runs: Any) -> References:

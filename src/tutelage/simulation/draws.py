@@ -120,7 +120,7 @@ def unseen_fields(
         return None
     parts = []
     for task in problem.tasks:
-        nothing_seen = jnp.zeros(task.teacher.hidden)
+        nothing_seen = jnp.zeros(task.labeler.hidden)
         parts.append(with_unseen(task, nothing_seen, jnp.asarray(noise)))
     return jnp.concatenate(parts, axis=-1)
 

@@ -46,7 +46,7 @@ NUMBERS = (
     "update_number",
     "drift",
     "dim",
-    "keep",
+    "momentum_factor",
     "beta",
     "clip",
     "gain",
@@ -174,8 +174,9 @@ class Step(eqx.Module):
         M = teachers.shape[1]
         normals = draws.normals
         spread = None
-        if self.problem.inputs.classes is not None and not self.given:
-            normals, spread = self._in_classes(self.problem.inputs, teachers, draws)
+        mixture = self.problem.mixture
+        if mixture is not None and not self.given:
+            normals, spread = self._in_classes(mixture, teachers, draws)
         update = self._updates(state, normals, spread, draws, rates)
         if constants.optimizer != PLAIN:
             moved = self._optimized(state, update, normals, rates)
@@ -338,7 +339,7 @@ class Step(eqx.Module):
         kick = rates[FORCE] * gradient
         if not self.constants.momentum:
             return rows[:, :K] + rates[PUSH] * kick
-        velocity = self.constants.keep * rows[:, K:] + kick
+        velocity = self.constants.momentum_factor * rows[:, K:] + kick
         students = rows[:, :K] + rates[PUSH] * velocity
         return jnp.concatenate([students, velocity], axis=1)
 

@@ -5,17 +5,17 @@ loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods:
 
-    m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k)
+    m_k <- mu m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k)
     w_k <- w_k + push m_k
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ]
     b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, where
-psi = -d loss / d output. Plain SGD has keep = 0, force = 1, push = eta. `respond`
-computes delta and h of one sample, as problem/sample.py does. Labels, losses, rules and
-activations are codes, each with its number or coefficients. Other optimizers move all
-N coordinates of the weights method by `move_weights`, in the equations of
-training/optimizers/.
+psi = -d loss / d output. Plain SGD has mu = 0 (`momentum_factor`), force = 1 and push =
+eta. `respond` computes delta and h of one sample, as problem/sample.py does. Labels,
+losses, rules and activations are codes, each with its number or coefficients. Other
+optimizers move all N coordinates of the weights method by `move_weights`, in the
+equations of training/optimizers/.
 """
 
 import math
@@ -27,14 +27,23 @@ from jaxtyping import Float, Int
 from tutelage._numba import compiler
 from tutelage._types import NumpyOrJax
 
-# Codes of activations, label laws, losses and rules.
-POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
-REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
-SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
-GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
-# Codes of optimizers; CLIPPED is SGD with clipped coordinates.
-PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(8)
-UNKNOWN = -1  # the kernels do not have it
+# What the loops have, by its name in files: its code is its place here. Steps are those
+# of optimizers (`Optimizer.steps`).
+ACTIVATIONS = (
+    "polynomial", "erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus",
+)  # fmt: skip
+LABELS = ("real", "sign", "logistic")
+LOSSES = ("squared", "absolute", "huber", "logistic", "hinge")
+RULES = ("gradient", "hebbian", "perceptron", "adatron")
+STEPS = (
+    "plain", "clipped", "sign_sgd", "rmsprop", "adam", "adagrad", "adagrad_norm", "muon",
+)  # fmt: skip
+POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(len(ACTIVATIONS))
+REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(len(LABELS))
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(len(LOSSES))
+GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(len(RULES))
+PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(len(STEPS))
+UNKNOWN = -1  # the loops do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
 # FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that
@@ -85,7 +94,7 @@ class StepConstants(NamedTuple):
     dim: int
     batch: int
     momentum: bool
-    keep: float  # the factor of a momentum's old value
+    momentum_factor: float  # the factor of a momentum's old value
     beta: float  # the same for readout and biases
     train_readout: bool
     train_bias: bool
@@ -457,10 +466,10 @@ def orthogonalize(gradients, products, vectors):
 def divide(constants, gradient, scales):
     """Update the scales by a gradient, and divide it by their roots."""
     gain = constants.gain
-    keep = 1.0 - constants.forget
+    remembered = 1.0 - constants.forget
     for c in range(gradient.size):
         g = gradient[c]
-        scale = keep * scales[c] + gain * g * g
+        scale = remembered * scales[c] + gain * g * g
         scales[c] = scale
         gradient[c] = g / math.sqrt(scale)
 
@@ -469,12 +478,12 @@ def divide(constants, gradient, scales):
 def average_and_divide(constants, gradient, means, scales, of_mean, of_scale):
     """Update Adam's mean gradient and scales, and set the gradient to its step."""
     gain = constants.gain
-    keep = 1.0 - constants.forget
+    remembered = 1.0 - constants.forget
     beta1 = constants.beta1
     for c in range(gradient.size):
         g = gradient[c]
         mean = beta1 * means[c] + (1.0 - beta1) * g
-        scale = keep * scales[c] + gain * g * g
+        scale = remembered * scales[c] + gain * g * g
         means[c] = mean
         scales[c] = scale
         # the tiny number keeps a gradient that has always been zero at zero
@@ -644,7 +653,7 @@ def move_inside(
             downhill = scale * gradient[c] - decay * rows[k, c]
             kick = force * mask[k, c] * downhill
             if constants.momentum:
-                kick += constants.keep * rows[K + k, c]
+                kick += constants.momentum_factor * rows[K + k, c]
                 rows[K + k, c] = kick
             rows[k, c] += push * kick
 
@@ -992,16 +1001,16 @@ def train_on_samples(constants, samples, labels, visits, rates, weights, readout
                 fields[s, k] = scale * inner(x, weights[k])
         moves[:] = 0.0
         respond_to_samples(constants, fields, chosen, readout, bias, delta, moves)
-        keep = 1.0 - rates[step, 1]
         push = rates[step, 0] * scale / batch
         for k in range(K):
             w = weights[k]
+            # the first sample of a step also carries the decay of the weights
+            decay_factor = 1.0 - rates[step, 1]
             for s in range(batch):
                 x = samples[visits[step, s]]
                 kick = push * delta[s, k]
                 for i in range(N):
-                    w[i] = keep * w[i] + kick * x[i]
-                keep = 1.0
-            keep = 1.0 - rates[step, 1]
+                    w[i] = decay_factor * w[i] + kick * x[i]
+                decay_factor = 1.0
             readout[k] += rates[step, 2] / batch * moves[0, k]
             bias[k] += rates[step, 3] / batch * moves[1, k]

@@ -63,13 +63,12 @@ def errors_at_records(
     """
     state_axes = 2
     parts = ()  # the axis of tasks or of classes, if any
-    if problem.inputs.classes is not None:
+    if problem.mixture is not None:
         state_axes = 3
-        parts = (problem.inputs.classes,)
+        parts = (problem.mixture.classes,)
         if dim is not None:
-            shares = problem.inputs.level_dims(dim) / dim
-            inputs = problem.inputs.with_shares(shares)
-            problem = eqx.tree_at(lambda p: p.inputs, problem, inputs)
+            shares = problem.mixture.level_dims(dim) / dim
+            problem = problem.with_parts(inputs=problem.mixture.with_shares(shares))
     elif problem.several_tasks is not None:
         parts = (problem.several_tasks.count,)
     lead = R.shape[:-state_axes]

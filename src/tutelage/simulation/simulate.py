@@ -240,7 +240,8 @@ def _errors(
         request.times,
         request.dim,
     )
-    probabilities = np.asarray(problem.inputs.probabilities)
+    assert problem.mixture is not None
+    probabilities = np.asarray(problem.mixture.probabilities)
     return errors @ probabilities, losses @ probabilities
 
 

@@ -146,8 +146,8 @@ class WeightsMethod(Method):
         super().__init__(request, prepare.weights_layout(problem, dims), given=True)
         self.features = None
         uses_features = isinstance(request.inputs, str) and request.inputs == "features"
-        if uses_features and problem.inputs.is_latent:
-            self.features = problem.inputs.realized()
+        if uses_features and problem.hidden_manifold is not None:
+            self.features = problem.hidden_manifold.realized()
         self.roots = []
         self.coordinates = []
         for start in request.starts:
@@ -211,8 +211,8 @@ class WeightsMethod(Method):
         for _, _, samples in self._samples(index, which, W_teacher):
             x = samples.x
             noise = rng.standard_normal((*x.shape[:2], normals_needed(problem)))
-            if problem.inputs.classes is not None:
-                x = self._in_classes(problem.inputs, x, noise, W_teacher)
+            if problem.mixture is not None:
+                x = self._in_classes(problem.mixture, x, noise, W_teacher)
             unseen = samples.unseen
             if not unseen.size:
                 unseen = unseen_fields(problem, noise)

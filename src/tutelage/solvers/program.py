@@ -58,7 +58,7 @@ class Options(NamedTuple):
     axis: str | None = None
 
 
-class Raw(NamedTuple):
+class SolveOutput(NamedTuple):
     """The output of the compiled function."""
 
     variables: dict[str, Array]
@@ -92,7 +92,7 @@ def integrate_system(
     tolerances: NumpyOrJax,
     options: Options,
     evaluate: Callable[[PyTree, Array], tuple[Array, Array]],
-) -> Raw:
+) -> SolveOutput:
     """Integrate a system from its initial state and record it at the times.
 
     evaluate(records, times): error and loss of everything that was recorded.
@@ -163,7 +163,7 @@ def integrate_system(
     errors, losses = evaluate(solution.records, times)
     has_failed = solution.code == int(Status.FAILED)
     is_blow_up = has_failed & (_largest(state_of(solution.y)) > GROWN * bound)
-    return Raw(
+    return SolveOutput(
         variables=solution.records,
         error=errors,
         loss=losses,
@@ -240,14 +240,14 @@ def padded(times: np.ndarray) -> np.ndarray:
     return np.pad(times, (0, count - times.size), mode="edge")
 
 
-def first_times(raw: Raw, count: int, lead: int = 0) -> Raw:
+def first_times(output: SolveOutput, count: int, lead: int = 0) -> SolveOutput:
     """Return the records of the first times.
 
     lead: the number of axes before that of times.
     """
     first = (slice(None),) * lead + (slice(count),)
-    return raw._replace(
-        variables=jax.tree.map(lambda x: x[first], raw.variables),
-        error=jax.tree.map(lambda x: x[first], raw.error),
-        loss=jax.tree.map(lambda x: x[first], raw.loss),
+    return output._replace(
+        variables=jax.tree.map(lambda x: x[first], output.variables),
+        error=jax.tree.map(lambda x: x[first], output.error),
+        loss=jax.tree.map(lambda x: x[first], output.loss),
     )

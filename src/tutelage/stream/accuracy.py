@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import Problem
 from tutelage.result.trajectory import Trajectory
-from tutelage.solvers.program import Options, Raw, step_tolerances
+from tutelage.solvers.program import Options, SolveOutput, step_tolerances
 from tutelage.stream.moments import Moments, Quadrature, Sampled, moments_for
 from tutelage.stream.moments.matrices import ClosedMoments, MixtureMoments
 from tutelage.stream.moments.node_moments import (
@@ -72,7 +72,7 @@ def averages_report(
     if sampled is not None:
         used = moments_for(system.problem, None, Sampled(*sampled))
     if isinstance(used, MixtureMoments):
-        return f"{_described(used.one)} in each class", None
+        return f"{_described(used.of_class)} in each class", None
     error = averages_error(system, used, trajectory)
     return _described(used), error
 
@@ -143,7 +143,7 @@ def _doubt(
 ) -> AveragesError:
     """Return what the rule loses in one dimension, at the widest fields of a curve."""
     largest_bias = 0.0
-    for bias in (trajectory.variables.get("bias"), problem.teacher.bias):
+    for bias in (trajectory.variables.get("bias"), problem.references.bias):
         if bias is not None:
             largest_bias = max(largest_bias, np.abs(bias).max())
 
@@ -160,6 +160,7 @@ def _doubt(
         rule,
         width(trajectory.variables["Q"]),
         width(T),
+        axes=averages.K + averages.M,
     )
     return AveragesError(pairs, spread)
 
@@ -169,7 +170,7 @@ def averages_error(
 ) -> AveragesError | None:
     """Return estimated relative errors of (A, B) and of G; None for closed forms.
 
-    They are the worst over five moments of the curve.
+    They are the worst over five instants of the curve.
     """
     # A sampled set: the spread of its scramblings. A grid: twice the change under a
     # finer one. Quadrature: the same, and what the finer rule still loses in one
@@ -232,9 +233,9 @@ def _change(coarse: tuple[Array, Array], fine: tuple[Array, Array]) -> AveragesE
 
 
 def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:
-    """Return the largest difference of two matrices over all moments.
+    """Return the largest difference of two matrices over all instants.
 
-    It is relative to the largest entry of `size`, moment by moment.
+    It is relative to the largest entry of `size`, instant by instant.
     """
     largest = np.max(np.abs(np.asarray(size)), axis=(1, 2))
     gap = np.max(np.abs(np.asarray(a) - np.asarray(b)), axis=(1, 2))
@@ -248,10 +249,10 @@ def _matrices(
     """Return (A | B) and G with these averages at recorded field covariances."""
 
     def at_moment(state: dict[str, Array]) -> tuple[Array, Array]:
-        situation = system.situation(
+        field_state = system.field_state(
             state["R"], state["Q"], T, state["readout"], state.get("bias")
         )
-        mean, G = moments.matrices(situation, False)
+        mean, G = moments.matrices(field_state, False)
         return jnp.concatenate([mean.A, mean.B], axis=1), G
 
     return jax.lax.map(at_moment, seen)
@@ -264,14 +265,14 @@ class Sampling(NamedTuple):
     if the curve did not reach the end.
     """
 
-    raw: Raw
+    output: SolveOutput
     points: int
     errors: dict[str, np.ndarray]
     reached: float
 
 
 def sample(
-    solved: Callable[[Moments, int], Raw],
+    solved: Callable[[Moments, int], SolveOutput],
     averages: Callable[[int], Moments],
     points: int,
     accuracy: float,
@@ -286,14 +287,14 @@ def sample(
     """
     while True:
         moments = averages(points)
-        parts: list[Raw] = []
+        parts: list[SolveOutput] = []
         for part in scramblings(moments):
             parts.append(solved(part, points))
             if checks.is_traced(parts[0]):
                 return None
-        mean, bound = _spread([raw.error for raw in parts])
+        mean, bound = _spread([output.error for output in parts])
         reached = relative_error(mean, bound)
-        steps = float(np.mean([raw.steps for raw in parts]))
+        steps = float(np.mean([output.steps for output in parts]))
         most = _affordable(problem, moments, steps, parts[0].error.shape[0])
         needed = points
         if np.isfinite(reached):
@@ -305,7 +306,7 @@ def sample(
     whole = solved(moments, points)
     errors = _curve_errors(whole, parts)
     reached = relative_error(np.asarray(whole.error), errors["error"])
-    return Sampling(raw=whole, points=points, errors=errors, reached=reached)
+    return Sampling(output=whole, points=points, errors=errors, reached=reached)
 
 
 def next_power(count: float) -> int:
@@ -356,7 +357,9 @@ def _spread(curves: list[Array]) -> tuple[np.ndarray, np.ndarray]:
     return np.mean(arrays, axis=0), confidence(arrays)
 
 
-def _curve_errors(whole: Raw, parts: list[Raw]) -> dict[str, np.ndarray]:
+def _curve_errors(
+    whole: SolveOutput, parts: list[SolveOutput]
+) -> dict[str, np.ndarray]:
     """Return, by name, the bound on what a set leaves in a curve.
 
     It has the spread of its parts, and what they do on average.
@@ -368,9 +371,9 @@ def _curve_errors(whole: Raw, parts: list[Raw]) -> dict[str, np.ndarray]:
     curves = whole.variables | {"error": whole.error}
     for name, curve in curves.items():
         if name == "error":
-            of_parts = [raw.error for raw in parts]
+            of_parts = [output.error for output in parts]
         else:
-            of_parts = [raw.variables[name] for raw in parts]
+            of_parts = [output.variables[name] for output in parts]
         mean, bound = _spread(of_parts)
         bias = np.abs(mean - np.asarray(curve)) / (SETS - 1)
         bounds[name] = np.nan_to_num(bound + bias, nan=np.inf)

@@ -3,7 +3,7 @@
 States are flat vectors in the coordinates of order_parameters.py. A small deviation
 from a solved curve u(alpha) obeys
     dx = J(u) x dalpha + dW / sqrt(N),    Cov(dW) = D(u) dalpha.
-Its component w . x at the last moment is fixed by the adjoint, dw = -J^T w dalpha:
+Its component w . x at the last instant is fixed by the adjoint, dw = -J^T w dalpha:
 w(alpha) . x(alpha) changes by the noise alone.
 
 D = N^2 Cov(one step). The fields of each level, x_l = (lambda_l, rho_l), are Gaussian
@@ -62,12 +62,12 @@ from tutelage.stream.order_parameters import (
     unflatten,
 )
 
-Vectors: TypeAlias = Float[np.ndarray, "moments size"]
-Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
+Vectors: TypeAlias = Float[np.ndarray, "instants size"]
+Times: TypeAlias = Float[NumpyOrJax, " instants"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
-Path: TypeAlias = Float[np.ndarray, "moments size count"]
+Path: TypeAlias = Float[np.ndarray, "instants size count"]
 
-# Steps drawn to measure their covariance, the same at each moment but turned at random.
+# Steps drawn to measure their covariance, the same at each instant but turned at random.
 SAMPLES = 2**13
 # Entries of the largest state whose Jacobians are followed.
 LARGEST_STATE = 400
@@ -127,7 +127,7 @@ def _jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Array:
 
 def _gradient(
     system: OrderParameters, t: ArrayLike, state: Overlaps
-) -> Float[Any, "*moments size"]:
+) -> Float[Any, "*instants size"]:
     """Return the derivative of the error.
 
     Committees have it also in NumPy, at many states.
@@ -167,8 +167,8 @@ def _at_each(
 ) -> Array:
     """Return function(system, time, state) at each of the vectors."""
 
-    def value(moment: tuple[Array, Array]) -> Array:
-        time, vector = moment
+    def value(instant: tuple[Array, Array]) -> Array:
+        time, vector = instant
         return function(system, time, unflatten(vector, like))
 
     return jax.lax.map(value, (times, vectors))
@@ -229,7 +229,7 @@ class LocalDynamics:
             joint_covariance(*self.system.covariances(states)),
             None,
             states.readout,
-            problem.teacher.readout,
+            problem.references.readout,
             shared_parity(problem),
         )
 
@@ -244,7 +244,7 @@ class LocalDynamics:
 
     def jacobians(
         self, vectors: Vectors, times: Times = 0.0
-    ) -> Float[np.ndarray, "moments size size"]:
+    ) -> Float[np.ndarray, "instants size size"]:
         """Return the derivative of the drift at each of the vectors.
 
         The last axis is the variable.
@@ -260,7 +260,7 @@ class LocalDynamics:
         steps = step * np.maximum(1.0, np.abs(vectors))
         distances = np.arange(1, differences.size + 1)[:, None, None, None]
         moved = distances * np.eye(size) * steps[:, None]
-        # axes: side, distance, moment, moved entry, entry
+        # axes: side, distance, instant, moved entry, entry
         points = vectors[:, None] + np.stack([moved, -moved])
         times = np.broadcast_to(
             np.reshape(times, (-1, 1)), (*points.shape[:2], count, size)
@@ -307,8 +307,8 @@ class LocalDynamics:
         times: Times,
         points: Iterable[Float[np.ndarray, "count dims"]],
         weights: Iterable[Float[np.ndarray, " count"]],
-        directions: Float[np.ndarray, "moments size d"] | None = None,
-    ) -> Float[np.ndarray, "moments d d"]:
+        directions: Float[np.ndarray, "instants size d"] | None = None,
+    ) -> Float[np.ndarray, "instants d d"]:
         """Return D at each of the vectors, in all flat coordinates or some directions.
 
         Each vector has its own points (of `point_dims` numbers) with weights that make
@@ -334,8 +334,8 @@ class LocalDynamics:
         used = [k for k, kind in enumerate(kinds) if k == 0 or kind.any()]
         diffusions = []
         # points and weights may be generators: the vectors end the loop
-        moments = enumerate(zip(vectors, points, weights, strict=False))
-        for i, (_, normals, weight) in moments:
+        instants = enumerate(zip(vectors, points, weights, strict=False))
+        for i, (_, normals, weight) in instants:
             state = _state_at(states, i)
             # samples last: long loops
             normals = normals.reshape(len(weight) * samples_per_point, -1).T
@@ -395,7 +395,7 @@ class LocalDynamics:
             return samples_last, Rates(*(float(rate) for rate in rates))
         from scipy.special import erf  # takes long to import
 
-        committee = self.committee.one
+        committee = self.committee.constants
         K = committee.K
         outputs = erf(fields / np.sqrt(2))
         is_sign = committee.softness == 0.0
@@ -419,7 +419,7 @@ def _state_at(states: Overlaps, i: int) -> Overlaps:
 
 def _level_fields(
     system: OrderParameters, states: Overlaps
-) -> tuple[Float[np.ndarray, "moments L n n"], Float[np.ndarray, "moments L n n"]]:
+) -> tuple[Float[np.ndarray, "instants L n n"], Float[np.ndarray, "instants L n n"]]:
     """Return the covariance of the fields x_l of each level, and their gains.
 
     The gains give E[x_l | e] = gains_l e for standard normal numbers e that make the
@@ -450,17 +450,17 @@ def updates(
     fields: without biases. draws: normal numbers for label and rule.
     """
     R, Q, T = system.covariances(state)
-    situation = system.situation(R, Q, T, state.readout, state.bias, t)
+    field_state = system.field_state(R, Q, T, state.readout, state.bias, t)
     K = system.problem.student.hidden
-    if situation.mean is not None:
-        fields = fields + situation.mean
+    if field_state.mean is not None:
+        fields = fields + field_state.mean
     update = learn(
         system.problem,
         fields[:, :K],
         fields[:, K:],
         draws,
-        situation.parameters,
-        situation.context,
+        field_state.parameters,
+        field_state.context,
     )
     bias = update.parameters.bias
     by_sample = Updates(
@@ -474,9 +474,9 @@ def updates(
 def _shares_of_kinds(
     system: OrderParameters,
     states: Overlaps,
-    gains: Float[np.ndarray, "moments L n n"],
-    factors: Float[np.ndarray, "moments L_or_1 K_or_1"],
-) -> list[Float[np.ndarray, "moments numbers size"]]:
+    gains: Float[np.ndarray, "instants L n n"],
+    factors: Float[np.ndarray, "instants L_or_1 K_or_1"],
+) -> list[Float[np.ndarray, "instants numbers size"]]:
     """Return the contributions to a share of all numbers that it is linear in.
 
     They are contributions of one unit of a number at unit rates. There are five kinds
@@ -652,8 +652,8 @@ def noise_covariances(
     local: LocalDynamics,
     times: Times,
     vectors: Vectors,
-    directions: Float[np.ndarray, "moments size count"],
-) -> Float[np.ndarray, "moments count count"]:
+    directions: Float[np.ndarray, "instants size count"],
+) -> Float[np.ndarray, "instants count count"]:
     """Return N times the covariance that the noise of the steps feeds into directions.
 
     It is a covariance per time.
@@ -672,10 +672,10 @@ def noise_covariances(
 
 
 def propagators(
-    times: Float[np.ndarray, " moments"],
-    jacobians: Float[np.ndarray, "moments size size"],
+    times: Float[np.ndarray, " instants"],
+    jacobians: Float[np.ndarray, "instants size size"],
 ) -> Steps:
-    """Return the matrices that carry a deviation from one moment to the next.
+    """Return the matrices that carry a deviation from one instant to the next.
 
     They are exp of the mean Jacobian times the interval.
     """
@@ -686,7 +686,7 @@ def propagators(
 
 
 def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path:
-    """Return deviations at the first moment, carried to each later one."""
+    """Return deviations at the first instant, carried to each later one."""
     path = accumulate(steps, lambda x, step: step @ x, initial=deviations)
     return np.array(list(path))
 
@@ -694,7 +694,7 @@ def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path
 def propagate_adjoint(
     steps: Steps, directions: Float[np.ndarray, "size count"]
 ) -> Path:
-    """Return the adjoint of directions at the last moment, at each earlier one."""
+    """Return the adjoint of directions at the last instant, at each earlier one."""
     return propagate(np.swapaxes(steps, 1, 2)[::-1], directions)[::-1]
 
 

@@ -59,7 +59,7 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     zeros.
     """
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     K = student.hidden
     M = teacher.hidden
     _require_copies(problem)
@@ -86,7 +86,7 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
 def _require_copies(problem: Problem) -> None:
     """Raise InputError unless students can copy all teachers, with the rest silent."""
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     K = student.hidden
     M = teacher.hidden
     if student.activation != teacher.activation:
@@ -124,13 +124,13 @@ def _fits(problem: Problem, sign: float) -> Bool[np.ndarray, "K M"]:
     """
     student = problem.student
     v = np.asarray(student.readout)
-    v_teacher = np.asarray(problem.teacher.readout)
+    v_teacher = np.asarray(problem.labeler.readout)
     fits = np.full((v.size, v_teacher.size), True)
     if not student.train_readout:
         fits &= np.isclose(v[:, None], sign * v_teacher, rtol=1e-12, atol=0)
     if problem.biased and not student.train_bias:
         b = _biases(student)
-        b_teacher = _biases(problem.teacher)
+        b_teacher = _biases(problem.labeler)
         fits &= np.isclose(b[:, None], b_teacher, rtol=1e-12, atol=0)
     return fits
 
@@ -150,7 +150,7 @@ def perfect_overlaps(
     They have the readouts and biases of these.
     """
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     is_copy = np.abs(U0).sum(axis=1) > 0
     is_odd = student.activation.parity == -1
     signs = U0 if is_odd else np.abs(U0)
@@ -390,7 +390,7 @@ def perfect_learning(
 def require_small(problem: Problem) -> None:
     """Raise InputError for a state whose Jacobian would take minutes to decompose."""
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     size = problem.inputs.levels * (K * M + K * (K + 1) // 2)
     if size > LARGEST:
         raise InputError(

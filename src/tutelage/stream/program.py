@@ -31,8 +31,8 @@ from tutelage.solvers.program import (
     SHORTEST,
     SOLVERS,
     Options,
-    Raw,
     Setup,
+    SolveOutput,
     eager,
     first_times,
     in_turns,
@@ -80,7 +80,7 @@ def run(
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
-) -> Raw:
+) -> SolveOutput:
     """Solve by the machine code or the program.
 
     The result has NumPy arrays unless something is traced.
@@ -95,7 +95,7 @@ def run(
     solved_times = padded(times)
     if _each_time_costs(moments) and options.gradient == "reverse":
         solved_times = times
-    raw = integrate_equations(
+    output = integrate_equations(
         as_arrays(problem),
         moments,
         as_arrays(initial),
@@ -103,9 +103,9 @@ def run(
         tolerances,
         options,
     )
-    if not checks.is_traced(raw):
-        raw = eager(raw)
-    return first_times(raw, times.size)
+    if not checks.is_traced(output):
+        output = eager(output)
+    return first_times(output, times.size)
 
 
 def has_machine_code(
@@ -127,7 +127,7 @@ def run_committee(
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
-) -> Raw:
+) -> SolveOutput:
     """Solve a committee by the machine code."""
     # numba takes a third of a second to import
     from tutelage.solvers.step_kernel import TABLEAU
@@ -201,7 +201,7 @@ def run_committee(
         "steps": np.array(steps),
         "T": committee.T,
     }
-    return Raw(**output)
+    return SolveOutput(**output)
 
 
 def _set_up(
@@ -250,7 +250,7 @@ def integrate_equations(
     times: NumpyOrJax,
     tolerances: NumpyOrJax,
     options: Options,
-) -> Raw:
+) -> SolveOutput:
     """Integrate the dynamics from a state and record it at the times.
 
     initial: of a problem, its `initial_overlaps`; of equations, a state.

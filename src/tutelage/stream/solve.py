@@ -42,7 +42,7 @@ from tutelage.solvers import ClosedSystem
 from tutelage.solvers.program import (
     MAX_STEPS,
     Options,
-    Raw,
+    SolveOutput,
     eager,
     first_times,
     padded,
@@ -163,7 +163,7 @@ def solve_on_stream(
 
     def solved(
         averages: Moments | None, points: int, options: Options = options
-    ) -> Raw:
+    ) -> SolveOutput:
         tolerances = tolerances_for(averages, points)
         return program.run(problem, averages, initial, times, tolerances, options)
 
@@ -189,12 +189,12 @@ def solve_on_stream(
             problem,
         )
     if sampling is None:
-        raw = solved(averages, points)
+        output = solved(averages, points)
     else:
         points = sampling.points
-        raw = sampling.raw
+        output = sampling.output
     if observe:
-        raw = _with_observed(raw, observe)
+        output = _with_observed(output, observe)
     settings = _settings(options, tolerances_for(averages, points))
     if isinstance(quadrature, Quadrature):
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
@@ -203,8 +203,8 @@ def solve_on_stream(
         settings += (("moments", (points, seed)),)
     if sampling is not None and np.isfinite(sampling.reached):
         settings += (("accuracy", sampling.reached),)
-    trajectory = assemble(raw, times, problem, start, settings)
-    if checks.is_traced(raw):
+    trajectory = assemble(output, times, problem, start, settings)
+    if checks.is_traced(output):
         return trajectory
     if sampling is not None:
         count = len(trajectory.times)
@@ -212,7 +212,7 @@ def solve_on_stream(
         trajectory = replace(trajectory, estimates=bounds)
     for sentence in _caveats(trajectory, averages, sampling):
         warnings.warn(sentence, ValidityWarning, stacklevel=3)
-    if raw.status_code != Status.FINISHED:
+    if output.status_code != Status.FINISHED:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory
 
@@ -236,17 +236,19 @@ def _caveats(
     return [sentence for sentence in sentences if sentence is not None]
 
 
-def _with_observed(raw: Raw, observe: Mapping[str, Callable[..., ArrayLike]]) -> Raw:
+def _with_observed(
+    output: SolveOutput, observe: Mapping[str, Callable[..., ArrayLike]]
+) -> SolveOutput:
     """Return a solve with the user's functions of the overlaps among its variables."""
-    R = raw.variables["R"]
-    Q = raw.variables["Q"]
-    readout = raw.variables["readout"]
+    R = output.variables["R"]
+    Q = output.variables["Q"]
+    readout = output.variables["readout"]
     observed: Any = {
         name: jax.vmap(function)(R, Q, readout) for name, function in observe.items()
     }
     if not checks.is_traced(observed):
         observed = eager(observed)
-    return raw._replace(variables=raw.variables | observed)
+    return output._replace(variables=output.variables | observed)
 
 
 def _require_variance(problem: Problem) -> None:
@@ -254,10 +256,10 @@ def _require_variance(problem: Problem) -> None:
 
     G does not exist for it, though a sum over nodes does.
     """
-    if not problem.has_noise_law or not problem.rule.uses_loss:
+    if problem.noise_law is None or not problem.rule.uses_loss:
         return
     if not has_bounded_slope(problem.loss):
-        Quantile(problem.noise).mean_and_variance()  # raises
+        Quantile(problem.noise_law).mean_and_variance()  # raises
 
 
 def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
@@ -282,7 +284,7 @@ def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moment
             "fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
         )
     has_smooth_labels = isinstance(problem.labels, Real | Logistic) and all(
-        task.teacher.activation.smooth for task in problem.tasks
+        task.labeler.activation.smooth for task in problem.tasks
     )
     if nodes.jumps or has_smooth_labels:
         return averages
@@ -484,28 +486,32 @@ def _may_be_differentiated(problem: System, start: PyTree) -> bool:
     """
     if isinstance(problem, ClosedSystem) or checks.is_traced(problem, start):
         return True
-    quantiles = problem.noise if problem.has_noise_law else None
+    quantiles = problem.noise_law
     return any(
         callable(leaf) and leaf is not quantiles for leaf in jax.tree.leaves(problem)
     )
 
 
 def assemble(
-    raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings
+    output: SolveOutput,
+    times: np.ndarray,
+    problem: System,
+    start: PyTree,
+    settings: Settings,
 ) -> Trajectory:
     """Return the trajectory of a solve, cut where it ended early.
 
     A batch is not cut, because other members go on.
     """
-    is_single = not checks.is_traced(raw) and np.ndim(raw.status_code) == 0
-    if is_single and raw.status_code != Status.FINISHED:
-        count = int(np.searchsorted(times, raw.end_time, side="right"))
-        raw = first_times(raw, count)
+    is_single = not checks.is_traced(output) and np.ndim(output.status_code) == 0
+    if is_single and output.status_code != Status.FINISHED:
+        count = int(np.searchsorted(times, output.end_time, side="right"))
+        output = first_times(output, count)
         times = times[:count]
     origin: dict[str, Any] = {"kind": "equations"}
     if isinstance(problem, Problem):
         origin = {"problem": problem, "start": start}
-    return Trajectory(times=times, **raw._asdict(), **origin, settings=settings)
+    return Trajectory(times=times, **output._asdict(), **origin, settings=settings)
 
 
 def _settings(options: Options, tolerances: np.ndarray) -> Settings:
@@ -583,7 +589,7 @@ def solve_batch_on_stream(
     chunks = -(-count // min(count, size))
     workers = cores() if workers is None else checks.as_count("workers", workers)
     tolerances = step_tolerances(rtol, atol)
-    raw = side_by_side(
+    output = side_by_side(
         problems,
         averages,
         initial,
@@ -594,7 +600,7 @@ def solve_batch_on_stream(
         workers=workers,
     )
     settings = _settings(options, tolerances)
-    trajectory = assemble(raw, times, problems, initial, settings)
+    trajectory = assemble(output, times, problems, initial, settings)
     if not trajectory.finished:
         sentence = f"of these problems {trajectory.status}"
         warnings.warn(sentence, DivergenceWarning, stacklevel=3)
@@ -735,7 +741,7 @@ def side_by_side(
     *,
     size: int,
     workers: int,
-) -> Raw:
+) -> SolveOutput:
     """Solve all members, `size` at a time.
 
     The last chunk repeats its last member, so that one program serves all chunks.
@@ -749,11 +755,11 @@ def side_by_side(
     on_cpu = jax.default_backend() == "cpu"
     solved_times = padded(times) if on_cpu else times
 
-    def solve_chunk(first: int) -> Raw:
+    def solve_chunk(first: int) -> SolveOutput:
         chosen = np.minimum(np.arange(first, first + size), count - 1)
         members = eqx.combine(jax.tree.map(lambda x: x[chosen], numbers), rest)
-        raw = _together(members, moments, solved_times, tolerances, options)
-        without_padding = first_times(eager(raw), times.size, lead=1)
+        output = _together(members, moments, solved_times, tolerances, options)
+        without_padding = first_times(eager(output), times.size, lead=1)
         return jax.tree.map(np.copy, without_padding)
 
     with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
@@ -768,11 +774,11 @@ def _together(
     times: NumpyOrJax,
     tolerances: NumpyOrJax,
     options: Options,
-) -> Raw:
+) -> SolveOutput:
     """Integrate all members of a chunk in one program."""
     options = options._replace(axis=MEMBERS)
 
-    def solve_member(problem: Problem, start: Start) -> Raw:
+    def solve_member(problem: Problem, start: Start) -> SolveOutput:
         initial = initial_overlaps(problem, start)
         return program.integrate_equations(
             problem, moments, initial, times, tolerances, options

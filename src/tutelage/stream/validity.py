@@ -24,12 +24,13 @@ from tutelage.stream.order_parameters import (
 from tutelage.stream.perfect_learning import critical_rate
 from tutelage.stream.solve import LIMIT, largest_rate
 
-MOMENTS = 40  # along the curve up to the plateau
+INSTANTS = 40  # along the curve up to the plateau
 # Asymmetry / noise above which the initial condition determines an escape, and below
 # which noise does in every run.
 START_DECIDES = 10.0
 NOISE_DECIDES = 3.0
-STEEP_RISE = 3.0  # of the speed after a moment, which is then an escape from a plateau
+# Of the speed after an instant, which is then an escape from a plateau.
+STEEP_RISE = 3.0
 # Traits that the noise of an escape needs.
 FREE = (
     "one Gaussian",
@@ -222,14 +223,14 @@ def _escape_noise(
     if slowest is None:
         notes.append("escape: no escape from a plateau within these times")
         return None
-    chosen = np.linspace(0, slowest, MOMENTS).astype(int)
+    chosen = np.linspace(0, slowest, INSTANTS).astype(int)
     times = times[chosen]
     vectors = vectors[chosen]
     jacobians = local.jacobians(vectors, times)
     rates, directions = linearized.growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
-    # what the start leaves in the growing directions at the slowest moment
+    # what the start leaves in the growing directions at the slowest instant
     amplitudes = drifts[slowest] @ directions / rates
     propagators = linearized.propagators(times, jacobians)
     carried = linearized.propagate_adjoint(propagators, directions)
@@ -242,7 +243,7 @@ def _escape_noise(
 
 
 def slowest_before_rise(speed: Float[np.ndarray, " time"]) -> int | None:
-    """Return the slowest moment after which the dynamics speeds up at least threefold.
+    """Return the slowest instant after which the dynamics speeds up at least threefold.
 
     It is the index of a recorded time, at which the speed has a local minimum.
     """

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._jump_search import breaks_of
-from tutelage._part import Choice, Part, by_name, with_fields
+from tutelage._part import Choice, Part, by_name
 from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
 
@@ -202,6 +202,8 @@ class Function(Loss):
         True if its derivative jumps. By default a `Problem` finds out, by a search
         along the output for several labels. Set it if the derivative jumps only where
         the search may not look (beyond outputs of size 8, or for few labels).
+    outputs : int, optional
+        The number of outputs, which a `Problem` fills in.
 
     Examples
     --------
@@ -220,15 +222,25 @@ class Function(Loss):
     kinks: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(
-        self, function: Callable[[Array, Array], Array], jumps: bool | None = None
+        self,
+        function: Callable[[Array, Array], Array],
+        jumps: bool | None = None,
+        *,
+        outputs: int | None = None,
     ):
         self.function = checks.as_kind(
             "the loss", function, Callable, "a JAX function loss(output, label)"
         )
         self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
-        self.jumps = self.given_jumps  # pyright: ignore
-        self.additive = False  # pyright: ignore
-        self.kinks = ()
+        kinks = None
+        if outputs is not None:
+            if jumps is None:
+                jumps = _derivative_jumps(self.function, outputs)
+            kinks = _kinks_of_difference(self.function, outputs)
+        self.jumps = jumps  # pyright: ignore
+        is_sum_over_outputs = outputs is not None and outputs > 1 and kinks is not None
+        self.additive = is_sum_over_outputs  # pyright: ignore
+        self.kinks = kinks or ()
 
     def arguments(self) -> Table:
         return {"function": self.function, "jumps": self.given_jumps}
@@ -247,12 +259,7 @@ class Function(Loss):
 
         They are whether its derivative jumps, and where, if it follows label - output.
         """
-        jumps = self.jumps
-        if jumps is None:
-            jumps = _derivative_jumps(self.function, outputs)
-        kinks = _kinks_of_difference(self.function, outputs)
-        additive = outputs > 1 and kinks is not None
-        return with_fields(self, jumps=jumps, additive=additive, kinks=kinks or ())
+        return Function(self.function, self.given_jumps, outputs=outputs)
 
 
 @lru_cache(maxsize=64)
@@ -336,13 +343,13 @@ def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -
     return any(abs(x) < SEARCH_RANGE for x in places)
 
 
-NAMED: dict[str, type[Loss]] = by_name(
+NAMED_LOSSES: dict[str, type[Loss]] = by_name(
     Squared, Logistic, Hinge, Huber, Absolute, CrossEntropy
 )
 as_loss = Choice(
     name="loss",
     base=Loss,
-    named=NAMED,
+    named=NAMED_LOSSES,
     default="squared",
     others="a loss such as losses.Huber(0.5), or a JAX function loss(output, label)",
     wrapper=Function,

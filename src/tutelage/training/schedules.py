@@ -211,7 +211,9 @@ class Restarted(Part):
     )
 
     def __check_init__(self) -> None:
-        if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
+        if type(self.rate) not in NAMED_SCHEDULES.values() or isinstance(
+            self.rate, Restarted
+        ):
             raise InputError(
                 f"rate is {checks.shown(self.rate)}; "
                 "it must be a schedule, such as PowerDecay(0.5)."
@@ -227,7 +229,7 @@ class Restarted(Part):
         return self.rate(t - self.begins[phase])
 
 
-NAMED = by_name(
+NAMED_SCHEDULES = by_name(
     Constant, PowerDecay, Piecewise, Interpolated, Linear, Cosine, Restarted
 )
 # The arguments that hold the times at which a schedule jumps or bends.
@@ -256,7 +258,7 @@ PROBABILITY_RANGES = {
 
 def is_schedule(value: object) -> bool:
     """Return True for a schedule of this module, False for a custom function."""
-    return isinstance(value, tuple(NAMED.values()))
+    return isinstance(value, tuple(NAMED_SCHEDULES.values()))
 
 
 def schedules_of(part: Part) -> dict[str, Any]:

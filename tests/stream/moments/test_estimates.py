@@ -76,7 +76,7 @@ def case(name):
 def numbers(system, C):
     """A, B and G of one student and one teacher."""
     p, G = system.moments.matrices(
-        system.situation(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False
+        system.field_state(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False
     )
     return jnp.stack([p.A[0, 0], p.B[0, 0], G[0, 0]])
 

@@ -7,13 +7,13 @@ import pytest
 
 import tutelage as tu
 from tests.stream.moments import reference as ref
-from tutelage.problem.activation import NAMED
+from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.stream.moments.matrices import averages_for
 from tutelage.stream.moments.quadrature import QuadratureAverages
 from tutelage.stream.perfect_learning import critical_rate
 
 # erf without its closed form: the reference is the closed form itself
-SAME = tu.Activation("erf by quadrature", NAMED["erf"].function, parity=-1)
+SAME = tu.Activation("erf by quadrature", NAMED_ACTIVATIONS["erf"].function, parity=-1)
 TURN = ref.random_covariance(3, 4)
 PLACES = {
     "generic": ref.random_covariance(3, 1),
@@ -45,7 +45,7 @@ def turned(averages, C):
 
 @pytest.fixture(scope="module")
 def both():
-    closed, rule = (averages_for(g, g, 2, 1) for g in (NAMED["erf"], SAME))
+    closed, rule = (averages_for(g, g, 2, 1) for g in (NAMED_ACTIVATIONS["erf"], SAME))
     assert isinstance(rule, QuadratureAverages)
     return jax.jit(lambda C: (turned(rule, C), turned(closed, C)))
 

@@ -1,16 +1,19 @@
-"""Why there is a curve at all: the conditions under which the overlaps of SGD concentrate on an ODE, measured against N.
+"""Conditions under which the overlaps of SGD concentrate on an ODE, measured against N.
 
-The theorem (Wang, Mattingly & Lu 2017; Goldt et al. 2019): if in N steps per unit of time
-    mean      N E[du | u] = f(u) + o(1)          one step moves as the drift says          here N^-1
-    variance  N Var(du | u) -> 0                 the noise of a unit of time vanishes       here N^-1
-    start     u(0) -> a fixed value              different draws of weights start equal     here N^(-1/2)
-then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each quantity is measured at several N, and
-its exponent fitted.
+The theorem (Wang, Mattingly & Lu 2017; Goldt et al. 2019): if in N steps per unit of
+time
+
+    mean      N E[du | u] = f(u) + o(1)    one step moves as the drift says, N^-1 here
+    variance  N Var(du | u) -> 0           the noise of a unit of time vanishes, N^-1
+    start     u(0) -> a fixed value        draws of weights start equal, N^(-1/2)
+
+then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each
+quantity is measured at several N, and its exponent fitted.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +24,9 @@ from tutelage_papers.assumptions import require_problem, require_start
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST_POINTS, LEAST_DECADES = 5, 0.5  # of an exponent, as in `fit_exponent`
+# Least numbers of sizes and of decades for an exponent, as in `fit_exponent`.
+LEAST_POINTS = 5
+LEAST_DECADES = 0.5
 WEIGHT_DRAWS = 1000  # of random weights
 COMPARED_TIMES = 33  # at which whole runs are compared
 CLEAR_ERRORS = 3.0  # standard errors at which a gap is distinguished from noise
@@ -30,27 +35,26 @@ CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
 
 def mean_gap(steps: StepMoments, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
-    """|N E[du] - f| and its standard error, the noise's own share taken off.
+    """Return |N E[du] - f| and its standard error, the noise's own share taken off.
 
-    For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
-    averaged instead, which is far less noisy.
+    For Gaussian inputs the limit's share of each sample has exactly the mean f: what
+    the real step does beyond it is averaged instead, which is far less noisy.
     """
     inputs = steps.problem.inputs
-    exact = gaussian and np.allclose(
-        inputs.level_dims(steps.dim), np.asarray(inputs.fractions) * steps.dim
-    )
+    even_dims = np.asarray(inputs.fractions) * steps.dim
+    exact = gaussian and np.allclose(inputs.level_dims(steps.dim), even_dims)
     values = steps.increments - (steps.limit if exact else f)
     gap = values.mean(axis=0)
     error = values.std(axis=0) / np.sqrt(len(values))
     size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
-    along = np.sqrt(np.sum((gap * error) ** 2)) / max(
-        float(np.linalg.norm(gap)), 1e-300
-    )
+    # The error of a length is that of the gap along its own direction.
+    length = max(float(np.linalg.norm(gap)), 1e-300)
+    along = np.sqrt(np.sum((gap * error) ** 2)) / length
     return size, float(max(along, 1e-15))
 
 
 def total_variance(increments: np.ndarray) -> tuple[float, float]:
-    """Trace of N^2 Cov(du), and its standard error."""
+    """Return the trace of N^2 Cov(du), and its standard error."""
     squares = np.sum((increments - increments.mean(axis=0)) ** 2, axis=1)
     return float(squares.mean()), float(squares.std() / np.sqrt(squares.size))
 
@@ -58,42 +62,46 @@ def total_variance(increments: np.ndarray) -> tuple[float, float]:
 def start_scatter(
     problem: Problem, start: Start, dim: int, seed: int
 ) -> tuple[float, float, float]:
-    """Root mean square distance of the overlaps of random weights from their mean, its error, and its exact value.
+    """Return the scatter of the overlaps of random weights, its error and exact value.
 
-    Coordinates of all vectors are drawn with the start's overlaps as their covariance; then, in a level of n dimensions,
-    Var(a.b/n) = ((a.a/n)(b.b/n) + (a.b/n)^2) / n on average. Gram matrices are drawn by Bartlett's factor, at the same cost for any N.
+    The scatter is the root mean square distance of the overlaps from their mean.
+    Coordinates of all vectors are drawn with the start's overlaps as their covariance;
+    then, in a level of n dimensions, Var(a.b/n) = ((a.a/n)(b.b/n) + (a.b/n)^2) / n on
+    average.
     """
     rng = np.random.default_rng([seed, dim])
     K = problem.student.hidden
-    r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
+    R, Q, T = (np.asarray(block, dtype=float) for block in start.blocks(problem))
     squares = np.zeros(WEIGHT_DRAWS)
-    exact = 0.0
-    for n, *level in zip(problem.inputs.level_dims(dim), r, q, t, strict=True):
-        joint = np.block([[level[1], level[0]], [level[0].T, level[2]]])
-        values, vectors = np.linalg.eigh(joint)
+    variance = 0.0
+    for level, n in enumerate(problem.inputs.level_dims(dim)):
+        joint = np.block([[Q[level], R[level]], [R[level].T, T[level]]])
         size = len(joint)
-        factor = np.tril(rng.standard_normal((WEIGHT_DRAWS, size, size)), -1)
-        factor[:, np.arange(size), np.arange(size)] = np.sqrt(
-            rng.chisquare(n - np.arange(size), (WEIGHT_DRAWS, size))
-        )
-        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ factor
-        kept = (
-            np.arange(size) >= np.arange(K)[:, None]
-        )  # each pair that holds a student once
-        away = (root @ np.swapaxes(root, 1, 2) / n - joint)[:, :K][:, kept]
-        squares += np.sum(away**2, axis=1)
-        exact += float(
-            np.sum(
-                (np.outer(np.diagonal(joint), np.diagonal(joint)) + joint**2)[:K][kept]
-            )
-            / n
-        )
+        # Each pair that holds a student, once.
+        pairs = np.arange(size) >= np.arange(K)[:, None]
+        away = _random_gram(joint, n, rng) - joint
+        squares += np.sum(away[:, :K][:, pairs] ** 2, axis=1)
+        lengths = np.diagonal(joint)
+        variances = np.outer(lengths, lengths) + joint**2
+        variance += float(np.sum(variances[:K][pairs]) / n)
     distance = float(np.sqrt(squares.mean()))
-    return (
-        distance,
-        float(squares.std() / np.sqrt(WEIGHT_DRAWS) / (2 * distance)),
-        float(np.sqrt(exact)),
-    )
+    error = float(squares.std() / np.sqrt(WEIGHT_DRAWS) / (2 * distance))
+    return distance, error, float(np.sqrt(variance))
+
+
+def _random_gram(joint: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Gram matrices, over n, of vectors of n coordinates with this covariance.
+
+    They are drawn by Bartlett's factor, at the same cost for any n.
+    """
+    size = len(joint)
+    diagonal = np.arange(size)
+    values, vectors = np.linalg.eigh(joint)
+    factor = np.tril(rng.standard_normal((WEIGHT_DRAWS, size, size)), -1)
+    chi_squares = rng.chisquare(n - diagonal, (WEIGHT_DRAWS, size))
+    factor[:, diagonal, diagonal] = np.sqrt(chi_squares)
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) @ factor
+    return root @ np.swapaxes(root, 1, 2) / n
 
 
 def largest_distance(
@@ -105,35 +113,33 @@ def largest_distance(
     inputs: str,
     seed: int,
 ) -> tuple[float, float]:
-    """Mean over runs of the largest distance, over time, of all order parameters to the solved curve; its standard error."""
+    """Return the mean largest distance of runs to the solved curve, and its error.
+
+    It is the largest over time, of all order parameters together.
+    """
     times = linear_times(end, COMPARED_TIMES)
-    method, law = ("overlaps", None) if inputs == "gaussian" else ("weights", inputs)
     theory = solve(problem, start, times)
-    seen = simulate(
-        problem,
-        start,
-        dim=dim,
-        times=times,
-        runs=runs,
-        seed=seed,
-        method=method,
-        inputs=law,
-    )
-    names = [name for name in ("R", "Q", "readout", "bias") if name in theory.variables]
-    squares = sum(
-        np.sum((seen[n] - theory[n]).reshape(runs, COMPARED_TIMES, -1) ** 2, axis=2)
-        for n in names
-    )
-    far = np.sqrt(np.max(np.asarray(squares), axis=1))
-    return float(far.mean()), float(far.std(ddof=1) / np.sqrt(runs))
+    law: dict[str, Any] = {"method": "weights", "inputs": inputs}
+    if inputs == "gaussian":
+        law = {"method": "overlaps"}
+    seen = simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed, **law)
+    squares = np.zeros((runs, COMPARED_TIMES))
+    for name in ("R", "Q", "readout", "bias"):
+        if name in theory.variables:
+            gap = (seen[name] - theory[name]).reshape(runs, COMPARED_TIMES, -1)
+            squares += np.sum(gap**2, axis=2)
+    largest = np.sqrt(np.max(squares, axis=1))
+    return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(runs))
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One quantity that must vanish: values (with standard errors) at each N, the expected power of N and the fitted one.
+    """One quantity that must vanish, at each N, with its power of N.
 
-    theory: what it should be, (dims,), where that is known. exponent: None where too few values stand out of the noise.
-    holds: False if it does not vanish. verdict: in words.
+    values, errors: at each N, with standard errors. theory: the exact values where they
+    are known. expected, exponent: the power of N, and the fitted one; None where too
+    few values stand out of the noise. holds: False if it does not vanish. verdict: in
+    words.
     """
 
     name: str
@@ -150,7 +156,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Concentration:
-    """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for)."""
+    """The measurement of `concentration`.
+
+    conditions: by name ("mean", "variance", "start", and "runs" if asked for).
+    """
 
     problem: Problem
     inputs: str
@@ -158,28 +167,31 @@ class Concentration:
     conditions: dict[str, Condition]
 
     def __getitem__(self, name: str) -> Condition:
-        """A condition by name."""
-        return self.conditions[
-            checks.known("the name of a condition", name, self.conditions)
-        ]
+        """Return a condition by name."""
+        name = checks.known("the name of a condition", name, self.conditions)
+        return self.conditions[name]
 
     @property
     def holds(self) -> bool:
-        """Do all conditions hold, as far as was measured?"""
+        """True if all conditions hold, as far as was measured."""
         return all(condition.holds for condition in self.conditions.values())
 
     def plot(self, *, title: str | None = None) -> "Figure":
-        """Each condition against N, as a Matplotlib figure (see `plot.save_figure`)."""
+        """Return a Matplotlib figure of each condition against N.
+
+        `plot.save_figure` stores it.
+        """
         from tutelage_papers.notes.plots import plot_concentration
 
         return plot_concentration(self, title=title)
 
     def __str__(self) -> str:
-        dims = next(iter(self.conditions.values())).dims
-        head = f"{self.inputs} inputs, N = {dims[0]} to {dims[-1]}, {self.samples} single steps at each"
-        return "\n".join(
-            [head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())]
-        )
+        dims = self.conditions["mean"].dims
+        sizes = f"N = {dims[0]} to {dims[-1]}"
+        lines = [f"{self.inputs} inputs, {sizes}, {self.samples} single steps at each"]
+        for condition in self.conditions.values():
+            lines.append(f"{condition.meaning}: {condition.verdict}")
+        return "\n".join(lines)
 
 
 def concentration(
@@ -195,14 +207,19 @@ def concentration(
 ) -> Concentration:
     """Measure the conditions of concentration at several N, and fit their exponents.
 
-    start: where the single steps begin; random weights for the third condition have these overlaps on average. dims: five
-    or more, over half a decade or more. samples: single steps at each N. inputs: their law, as in `step_moments`.
-    end: also follow `runs` whole runs at each N up to this time, and measure their largest distance to the solved curve.
+    start: where the single steps begin; random weights for the third condition have
+    these overlaps on average. dims: five or more, over half a decade or more. samples:
+    single steps at each N. inputs: their law, as in `step_moments`. end: also follow
+    `runs` whole runs at each N up to this time, and measure their largest distance to
+    the solved curve.
 
     >>> import tutelage as tu
     >>> import tutelage_papers
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5))
-    >>> found = tutelage_papers.notes.concentration(problem, tu.asymmetric_start(problem), (16, 32, 64, 128, 256), samples=4000)
+    >>> network = tu.Network(2, "erf")
+    >>> problem = tu.Problem(network, network, optimizer=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem)
+    >>> dims = (16, 32, 64, 128, 256)
+    >>> found = tutelage_papers.notes.concentration(problem, start, dims, samples=4000)
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """
@@ -210,73 +227,91 @@ def concentration(
         problem, "concentration", ("no momentum", "free norms", "all levels")
     )
     start = require_start(start).without_dim()  # only its overlaps count
-    sizes = _dims(problem, dims)
+    sizes = _checked_dims(problem, dims)
     seed = checks.as_count("seed", seed, least=0)
-    one = [
-        step_moments(
-            problem, start, int(n), samples=samples, inputs=inputs, seed=seed + i
+    steps = []
+    starts = []
+    for place, dim in enumerate(sizes):
+        size = int(dim)
+        steps.append(
+            step_moments(
+                problem, start, size, samples=samples, inputs=inputs, seed=seed + place
+            )
         )
-        for i, n in enumerate(sizes)
-    ]
-    D = one[0].diffusion_theory
-    gaps = [mean_gap(steps, steps.drift_theory, inputs == "gaussian") for steps in one]
-    noise = [total_variance(steps.increments) for steps in one]
-    starts = [
-        start_scatter(problem, start, int(n), seed + i) for i, n in enumerate(sizes)
-    ]
-    moments = {
-        "mean": ("mean: |N E[du] - f|", np.array(gaps), None, -1.0),
-        "variance": (
-            "variance: N Var(du)",
-            np.array(noise) / sizes[:, None],
-            np.trace(D) / sizes,
-            -1.0,
+        starts.append(start_scatter(problem, start, size, seed + place))
+    gaussian = inputs == "gaussian"
+    gaps = np.array([mean_gap(step, step.drift_theory, gaussian) for step in steps])
+    noise = np.array([total_variance(step.increments) for step in steps])
+    noise = noise / sizes[:, None]
+    scatter = np.array(starts)
+    conditions = {
+        "mean": judge_condition(
+            name="mean",
+            meaning="mean: |N E[du] - f|",
+            dims=sizes,
+            values=gaps[:, 0],
+            errors=gaps[:, 1],
+            theory=None,
+            expected=-1.0,
         ),
-        "start": (
-            "start: scatter of u(0)",
-            np.array(starts)[:, :2],
-            np.array(starts)[:, 2],
-            -0.5,
+        "variance": judge_condition(
+            name="variance",
+            meaning="variance: N Var(du)",
+            dims=sizes,
+            values=noise[:, 0],
+            errors=noise[:, 1],
+            theory=np.trace(steps[0].diffusion_theory) / sizes,
+            expected=-1.0,
+        ),
+        "start": judge_condition(
+            name="start",
+            meaning="start: scatter of u(0)",
+            dims=sizes,
+            values=scatter[:, 0],
+            errors=scatter[:, 1],
+            theory=scatter[:, 2],
+            expected=-0.5,
         ),
     }
     if end is not None:
-        away = [
-            largest_distance(problem, start, int(n), end, runs, inputs, seed)
-            for n in sizes
-        ]
-        moments["runs"] = ("whole runs: largest |u_N - u|", np.array(away), None, -0.5)
-    found = {
-        name: judge_condition(
-            name, meaning, sizes, values[:, 0], values[:, 1], theory, expected
+        distances = np.array(
+            [
+                largest_distance(problem, start, int(dim), end, runs, inputs, seed)
+                for dim in sizes
+            ]
         )
-        for name, (meaning, values, theory, expected) in moments.items()
-    }
-    return Concentration(problem, inputs, one[0].samples, found)
+        conditions["runs"] = judge_condition(
+            name="runs",
+            meaning="whole runs: largest |u_N - u|",
+            dims=sizes,
+            values=distances[:, 0],
+            errors=distances[:, 1],
+            theory=None,
+            expected=-0.5,
+        )
+    return Concentration(problem, inputs, steps[0].samples, conditions)
 
 
-def _dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
-    """Increasing whole numbers, enough of them for an exponent, each large enough for the vectors."""
-    sizes = np.array(
-        [
-            checks.as_count("dims", n)
-            for n in np.atleast_1d(np.asarray(dims, dtype=object))
-        ]
-    )
+def _checked_dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
+    """Increasing whole numbers, enough for an exponent, large enough for vectors."""
+    given = np.atleast_1d(np.asarray(dims, dtype=object))
+    sizes = np.array([checks.as_count("dims", dim) for dim in given])
     if (
         sizes.size < LEAST_POINTS
         or np.any(np.diff(sizes) <= 0)
         or np.log10(sizes[-1] / sizes[0]) < LEAST_DECADES
     ):
         raise InputError(
-            f"dims are {checks.shown(sizes)}; give {LEAST_POINTS} or more increasing sizes over half a decade or more, such as "
-            "(16, 32, 64, 128, 256, 512)."
+            f"dims are {checks.shown(sizes)}; give {LEAST_POINTS} or more increasing "
+            "sizes over half a decade or more, such as (16, 32, 64, 128, 256, 512)."
         )
     least = int(problem.inputs.level_dims(int(sizes[0])).min())
-    vectors = problem.student.hidden + problem.teacher.hidden
+    vectors = problem.student.hidden + problem.labeler.hidden
     if least < vectors:
         raise InputError(
-            f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (student and teacher units) need at least "
-            f"{vectors}. Start at larger dims."
+            f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors "
+            f"(student and teacher units) need at least {vectors}. Start at larger "
+            "dims."
         )
     return sizes
 
@@ -290,24 +325,29 @@ def judge_condition(
     theory: np.ndarray | None,
     expected: float,
 ) -> Condition:
-    """A condition with its exponent, if its values stand out of the noise, and a verdict."""
+    """Return a condition with its verdict, and its exponent if values are not noise."""
     clear = values > CLEAR_ERRORS * errors
+    sizes = dims[clear].astype(float)
     fit = None
-    wide = (
-        clear.sum() >= LEAST_POINTS
-        and np.log10(dims[clear][-1] / dims[clear][0]) >= LEAST_DECADES
-    )
-    if wide:
-        x = dims[clear].astype(float)
+    if sizes.size >= LEAST_POINTS and np.log10(sizes[-1] / sizes[0]) >= LEAST_DECADES:
         fit = fit_exponent(
-            x,
+            sizes,
             values[clear],
-            (x[0], x[-1]),
+            (sizes[0], sizes[-1]),
             y_error=np.maximum(errors[clear], 1e-12 * values[clear]),
         )
-    holds, words = _condition_verdict(fit, expected, dims, values, errors)
+    holds, verdict = _condition_verdict(fit, expected, dims, values, errors)
     return Condition(
-        name, meaning, dims, values, errors, theory, expected, fit, holds, words
+        name=name,
+        meaning=meaning,
+        dims=dims,
+        values=values,
+        errors=errors,
+        theory=theory,
+        expected=expected,
+        exponent=fit,
+        holds=holds,
+        verdict=verdict,
     )
 
 
@@ -318,14 +358,17 @@ def _condition_verdict(
     values: np.ndarray,
     errors: np.ndarray,
 ) -> tuple[bool, str]:
+    """Whether a quantity vanishes, and that in words."""
     if fit is None:
         bound = f"below {values[-1] + 2 * errors[-1]:.2g} at N = {dims[-1]}"
-        return (
-            True,
-            f"holds as far as measured: lost in noise, {bound}; raise samples to see it",
+        return True, (
+            f"holds as far as measured: lost in noise, {bound}; raise samples to see it"
         )
-    power = f"N^s with s = {fit.slope:.3f} ± {fit.error:.2g}, {values[-1]:.2g} at N = {dims[-1]}"
-    if fit.slope - 2 * fit.error > CONSTANT_EXPONENT or fit.slope > CONSTANT_EXPONENT:
+    power = (
+        f"N^s with s = {fit.slope:.3f} ± {fit.error:.2g}, "
+        f"{values[-1]:.2g} at N = {dims[-1]}"
+    )
+    if fit.slope > CONSTANT_EXPONENT:
         return False, f"FAILS: does not vanish, {power}"
     if abs(fit.slope - expected) < NEAR_EXPONENT + 2 * fit.error:
         return True, f"holds: falls as {power} (expected {expected:g})"

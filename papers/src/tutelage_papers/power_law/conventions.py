@@ -1,4 +1,4 @@
-"""The paper's normalization of committees, and curves in closed form as the trajectories that `solve` would return."""
+"""The paper's normalization of committees, and closed forms as trajectories."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,24 +17,25 @@ def committee(
     *,
     activation: str | tu.Activation | Callable[..., Any] = "erf",
 ) -> tu.Problem:
-    """K students with readout sqrt(M)/K learn from M teachers with readout 1/sqrt(M) (Worschech and Rosenow 2024, eq. 2).
+    """Return K students with readout sqrt(M)/K that learn from M teachers.
 
-    Outputs of both then have a variance of order one for any K and M. teachers: M (default: as many as students).
+    The teachers' readout is 1/sqrt(M) (Worschech and Rosenow 2024, eq. 2), so that outputs
+    of both have a variance of order one for any K and M. teachers: M (default: as many as
+    students).
 
     >>> import tutelage as tu
     >>> import tutelage_papers
-    >>> tutelage_papers.power_law.committee(4, 2).student, tutelage_papers.power_law.committee(4, 2).teacher
+    >>> problem = tutelage_papers.power_law.committee(4, 2)
+    >>> problem.student, problem.teacher
     (Network(4, 'erf', readout=0.353553), Network(2, 'erf', readout=0.707107))
     """
     K = checks.as_count("students", students)
-    M = K if teachers is None else checks.as_count("teachers", teachers)
+    M = K
+    if teachers is not None:
+        M = checks.as_count("teachers", teachers)
     student = tu.Network(K, activation, readout=np.sqrt(M) / K)
-    return tu.Problem(
-        student,
-        tu.Network(M, activation, readout=1 / np.sqrt(M)),
-        inputs=inputs,
-        optimizer=tu.SGD(lr),
-    )
+    teacher = tu.Network(M, activation, readout=1 / np.sqrt(M))
+    return tu.Problem(student, teacher, inputs=inputs, optimizer=tu.SGD(lr))
 
 
 def as_trajectory(
@@ -47,15 +48,18 @@ def as_trajectory(
     steps: Any = 0,
     **settings: Any,
 ) -> tu.Trajectory:
-    """A finished curve that `solve` did not integrate, as the trajectory that `solve` would return."""
-    readout = problem.student.readout if start.readout is None else start.readout
+    """Return a finished curve that `solve` did not integrate, as `solve` would."""
+    readout = problem.student.readout
+    if start.readout is not None:
+        readout = start.readout
+    readouts = np.tile(np.asarray(readout), (times.size, 1))
+    finished = int(tu.errors.Status.FINISHED)
     return tu.Trajectory(
         times=times,
-        variables=variables
-        | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
+        variables=variables | {"readout": readouts},
         error=error,
         loss=error + np.asarray(problem.noise) ** 2 / 2,
-        status_code=np.asarray(int(tu.errors.Status.FINISHED)),
+        status_code=np.asarray(finished),
         end_time=times[-1],
         steps=np.asarray(steps),
         T=T,

@@ -200,7 +200,7 @@ class RawFeatures:
     @property
     def _readouts(self) -> tuple[float, float]:
         return float(np.asarray(self.problem.student.readout)[0]), float(
-            np.asarray(self.problem.teacher.readout)[0]
+            np.asarray(self.problem.labeler.readout)[0]
         )
 
     @property

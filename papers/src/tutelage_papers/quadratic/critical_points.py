@@ -103,7 +103,7 @@ class CriticalPoint:
 
     @property
     def _widths(self) -> tuple[int, int]:
-        return self.problem.student.hidden, self.problem.teacher.hidden
+        return self.problem.student.hidden, self.problem.labeler.hidden
 
     @property
     def _readouts(self) -> tuple[float, float]:
@@ -338,7 +338,7 @@ class CriticalPoints:
             if (point.aligned, point.orthogonal) == place:
                 return point
         p = self.problem.student.hidden
-        p_teacher = self.problem.teacher.hidden
+        p_teacher = self.problem.labeler.hidden
         raise InputError(
             f"there is no critical point with (s, r) = {place}; s must be at most {p_teacher}, s + r at most {p}, r at most "
             f"{self.dim - p_teacher}, and 0 at zero error."
@@ -379,8 +379,8 @@ def critical_points(problem: Problem, dim: int) -> CriticalPoints:
     """
     quadratic_readouts(problem, "critical_points")
     p = problem.student.hidden
-    p_teacher = problem.teacher.hidden
-    gram = problem.teacher.gram
+    p_teacher = problem.labeler.hidden
+    gram = problem.labeler.gram
     if (
         gram is not None
         and np.max(np.abs(np.asarray(gram) - np.eye(p_teacher))) > 1e-12

@@ -19,6 +19,7 @@ from tutelage.analysis.continual.task_curves import (
 )
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError
+from tutelage.few_runs import error_of_mean
 from tutelage.problem import Problem, Start
 from tutelage.result.trajectory import Trajectory
 
@@ -37,7 +38,8 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
     amount
         (task,), final - learned: the forgetting; zero for a task that is never left.
     standard_error
-        (task,), of the amount, from the runs of a simulation; zero for theory.
+        (task,), of the amount, from the runs of a simulation, widened where these are
+        few or skewed: two of them cover 95%. Zero for theory.
     times, error
         (time,) and (time, task): the curves, the mean over runs for a simulation.
     """
@@ -101,7 +103,7 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     amounts = errors[:, -1] - learned
     standard_error = np.zeros(tasks.count)
     if len(errors) > 1:
-        standard_error = amounts.std(axis=0, ddof=1) / np.sqrt(len(errors))
+        standard_error = error_of_mean(amounts)
     mean = errors.mean(axis=0)
     return Forgetting(
         left=left,
@@ -163,7 +165,8 @@ class Interference(AnalysisResult, figure="plot_interference"):
         It is NaN where the error is not reached.
         """
         level = checks.as_positive("target", target)
-        tasks = self.problem.teacher
+        tasks = self.problem.several_tasks
+        assert tasks is not None
         task = checks.as_count("task", task, least=0, most=tasks.count - 1)
         begins = begins_and_left(tasks, float(self.times[-1])).begins[task]
         if not begins.size:

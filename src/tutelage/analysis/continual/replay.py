@@ -104,7 +104,8 @@ def best_replay(
         fractions = np.linspace(0, 1, FRACTIONS)
     grid = increasing("fractions", fractions)
     times = checks.as_times(times)
-    replayed = problem.replace(**{"schedule.fraction": 0.5}).teacher
+    replayed = problem.replace(**{"schedule.fraction": 0.5}).several_tasks
+    assert replayed is not None
     left = begins_and_left(replayed, float(times[-1])).left
     solved = np.empty(0)
     error = np.empty((0, times.size, tasks.count))

@@ -54,7 +54,8 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
             "controls has tasks and replay; both decide which task is shown. "
             "Control one of them."
         )
-    has_many_tasks = "tasks" in limits and problem.teacher.count > 2
+    tasks = problem.several_tasks
+    has_many_tasks = "tasks" in limits and tasks is not None and tasks.count > 2
     if has_many_tasks and limits["tasks"] != (0.0, 1.0):
         raise InputError(
             f"the bounds of tasks are {limits['tasks']}; "

@@ -55,8 +55,9 @@ BESIDE = 1e-4  # of the time to a level: distance at which its derivative is rea
 
 def _rows_of(control: str, problem: Problem) -> int:
     """Return the number of schedules of a control: one for each of many tasks."""
-    if control == "tasks" and problem.teacher.count > 2:
-        return problem.teacher.count
+    tasks = problem.several_tasks
+    if control == "tasks" and tasks is not None and tasks.count > 2:
+        return tasks.count
     return 1
 
 

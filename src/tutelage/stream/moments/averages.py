@@ -27,7 +27,7 @@ from numpy.polynomial.polynomial import polyder
 
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import Problem
-from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
 from tutelage.training.rules import Context, Parameters
 
 Covariance: TypeAlias = Float[Array, "n n"]  # of the fields
@@ -39,7 +39,7 @@ ROOM = 2**22
 # Terms of the polynomial in `safe_arcsin`.
 TERMS = 13
 # The variance s of the noise with which a sign is erf(x / sqrt(2 s)) on average.
-SOFTNESS = {NAMED["erf"]: 1.0, NAMED["sign"]: 0.0}
+SOFTNESS = {NAMED_ACTIVATIONS["erf"]: 1.0, NAMED_ACTIVATIONS["sign"]: 0.0}
 # Pairs of pairs of fields that are averaged at once. XLA shares more than SMALL_TURN
 # among threads, which pays from LARGE_TURN / 8 in all. A GPU waits for launches.
 SMALL_TURN = 2**9
@@ -109,14 +109,16 @@ class FieldState(eqx.Module):
     def of_task(self, task: int) -> "FieldState":
         """Return the part that belongs to one task: its own teacher and head."""
         problem = self.problem
-        units = problem.teacher.units(task)
+        tasks = problem.several_tasks
+        assert tasks is not None
+        units = tasks.units(task)
         K = problem.student.hidden
         fields = np.r_[0:K, K + units.start : K + units.stop]
         context = self.context
         if context.overlaps is not None:
             R, Q, T = context.overlaps
             context = replace(context, overlaps=(R[:, units], Q, T[units, units]))
-        head = problem.teacher.head(self.parameters.readout, task)
+        head = tasks.head(self.parameters.readout, task)
         return FieldState(
             problem=problem.task(task),
             C=self.C[fields][:, fields],
@@ -827,7 +829,7 @@ def _has_polynomial_averages(
 
 
 def _has_relu_averages(student: Activation, teacher: Activation, biased: bool) -> bool:
-    return student == teacher == NAMED["relu"] and not biased
+    return student == teacher == NAMED_ACTIVATIONS["relu"] and not biased
 
 
 # The closed forms, and functions of the activations of student and teacher and of

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from tutelage._jump_search import breaks_of
 from tutelage._types import Array
 from tutelage.problem import Network
-from tutelage.problem.activation import NAMED, Activation, erf
+from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation, erf
 from tutelage.stream.moments.averages import safe_sqrt
 from tutelage.stream.moments.node_sums import RuleAtState, Weights
 from tutelage.stream.moments.quadrature import NEAR
@@ -31,9 +31,9 @@ FAR_AWAY = 1e150  # a boundary that is not met
 TIE = 1e-12
 # The field at which an increasing activation has a given value.
 INVERSES = {
-    NAMED["linear"]: lambda y: y,
-    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
-    NAMED["tanh"]: jnp.arctanh,
+    NAMED_ACTIVATIONS["linear"]: lambda y: y,
+    NAMED_ACTIVATIONS["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
+    NAMED_ACTIVATIONS["tanh"]: jnp.arctanh,
 }
 
 
@@ -134,7 +134,7 @@ def wrong_sign_by_last_field(
     value of the last student field, for g is increasing. So the jump of the class is
     integrated exactly, and the sum over nodes can be differentiated.
     """
-    M = state.problem.teacher.hidden
+    M = state.problem.labeler.hidden
     v = state.parameters.readout
     g = state.problem.student.activation
     # the other fields, and mean and deviation of the last one given these
@@ -142,7 +142,7 @@ def wrong_sign_by_last_field(
     mean = state.mean[-1] + e @ state.L[-1, :-1]
     deviation = state.L[-1, -1]
     rho = fields[:M]
-    output = jax.vmap(state.problem.teacher.output, -1, -1)(rho)
+    output = jax.vmap(state.problem.labeler.output, -1, -1)(rho)
     label_sign = state.over_labels(rho, output, list, jnp.sign)
     # the value of g(lambda_K) at which the output is zero, and its field
     last_readout = jnp.where(jnp.abs(v[-1]) > SMALLEST_READOUT, v[-1], SMALLEST_READOUT)

@@ -60,6 +60,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
+from tutelage.errors import InputError
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.start import Blocks
@@ -73,7 +74,11 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
-from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
+from tutelage.stream.moments.batch_moments import (
+    SquaresMoments,
+    batch_moments,
+    episode_moments,
+)
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -151,14 +156,20 @@ def moments_for(
             moments.append(moments_for(task, quadrature, sampled, same_task))
         return TaskMoments(tuple(moments))
     is_mixture = problem.inputs.classes is not None
+    if is_mixture and problem.rule.couples_samples:
+        raise InputError(
+            f"the rule {type(problem.rule).__name__} couples the samples of an episode "
+            "and the inputs are a Mixture, whose classes differ within an episode; "
+            "simulate, or define of_one_sample(mean_loss)."
+        )
     in_class = problem.in_class()
     moments = None
     if in_class.closed_form and sampled is None:
         averages = averages_for(
             in_class.student.activation,
-            in_class.teacher.activation,
+            in_class.labeler.activation,
             in_class.student.hidden,
-            in_class.teacher.hidden,
+            in_class.labeler.hidden,
             in_class.biased,
             quadrature,
         )
@@ -181,8 +192,10 @@ def moments_for(
 def _for_optimizer(
     problem: Problem, moments: Moments, sampled: Sampled | None
 ) -> Moments:
-    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    """Return the averages that rule and optimizer need, made of usual ones."""
     optimizer = problem.optimizer
+    if problem.rule.couples_samples:
+        return episode_moments(problem, moments, sampled)
     if optimizer.averages_batches:
         return batch_moments(problem, moments, sampled)
     if optimizer.squares_readout and problem.student.train_readout:
@@ -226,7 +239,7 @@ class ClosedMoments(Moments):
         rule = state.problem.rule
         time = state.context.time
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         feedback = v
         if isinstance(rule, FeedbackAlignment):
             feedback = rule.feedback_at(v, time)
@@ -247,7 +260,7 @@ class ClosedMoments(Moments):
         self, state: FieldState
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         parity = shared_parity(state.problem)
         error = population_error(
             self.averages, state.C, state.mean, v, v_teacher, parity
@@ -261,7 +274,7 @@ class ClosedMoments(Moments):
         It is minus the derivatives of e_g by Q (twice), R, readout and bias.
         """
         v = state.parameters.readout
-        v_teacher = jnp.asarray(state.problem.teacher.readout)
+        v_teacher = jnp.asarray(state.problem.labeler.readout)
         return mean_update(self.averages, state.C, state.mean, v, v_teacher)
 
 
@@ -274,13 +287,13 @@ class TaskMoments(Moments):
         dv^s = eta_v u_s E[h^s]  (a shared readout: their sum)
     """
 
-    each: tuple[Moments, ...]
+    by_task: tuple[Moments, ...]
 
     def of_tasks(self, state: FieldState, flow: bool) -> list[UpdateAndCovariance]:
         """Return the mean update and G of each task alone."""
         return [
             moments.matrices(state.of_task(s), flow)
-            for s, moments in enumerate(self.each)
+            for s, moments in enumerate(self.by_task)
         ]
 
     def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
@@ -291,7 +304,7 @@ class TaskMoments(Moments):
     ) -> tuple[Float[Array, " tasks"], Float[Array, " tasks"]]:
         errors = []
         losses = []
-        for s, moments in enumerate(self.each):
+        for s, moments in enumerate(self.by_task):
             error, loss = moments.error_and_loss(state.of_task(s))
             errors.append(error)
             losses.append(loss)
@@ -305,7 +318,9 @@ def mixed(
 
     The task is drawn with the probabilities at this time.
     """
-    u = problem.teacher.probabilities(context.time)
+    shared = problem.several_tasks
+    assert shared is not None
+    u = shared.probabilities(context.time)
     updates = []
     covariances = []
     for s, (update, G) in enumerate(tasks):
@@ -316,7 +331,7 @@ def mixed(
     G = sum(covariances)
     B = jnp.concatenate([update.B for update in updates], axis=1)
     heads = [update.readout for update in updates]
-    has_own_heads = problem.teacher.heads == "separate"
+    has_own_heads = shared.heads == "separate"
     readout = jnp.stack(heads) if has_own_heads else sum(heads)
     mean = MeanUpdate(
         A=jnp.asarray(A),
@@ -346,7 +361,7 @@ class MixtureMoments(Moments):
     They serve all classes, which differ in numbers only.
     """
 
-    one: Moments
+    of_class: Moments
 
     def of_levels(
         self, state: FieldState, blocks: Blocks, flow: bool
@@ -355,10 +370,11 @@ class MixtureMoments(Moments):
 
         blocks: the overlaps r, q, t. The eigenvalues are included in the matrices.
         """
-        mixture = state.problem.inputs
+        mixture = state.problem.mixture
+        assert mixture is not None
         M = state.problem.label_fields
         update, G = self._over_classes(
-            state, blocks, lambda in_class: self.one.matrices(in_class, flow)
+            state, blocks, lambda in_class: self.of_class.matrices(in_class, flow)
         )
         P = jnp.asarray(mixture.probabilities)
         S = jnp.asarray(mixture.coefficients)
@@ -388,12 +404,12 @@ class MixtureMoments(Moments):
         self, state: FieldState, blocks: Blocks
     ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Return error and loss in each class."""
-        return self._over_classes(state, blocks, self.one.error_and_loss)
+        return self._over_classes(state, blocks, self.of_class.error_and_loss)
 
     def _over_classes(
         self, state: FieldState, blocks: Blocks, function: Callable[[FieldState], Any]
     ) -> Any:
-        """Return a function of the situation in a class, over all classes."""
+        """Return a function of the fields' state in a class, over all classes."""
         problem = state.problem
 
         def in_class(label: Array, C: Array, mean: Array) -> Any:
@@ -408,7 +424,7 @@ class MixtureMoments(Moments):
         C, means = class_fields(problem, blocks, state.parameters.bias)
         # Averages over nodes are taken class by class, which bounds memory; closed
         # forms for all classes at once.
-        if isinstance(self.one, NodeMoments):
+        if isinstance(self.of_class, NodeMoments):
             return jax.lax.map(lambda fields: in_class(*fields), (targets, C, means))
         return jax.vmap(in_class)(targets, C, means)
 
@@ -422,7 +438,8 @@ def class_fields(
     always 1.
     """
     r, q, t = blocks
-    mixture = problem.inputs
+    mixture = problem.mixture
+    assert mixture is not None
     M = problem.label_fields
     p = jnp.asarray(mixture.fractions)
     lam = jnp.asarray(mixture.spectra)
@@ -445,8 +462,8 @@ def class_fields(
         R = summed(r[..., :M])
         T = summed(t[:, :M, :M])
         teachers = jnp.einsum("l,lmn,cn->cm", p, t[:, :M, M:], S)
-        if problem.teacher.bias is not None:
-            teachers = teachers + jnp.asarray(problem.teacher.bias)
+        if problem.labeler.bias is not None:
+            teachers = teachers + jnp.asarray(problem.labeler.bias)
     C = jax.vmap(joint_covariance)(R, summed(q), T)
     return C, jnp.concatenate([students, teachers], 1)
 
@@ -457,9 +474,9 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     Those of any other problem are returned as they are.
     """
     if isinstance(moments, TaskMoments):
-        parts = moments.each
+        parts = moments.by_task
     elif isinstance(moments, MixtureMoments):
-        parts = (moments.one,)
+        parts = (moments.of_class,)
     else:
         parts = (moments,)
     single: list[Moments | None] = []
@@ -484,7 +501,7 @@ def shared_parity(problem: Problem) -> int | None:
     None if they share none or have biases: then no student can copy a teacher.
     """
     activation = problem.student.activation
-    if activation != problem.teacher.activation or problem.biased:
+    if activation != problem.labeler.activation or problem.biased:
         return None
     return activation.parity
 

@@ -167,7 +167,7 @@ class NodeMoments(Moments):
             mean_sums = self._sums(mean_state)
         # (B | A) = D L^-1
         coefficients = divided(mean_state.L, mean_sums.D.T, trans=1).T
-        B, A = jnp.split(coefficients, [state.problem.teacher.hidden], axis=1)
+        B, A = jnp.split(coefficients, [state.problem.labeler.hidden], axis=1)
         bias = mean_sums.parameters.bias
         update = MeanUpdate(
             A=A,
@@ -196,12 +196,12 @@ class NodeMoments(Moments):
         problem = state.problem
         v = state.parameters.readout
         has_angle = state.mean is None and problem.labels.kind == "sign"
-        for network in (problem.student, problem.teacher):
+        for network in (problem.student, problem.labeler):
             g = network.activation
             is_odd = g.parity == -1 and g.increasing
             has_angle = has_angle and network.hidden == 1 and is_odd
         if has_angle:
-            teacher_readout = jnp.asarray(problem.teacher.readout)
+            teacher_readout = jnp.asarray(problem.labeler.readout)
             return wrong_sign_by_angle(state.C, v, teacher_readout)
         is_random = bool(getattr(problem.labels, "random", False))
         moments = replace(self, noisy=is_random)
@@ -302,7 +302,7 @@ class NodeMoments(Moments):
 
     def _of(self, rule: Rule, state: FieldState) -> RuleAtState:
         """Return a rule at a state, with the fields in the order of the nodes."""
-        M = state.problem.teacher.hidden
+        M = state.problem.labeler.hidden
 
         def teachers_first(x: Array) -> Array:
             return jnp.roll(x, M, axis=-1)
@@ -356,7 +356,7 @@ class NodeMoments(Moments):
         Its axes have even nodes, but that of a single teacher has panels. For two
         fields the student's axis is split where the rule has breaks.
         """
-        teacher = state.problem.teacher
+        teacher = state.problem.labeler
         n = state.L.shape[0]
         rho = jnp.ones(teacher.hidden)
         label = state.problem.labels.truth(teacher.output(rho), rho)
@@ -444,7 +444,7 @@ def _student_breaks(
 
     def breaks_at(rho: Array) -> Array:
         fields = rho[None]
-        output = problem.teacher.output(fields)
+        output = problem.labeler.output(fields)
         labels = problem.labels.truth(output, fields)[None]
         if state.noisy:
             outcomes = problem.labels.outcomes(output, fields, problem.noise)
@@ -472,7 +472,7 @@ def node_moments(
     still: the field of the only teacher does not vary.
     """
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     jumps = bool(missing_traits(problem, ("smooth",)))
     noisy = any(_is_noisy(other) for other in (problem, *others))
     grid = 0
@@ -508,7 +508,7 @@ def node_moments(
 
 def _draws_per_point(problem: Problem, law: Law | None) -> int:
     """Return how many numbers label and rule draw from continuous laws, at most."""
-    of_label = problem.labels.numbers(problem.teacher.outputs, problem.noise)
+    of_label = problem.labels.numbers(problem.labeler.outputs, problem.noise)
     if law is None or law.enumerated() is not None:
         return of_label
     return of_label + (law.units if isinstance(law, PerUnit) else 1)
@@ -522,7 +522,7 @@ def _grid_size(problem: Problem, jumps: bool, noisy: bool, still: bool) -> int:
     and labels of which it is known where they jump.
     """
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     rule = problem.rule
     if student.hidden + teacher.hidden > 3 + still:
         return 0
@@ -548,7 +548,7 @@ def _has_known_breaks(problem: Problem) -> bool:
     """Return True if the loss, or else the rule, lists fields at which it breaks."""
     student = problem.student
     K = student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     label = jnp.ones(())
     if problem.rule.uses_loss:
         return bool(problem.loss.breaks(label))
@@ -604,16 +604,16 @@ def _labels_per_point(problem: Problem) -> int:
     labels = problem.labels
     noise = problem.noise
     if is_affine_in_noise(problem, problem.rule):
-        return 2 * (1 if problem.has_noise_law else problem.teacher.outputs)
-    rho = jnp.zeros(problem.teacher.hidden)
+        return 2 * (1 if problem.has_noise_law else problem.labeler.outputs)
+    rho = jnp.zeros(problem.labeler.hidden)
     outcomes = jax.eval_shape(
-        lambda rho: labels.outcomes(problem.teacher.output(rho), rho, noise), rho
+        lambda rho: labels.outcomes(problem.labeler.output(rho), rho, noise), rho
     )
     if outcomes is not None:
         return outcomes[1].shape[0]
     law = labels.law(noise)
     assert law is not None
-    count = labels.numbers(problem.teacher.outputs, noise)
+    count = labels.numbers(problem.labeler.outputs, noise)
     is_sum = problem.loss.additive and is_affine_in_label(problem.rule)
     if is_sum and isinstance(labels, Real):
         # the noise of one output at a time
@@ -644,7 +644,7 @@ def _is_noisy(problem: Problem) -> bool:
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:
     """Return the fields of a single teacher unit at which the label jumps or bends."""
-    teacher = problem.teacher
+    teacher = problem.labeler
     labels = problem.labels
     g = teacher.activation
     if type(labels) is Sign and g.parity == -1 and g.increasing:

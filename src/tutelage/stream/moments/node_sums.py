@@ -127,11 +127,11 @@ class RuleAtState(eqx.Module):
         # Many labels (nodes of continuous noise) are made and used one after the other:
         # XLA then updates all nodes in one fast loop. Labels made beforehand would be a
         # large array, and XLA would compute the teacher's output again for each.
-        M = self.problem.teacher.hidden
+        M = self.problem.labeler.hidden
         fields = self.mean[:, None] + self.L @ e.T
         rho = fields[:M]
         student = fields[M:]
-        output = jax.vmap(self.problem.teacher.output, -1, -1)(rho)
+        output = jax.vmap(self.problem.labeler.output, -1, -1)(rho)
         norm2 = mean_norm2(self.problem)
 
         def update_of(
@@ -263,7 +263,7 @@ class RuleAtState(eqx.Module):
         law = labels.law(noise)
         assert law is not None
         points = rho.shape[1]
-        count = labels.numbers(self.problem.teacher.outputs, noise)
+        count = labels.numbers(self.problem.labeler.outputs, noise)
         kinks_of_number = None
         if count == 1:
             kinks_of_number = _stacked([jnp.reshape(z, (points,)) for z in kinks()])
@@ -294,7 +294,7 @@ class RuleAtState(eqx.Module):
         f = f_0 + sum_c (f_c(xi_c) - f_0). Then
         E[f f^T] = E[f] E[f]^T + sum_c Cov[f_c].
         """
-        noise = self.problem.noise
+        noise = self.problem.noise_deviation
         outputs, points = output.shape
         noiseless = response(output)
         total = noiseless._replace(pairs=jnp.zeros_like(noiseless.pairs))
@@ -367,7 +367,7 @@ class RuleAtState(eqx.Module):
         """True if the update is a sum of functions of one noisy label each."""
         problem = self.problem
         has_several_noisy_labels = (
-            problem.teacher.outputs > 1
+            problem.labeler.outputs > 1
             and isinstance(problem.labels, Real)
             and self.noisy
             and not problem.has_noise_law

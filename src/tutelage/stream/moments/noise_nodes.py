@@ -34,7 +34,7 @@ from tutelage._types import Array, NumpyOrJax
 
 REACH = 8.0  # of normal numbers: 1e-15 lies outside
 HEAVY_REACH = 7.3  # of t = 2 asinh(z / 2): z = 38
-STEP = 0.4  # distance of even nodes
+NODE_DISTANCE = 0.4  # distance of even nodes
 PANEL = 12  # Gauss-Legendre nodes per panel
 LATTICE = 64  # points of a lattice
 EDGE = 2.0  # the random edge of panels lies within half of this
@@ -54,7 +54,7 @@ class NoiseNodes(NamedTuple):
 class Fineness(NamedTuple):
     """The distance of even nodes, the nodes of a panel and those of a lattice."""
 
-    step: float = STEP
+    step: float = NODE_DISTANCE
     panel: int = PANEL
     lattice: int = LATTICE
 

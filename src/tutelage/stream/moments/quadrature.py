@@ -24,8 +24,9 @@ Mehler's formula again
 So the integral over n fields costs three axes however large n is, and stays a sum of
 squares where Delta is small. The sum converges too slowly for functions with kinks:
 those are averaged over all n fields at once on one fixed scrambled Sobol set (the same
-points at each call, so the right-hand side stays repeatable), to about 1e-3. G
-multiplies eta^2. Such a G has steps where points cross the kinks of g; an integrator
+points at each call, so the right-hand side stays repeatable), to about 1e-3; where the
+integrand grows fast, more of the points lie far out (tail_points.py). G multiplies
+eta^2. Such a G has steps where points cross the kinks of g; an integrator
 must not try to resolve them (`random_points`).
 
 Derivatives of pairs of smooth functions are again such averages (Price's theorem),
@@ -48,13 +49,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Float
+from scipy.special import gammaincinv
 
 from tutelage import checks
-from tutelage._jump_search import Function, breaks_of, elementwise_derivative
+from tutelage._jump_search import ArrayFunction, breaks_of, elementwise_derivative
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation
 from tutelage.randomness import even_nodes
+from tutelage.stream.moments import tail_points
 from tutelage.stream.moments.averages import (
     ROOM,
     Averages,
@@ -84,6 +87,11 @@ MOST_HERMITE = 280
 DEPENDENT = 1e-15
 # Relative variance below which a conditional field has none.
 LOST = 1e-13
+# Field at which the growth of a function is read off; degrees up to which the tails of
+# an integrand need no points of their own; the largest degree that is followed.
+DISTANT = 20.0
+MILD = 2
+STEEPEST = 20
 # Independent scramblings of a sampled set: their spread estimates its error.
 SETS = 8
 # Correlations that rounding, or a step that is tried, has pushed farther are cut.
@@ -108,8 +116,8 @@ LEGENDRE = lru_cache(np.polynomial.legendre.leggauss)  # nodes and weights on (-
 class FieldFunctions(NamedTuple):
     """A function of the students' fields and one of the teachers' fields."""
 
-    students: Function
-    teachers: Function
+    students: ArrayFunction
+    teachers: ArrayFunction
 
 
 class Quadrature(eqx.Module):
@@ -707,11 +715,14 @@ class BrokenAverages(QuadratureAverages):
         if self._has_smooth_G:
             return super().slopes_squared_error(C, mean, w)
         K = self.K
-        fields = self.sample(C, _means_or_zeros(mean, C), 4 * self.rule.points)
+        normals, weights = tail_normals(
+            4 * self.rule.points, K + self.M, degree_of_G(self.student, self.teacher)
+        )
+        fields = self._fields_at(normals, C, _means_or_zeros(mean, C))
         students = fields[:, :K]
         error = self.student(students) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
         delta = error[:, None] * self.student.slope(students)
-        return delta.T @ delta / fields.shape[0]
+        return delta.T @ (weights * delta)
 
     def random_points(self, flow: bool) -> int:
         """Return the smallest number of random points behind an average.
@@ -729,13 +740,55 @@ class BrokenAverages(QuadratureAverages):
 
     def sample(self, C: Array, mean: Array, points: int) -> Array:
         """Return a fixed set of points with the law of all fields, (points, n)."""
+        return self._fields_at(points_of_normals(points, self.K + self.M), C, mean)
+
+    def _fields_at(self, normals: np.ndarray, C: Array, mean: Array) -> Array:
+        """Return all fields at independent normals, (points, n)."""
         M = self.M
         # teachers first: their block never degenerates
         L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))
-        # another number of points has other points, so that a finer rule knows nothing
-        # of the errors of this one
-        normals = sobol(points, self.K + M, seed=points, sets=1)
         return mean + normals @ jnp.roll(L, -M, 0).T
+
+
+def points_of_normals(points: int, axes: int) -> Float[np.ndarray, "points axes"]:
+    """Return a Sobol set; another number of points has other points.
+
+    A finer rule therefore knows nothing of the errors of a coarser one.
+    """
+    return sobol(points, axes, seed=points, sets=1)
+
+
+@lru_cache(maxsize=8)
+def tail_normals(
+    points: int, axes: int, degree: int
+) -> tuple[Float[np.ndarray, "points axes"], Float[np.ndarray, "points 1"]]:
+    """Return the points and weights for functions that grow like |x|^degree."""
+    normals = points_of_normals(points, axes)
+    if degree <= MILD:
+        return normals, np.full((points, 1), 1 / points)
+    moved, weights = tail_points.widened(normals, degree)
+    return moved, weights[:, None]
+
+
+def degree_of_G(student: Activation, teacher: Activation) -> int:
+    """Return the power with which g'_i g'_j Delta^2 grows."""
+    slopes = max(growth(student) - 1.0, 0.0)
+    outputs = max(growth(student), growth(teacher))
+    return min(round(2 * slopes + 2 * outputs), STEEPEST)
+
+
+@lru_cache(maxsize=512)
+def growth(activation: Activation) -> float:
+    """Return p where |g(x)| grows like |x|^p far from zero."""
+    sizes = []
+    with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
+        for x in (DISTANT, 2 * DISTANT):
+            values = np.asarray(activation(jnp.array([-x, x])))
+            sizes.append(np.max(np.abs(values)))
+    near, far = sizes
+    ratio = np.log2(far / near) if near > 0 else 0.0
+    # What overflows grows faster than any power.
+    return float(np.clip(np.nan_to_num(ratio, nan=STEEPEST), 0.0, STEEPEST))
 
 
 def pair_points(rule: Quadrature, rows: int, n: int) -> int:
@@ -911,6 +964,7 @@ def shortfall(
     rule: Quadrature,
     s_student: float,
     s_teacher: float,
+    axes: int = 2,
 ) -> Shortfall:
     """Return relative errors of a rule in one dimension, where the truth costs nothing.
 
@@ -920,7 +974,8 @@ def shortfall(
         G      E[g'^2], E[(g' g)^2] on a held axis, E[g^2] = sum_k f_k^2 on the other.
 
     Fast functions (sin 5x) and those that grow fast fail here as they fail there.
-    s_student, s_teacher: deviations of the fields.
+    s_student, s_teacher: deviations of the fields. axes: how many fields there are,
+    over which random points spread.
     """
     of_student = _errors(student, rule, s_student)
     of_teacher = _errors(teacher, rule, s_teacher)
@@ -929,7 +984,7 @@ def shortfall(
     else:
         pairs = max(of_student.pairs, of_teacher.outputs)
     if _has_sampled_G(student, teacher):
-        G = of_student.sampled_G
+        G = _sampled_share(student, teacher, rule, s_student, axes)
     else:
         G = max(of_student.held, of_student.hermite, of_teacher.hermite)
     return Shortfall(pairs, G)
@@ -954,7 +1009,6 @@ class _RuleErrors(NamedTuple):
     held: float  # E[g'^2], E[(g' g)^2]
     hermite: float  # what is wrong with, and missing from, sum_k f_k^2 = E[g^2]
     sampled_outputs: float  # E[g^2] over random points, a standard error
-    sampled_G: float  # E[(g' g)^2] over random points, a standard error
 
 
 @lru_cache(maxsize=512)
@@ -970,7 +1024,7 @@ def _errors(activation: Activation, rule: Quadrature, s: float) -> _RuleErrors:
     conditional_z, inner = hermite_rule(rule.given)
     grids = [z, pair_z, held_z[:, 0], conditional_z]
     true, by_rule, on_held, on_conditional = _values_on(activation, s, grids)
-    g, slope, _ = true
+    g, _, _ = true
 
     def by_pair_rule(f: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Return E[f h] of a field paired with itself.
@@ -1013,8 +1067,29 @@ def _errors(activation: Activation, rule: Quadrature, s: float) -> _RuleErrors:
         held=_held_share(weights, true, held_weights, on_held),
         hermite=_share(wrong_or_missing, means[0]),
         sampled_outputs=of_sampling(g**2),
-        sampled_G=of_sampling((g * slope) ** 2),
     )
+
+
+@lru_cache(maxsize=512)
+def _sampled_share(
+    student: Activation, teacher: Activation, rule: Quadrature, s: float, axes: int
+) -> float:
+    """Return the standard error of E[(g' g)^2] over random points, as a share of it."""
+    kinks = np.array(nearest_breaks(student)[:MANY]) / max(s, TINY)
+    z, density = panels(kinks, TRUTH // (kinks.size + 2), (-EDGE, 0.0, EDGE))
+    ((g, slope, _),) = _values_on(student, s, [z])
+    f = (g * slope) ** 2
+    mean = density @ f
+    degree = degree_of_G(student, teacher)
+    weights = np.ones_like(z)
+    if degree > MILD:
+        # the other axes at even quantiles of their radius
+        ranks = (np.arange(64) + 0.5) / 64
+        others = np.sqrt(2 * gammaincinv((axes - 1) / 2, ranks))
+        radii = np.hypot(z, others[:, None])
+        weights = tail_points.weights_at(radii, axes, degree).mean(axis=0)
+    variance = max(density @ (weights * f**2) - mean**2, 0.0)
+    return _share(np.sqrt(variance / (4 * rule.points)), mean)
 
 
 def _held_share(

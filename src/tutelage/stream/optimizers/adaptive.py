@@ -36,7 +36,7 @@ Squares: TypeAlias = Scales  # mean squares of the same parameters
 
 
 class AdaptiveTheory(StepTheory):
-    """What the adaptive optimizers share; subclasses say how scales move."""
+    """The common part of adaptive optimizers; subclasses say how scales move."""
 
     needs_G = True
 

@@ -6,7 +6,6 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._part import with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.training.rules import Context, Label, Law, Parameters, Rule, Sample
 
@@ -46,7 +45,7 @@ class ChangedRule(Rule):
         return self.rule.unit_marks(readout)
 
     def of_one_sample(self, mean_loss: Callable[[Rule], Array]) -> Self:
-        return with_fields(self, rule=self.rule.of_one_sample(mean_loss))
+        return self.changed(rule=self.rule.of_one_sample(mean_loss))
 
     def compared(
         self, sample: Sample, parameters: Parameters, context: Context

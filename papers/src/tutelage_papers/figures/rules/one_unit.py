@@ -1,25 +1,19 @@
-"""One unit that learns the sign of its teacher by six rules, and the laws by which their errors fall.
+"""One unit learns the sign of its teacher by six rules; laws by which errors fall.
 
-Laws: exact asymptotics. Digits: integrations by independent code (plain nodes, SciPy's DOP853).
+Laws: exact asymptotics. Digits: integrations by independent code (plain nodes, SciPy's
+DOP853).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import (
-    COLORS,
-    DASHES,
-    FAINT,
-    TIME,
-    label_panel,
-    outside_legend,
-    panel_grid,
-)
+from tutelage.plot import TIME, label_panel, outside_legend, panel_grid
 from tutelage_papers.claims import Claim, at_most, close
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import GUIDE, draw_error, line_of
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -34,16 +28,41 @@ RULES: dict[str, dict[str, str]] = {
     "hinge": {"loss": "hinge"},
     "squared": {"loss": "squared"},
 }
-# the law of each error, when it is checked, and how closely
-LAWS: dict[str, tuple[Callable[[Any], Any], str, float, float]] = {
-    "Hebb": (lambda a: 1 / np.sqrt(2 * np.pi * a), "1/sqrt(2 pi alpha)", 100.0, 0.005),
-    "perceptron": (
-        lambda a: (2 / 3) ** (1 / 3) / np.pi * a ** (-1 / 3),
-        "(2/3)^(1/3)/pi alpha^(-1/3)",
-        1000.0,
-        0.003,
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of an error, in words, and where and how closely it is checked."""
+
+    error: Callable[[Any], Any]
+    words: str
+    time: float
+    within: float
+
+
+def _perceptron_law(time: Any) -> Any:
+    return (2 / 3) ** (1 / 3) / np.pi * time ** (-1 / 3)
+
+
+LAWS = {
+    "Hebb": Law(
+        error=lambda time: 1 / np.sqrt(2 * np.pi * time),
+        words="1/sqrt(2 pi alpha)",
+        time=100.0,
+        within=0.005,
     ),
-    "AdaTron": (lambda a: 3 / (2 * a), "3/(2 alpha)", 1000.0, 0.002),
+    "perceptron": Law(
+        error=_perceptron_law,
+        words="(2/3)^(1/3)/pi alpha^(-1/3)",
+        time=1000.0,
+        within=0.003,
+    ),
+    "AdaTron": Law(
+        error=lambda time: 3 / (2 * time),
+        words="3/(2 alpha)",
+        time=1000.0,
+        within=0.002,
+    ),
 }
 DIGIT_TIMES = [1.0, 5.0, 10.0, 20.0]
 DIGITS = {
@@ -81,7 +100,10 @@ def compute_1(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """For each rule: theory, runs and the wrong theory up to `end`; the theory alone up to `last` (error_late)."""
+    """Return theory, runs and the wrong theory of each rule up to `end`.
+
+    error_late: the theory alone, up to `last`.
+    """
     import xarray as xr
 
     from tutelage_papers.bands import against_runs
@@ -89,132 +111,104 @@ def compute_1(
     start = tu.Start([[R]], [[Q]])
     times = tu.linear_times(end, points)
     late = np.geomspace(0.1, last, points)
-    problems = {name: one_unit(**rule) for name, rule in RULES.items()}
-    parts = [
-        against_runs(problem, start, dim=dim, times=times, runs=runs, seed=seed + i)
-        for i, problem in enumerate(problems.values())
-    ]
-    names = xr.DataArray(list(problems), dims="rule", name="rule")
-    errors = [
-        np.asarray(tu.solve(problem, start, late).error)
-        for problem in problems.values()
-    ]
+    parts: list[Dataset] = []
+    for place, rule in enumerate(RULES.values()):
+        problem = one_unit(**rule)
+        part = against_runs(
+            problem, start, dim=dim, times=times, runs=runs, seed=seed + place
+        )
+        late_error = tu.solve(problem, start, late).error
+        part["error_late"] = ("late", np.asarray(late_error))
+        parts.append(part)
+    names = xr.DataArray(list(RULES), dims="rule", name="rule")
+    data = xr.concat(parts, dim=names)
     levels = _two_levels()
-    return xr.concat(parts, dim=names).assign(
-        error_late=(("rule", "late"), np.array(errors)),
-        levels_R=("digit_time", np.ravel(levels.R)),
-        levels_error=("digit_time", np.asarray(levels.error)),
-        late=late,
-        digit_time=DIGIT_TIMES,
-        dim=dim,
-        runs=runs,
-    )
+    data["late"] = late
+    data["digit_time"] = DIGIT_TIMES
+    data["levels_R"] = ("digit_time", np.ravel(levels.R))
+    data["levels_error"] = ("digit_time", np.asarray(levels.error))
+    return data.assign(dim=dim, runs=runs)
 
 
 def _two_levels() -> "tu.Trajectory":
     """Logistic loss on inputs with two eigenvalues, a tenth of the labels flipped."""
     inputs = tu.Spectrum([3.0, 0.5], [0.2, 0.8], normalize=False)
-    problem = one_unit(loss="logistic").replace(
-        labels=tu.labels.Sign(flip=0.1), inputs=inputs
-    )
+    labels = tu.labels.Sign(flip=0.1)
+    problem = one_unit(loss="logistic").replace(labels=labels, inputs=inputs)
     start = tu.Start([[[0.3]], [[0.05]]], [[[0.6]], [[0.475]]], np.ones((2, 1, 1)))
     return tu.solve(problem, start, DIGIT_TIMES)
 
 
-def claims_1(data: "Dataset") -> list[Claim]:
+def claims_1(data: "Dataset") -> Iterator[Claim]:
     """The laws, the digits, and the bands of all six."""
     from tutelage_papers.bands import inside_claims
 
-    claims = []
-    for name, (law, words, at, within) in LAWS.items():
-        error = float(data["error_late"].sel(rule=name, late=at))
-        claims.append(
-            close(
-                f"{name}: error / ({words}) at alpha = {at:g}",
-                error / law(at),
-                1.0,
-                rel=within,
-            )
+    for name, law in LAWS.items():
+        error = float(data["error_late"].sel(rule=name, late=law.time))
+        yield close(
+            f"{name}: error / ({law.words}) at alpha = {law.time:g}",
+            error / law.error(law.time),
+            1.0,
+            rel=law.within,
         )
     for name, digits in DIGITS.items():
-        gap = max(
-            np.abs(_at_digits(data, name, what) - values).max()
-            for what, values in digits.items()
-        )
-        what = ", ".join(digits)
+        gaps = []
+        for quantity, values in digits.items():
+            gaps.append(np.abs(_at_digits(data, name, quantity) - values).max())
         label = "logistic, two levels, flips" if name == "levels" else name
-        claims.append(
-            at_most(f"{label}: largest gap to the digits of {what}", gap, PRINTED_TO)
+        yield at_most(
+            f"{label}: largest gap to the digits of {', '.join(digits)}",
+            max(gaps),
+            PRINTED_TO,
         )
     for name in data["rule"].values:
-        claims += inside_claims(data.sel(rule=name), str(name))
-    return claims
+        yield from inside_claims(data.sel(rule=name), str(name))
 
 
-def _at_digits(data: "Dataset", name: str, what: str) -> np.ndarray:
+def _at_digits(data: "Dataset", name: str, quantity: str) -> np.ndarray:
+    """A quantity of a rule at the times of the digits."""
     if name == "levels":
-        return data[f"levels_{what}"].values
-    return np.ravel(data[what].sel(rule=name, time=DIGIT_TIMES).values)
+        return data[f"levels_{quantity}"].values
+    return np.ravel(data[quantity].sel(rule=name, time=DIGIT_TIMES).values)
 
 
 def draw_1(data: "Dataset") -> "Figure":
     """Runs beside theory; the fall over four decades with the laws; error over law."""
     small = (
-        f"Left: lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors "
-        "of it. Middle: theory; dotted: laws. Labels: sign of the teacher's field; η = 1."
+        f"Left: lines: theory; marks: mean of {int(data['runs'])} runs, "
+        f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle: theory; "
+        "dotted: laws. Labels: sign of the teacher's field; η = 1."
     )
-    figure, axes = panel_grid(
-        1,
-        3,
-        "One unit learns the sign of its teacher by six rules",
-        small,
-        height=3.1,
-        width=10.0,
-    )
-    left, middle, right = axes[0]
-    times = data["time"].values
-    late = data["late"].values
+    title = "One unit learns the sign of its teacher by six rules"
+    figure, axes = panel_grid(1, 3, title, small, height=3.1, width=10.0)
+    runs, late, ratios = axes[0]
     for look, name in enumerate(data["rule"].values):
         part = data.sel(rule=name)
-        color = COLORS[look]
-        dashes = DASHES[look % len(DASHES)]
-        columns = (part[f"error{ending}"].values for ending in ("", "_mean", "_se"))
-        draw_band(left, times, *columns, look=look)
-        middle.plot(late, part["error_late"], color=color, linestyle=dashes)
+        draw_error(runs, part, look=look)
+        late.plot(data["late"], part["error_late"], **line_of(look))
         if name in LAWS:
-            law = LAWS[str(name)][0]
-            after = late >= 3.0
-            middle.plot(
-                late[after],
-                law(late[after]),
-                color=color,
-                linestyle=DASHES[2],
-                linewidth=0.9,
-            )
-            right.plot(
-                late[after],
-                part["error_late"].values[after] / law(late[after]),
-                color=color,
-                linestyle=dashes,
-            )
+            _draw_law(late, ratios, part, LAWS[str(name)], look)
+    # The legend names all six, also those without a law.
     for look, name in enumerate(data["rule"].values):
-        right.plot(
-            [],
-            [],
-            color=COLORS[look],
-            linestyle=DASHES[look % len(DASHES)],
-            label=str(name),
-        )
-    right.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="law")
-    left.set(xlabel=TIME, ylabel="share of wrong classes", yscale="log")
-    middle.set(xlabel=TIME, ylabel="share of wrong classes", xscale="log", yscale="log")
-    right.set(xlabel=TIME, ylabel="theory / law", xscale="log")
-    for panel, text in zip(
-        axes[0], ("theory and runs", "late theory", "approach to the laws"), strict=True
-    ):
-        label_panel(panel, text)
-    outside_legend(right)
+        ratios.plot([], [], **line_of(look), label=str(name))
+    ratios.axhline(1.0, **GUIDE, linewidth=1.0, label="law")
+    runs.set(xlabel=TIME, ylabel="share of wrong classes", yscale="log")
+    late.set(xlabel=TIME, ylabel="share of wrong classes", xscale="log", yscale="log")
+    ratios.set(xlabel=TIME, ylabel="theory / law", xscale="log")
+    label_panel(runs, "theory and runs")
+    label_panel(late, "late theory")
+    label_panel(ratios, "approach to the laws")
+    outside_legend(ratios)
     return figure
+
+
+def _draw_law(late: Any, ratios: Any, part: "Dataset", law: Law, look: int) -> None:
+    """A law beside the error, and the ratio of both."""
+    part = part.sel(late=part["late"] >= 3.0)
+    times = part["late"].values
+    expected = law.error(times)
+    late.plot(times, expected, **line_of(look, dashes=2), linewidth=0.9)
+    ratios.plot(times, part["error_late"].values / expected, **line_of(look))
 
 
 PRINTED: dict[str, Any] = {

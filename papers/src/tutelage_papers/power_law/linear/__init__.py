@@ -1,4 +1,5 @@
-"""The linear network, exactly solvable: one unit on any spectrum, at any learning rate, also at finite N.
+"""The linear network, exactly solvable: one unit on any spectrum, at any learning rate.
 
-rank_one (eigensystem) -> relaxation (mean-square dynamics, in the limit or step by step) -> linear_network
+Also at finite N. rank_one (eigensystem) -> relaxation (mean-square dynamics, in the limit
+or step by step) -> linear_network
 """

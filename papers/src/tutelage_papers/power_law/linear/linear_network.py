@@ -279,7 +279,7 @@ class LinearNetwork:
             else self.start.readout
         )
         return float(np.asarray(own)[0]), float(
-            np.asarray(self.problem.teacher.readout)[0]
+            np.asarray(self.problem.labeler.readout)[0]
         )
 
     @cached_property
@@ -353,7 +353,7 @@ def require_linear(
         problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout")
     )
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden units; the closed solution takes one "

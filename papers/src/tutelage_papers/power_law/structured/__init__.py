@@ -1,4 +1,5 @@
-"""Gradient flow on structured inputs: what the spectrum of the data does to plateaus, escapes and late decay.
+"""Gradient flow on structured inputs: plateaus, escapes and late decay by spectrum.
 
-response (derivatives of the matrices A and B of the mean drift) -> symmetric_plateau, asymptotic_decay, gradient_flow
+response (derivatives of the matrices A and B of the mean drift)
+-> symmetric_plateau, asymptotic_decay, gradient_flow
 """
