@@ -1,4 +1,4 @@
-"""Writes docs/bibliography.md from the table of works, src/tutelage/result/bibliography.toml.
+"""Write docs/bibliography.md from the table of works, result/bibliography.toml.
 
 python docs/_site/bibliography.py
 """
@@ -14,14 +14,14 @@ from tutelage.result.citations import bibliography  # noqa: E402
 PAGE = DOCS / "bibliography.md"
 HEAD = """# Bibliography
 
-The works that tutelage implements or tests against, by subject. `theory.cite()` and `comparison.cite()`
-print those behind a result, with BibTeX."""
+The works that tutelage implements or tests against, by subject. `cite()` of a theory, a comparison
+or an analysis of the end of training prints those behind it, with BibTeX."""
 FOOT = """The gallery also computes the figures of a primer on analytical learning dynamics (2025) and of notes on online SGD in high
 dimension; [coming from](coming-from.md) translates their code."""
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     lines = [HEAD]
     subject = None
     for work in bibliography().values():

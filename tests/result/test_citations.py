@@ -114,3 +114,26 @@ def test_the_library_is_cited_as_the_page_says():
     work = trajectory_of(None).cite().works[0]
     for value in (work.title, *work.authors, str(work.year), work.license):
         assert value in shown
+
+
+def test_analyses_of_the_end_of_training_cite_their_works():
+    unit = tu.Network(1, "linear")
+    problem = tu.Problem(unit, unit, noise=0.3)
+    found = tu.analysis.empirical_minimum(problem, 2.0, ridge=0.1)
+    cited = found.cite()
+    assert [work.key for work in cited.works][:2] == ["tutelage", "gardner1989three"]
+    assert "candes2020phase" in cited.bibtex
+    assert "separability" in str(cited)
+    best = tu.analysis.bayes_optimal(problem, 2.0).cite()
+    assert "PNAS* 116" not in str(best)
+    assert "PNAS 116, 5451 (2019)" in str(best)
+    exponent = tu.analysis.information_exponent(problem).cite()
+    assert "benarous2021online" in exponent.bibtex
+    # every key of every analysis is in the table
+    results = [
+        value
+        for name in dir(tu.analysis)
+        if isinstance(value := getattr(tu.analysis, name), type)
+    ]
+    for result in results:
+        assert set(getattr(result, "sources", ())) <= set(bibliography())

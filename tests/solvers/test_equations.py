@@ -60,11 +60,9 @@ def relu_system(T, lr, sigma):
     def step_step_square(C):
         """E[theta_1 theta_2 (z_3+)^2]."""
         s = jnp.sqrt(jnp.diagonal(C))
-        x, y, z = (
-            C[0, 1] / (s[0] * s[1]),
-            C[0, 2] / (s[0] * s[2]),
-            C[1, 2] / (s[1] * s[2]),
-        )
+        x = C[0, 1] / (s[0] * s[1])
+        y = C[0, 2] / (s[0] * s[2])
+        z = C[1, 2] / (s[1] * s[2])
         orthant = 1 / 8 + (jnp.arcsin(x) + jnp.arcsin(y) + jnp.arcsin(z)) / (4 * jnp.pi)
         cross = (2 * y * z - x * (y**2 + z**2)) / jnp.sqrt(1 - x**2)
         return s[2] ** 2 * (
@@ -77,7 +75,8 @@ def relu_system(T, lr, sigma):
 
     def drift(t, state):
         Q, M = state
-        C, w = joint(Q, M), (-1.0, -1.0, 1.0)
+        C = joint(Q, M)
+        w = (-1.0, -1.0, 1.0)
         pull = [[0.0] * 3 for _ in range(2)]
         for i in range(2):
             for a in range(3):
@@ -113,7 +112,8 @@ def relu_system(T, lr, sigma):
     return tu.Equations(("Q", "M"), drift, error)
 
 
-@pytest.mark.full  # formulas of ReLU are compared in test_solve_naive.py, equations by hand above
+# formulas of ReLU are compared in test_solve_naive.py, equations by hand above
+@pytest.mark.full
 def test_a_relu_network_written_by_hand_equals_the_built_in():
     R, Q, T = generic_overlaps(2, 1, seed=3)
     own = tu.solve(
@@ -173,7 +173,10 @@ def test_bad_equations(sentence):
 
 
 class Oscillator(ClosedSystem):
-    """A third kind of closed system: x' = p, p' = -omega^2 x, kicked by a constant force from t = 1 on."""
+    """A third kind of closed system:
+
+    x' = p, p' = -omega^2 x, kicked by a constant force from t = 1 on.
+    """
 
     omega: float
     kick: float = 0.0

@@ -126,7 +126,7 @@ def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:
     """
     require_problem(problem, name)
     quadratic = tu.Network(1, "quadratic").activation.polynomial
-    for side, network in (("student", problem.student), ("teacher", problem.teacher)):
+    for side, network in (("student", problem.student), ("teacher", problem.labeler)):
         activation = network.activation
         if activation.polynomial != quadratic:
             raise InputError(
@@ -144,7 +144,7 @@ def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:
             "variance, Isotropic()."
         )
     v = _common_readout("student", problem.student.readout, name)
-    v_teacher = _common_readout("teacher", problem.teacher.readout, name)
+    v_teacher = _common_readout("teacher", problem.labeler.readout, name)
     return v, v_teacher
 
 

@@ -58,7 +58,11 @@ class BayesPoint(ResultCard):
 
 
 @dataclass(frozen=True)
-class BayesOptimal(AnalysisResult, figure="plot_bayes_optimal"):
+class BayesOptimal(
+    AnalysisResult,
+    figure="plot_bayes_optimal",
+    sources=("barbier2019optimal", "aubin2018committee"),
+):
     """The smallest error that n = ratio N samples allow, at large N.
 
     The teacher's weights are Gaussian, and the method knows this and the law of the
@@ -240,7 +244,9 @@ def _shown(points: Sequence[AnyPoint]) -> tuple[BayesPoint, ...]:
 
 
 @dataclass(frozen=True)
-class WeakRecovery(AnalysisResult, figure="plot_weak_recovery"):
+class WeakRecovery(
+    AnalysisResult, figure="plot_weak_recovery", sources=("troiani2025fundamental",)
+):
     """The number of samples from which any direction of the teacher can be found.
 
     Attributes
@@ -324,7 +330,11 @@ def weak_recovery(problem: Problem) -> WeakRecovery:
 
 
 @dataclass(frozen=True)
-class TargetExponent(AnalysisResult, figure="plot_target_exponent"):
+class TargetExponent(
+    AnalysisResult,
+    figure="plot_target_exponent",
+    sources=("benarous2021online", "damian2024computational"),
+):
     """The lowest degree at which a target shows its directions.
 
     Attributes

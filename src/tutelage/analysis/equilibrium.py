@@ -21,6 +21,13 @@ from tutelage.equilibrium.student import LinearStudent, linear_student, ridges_o
 from tutelage.errors import InputError
 from tutelage.problem import Problem
 
+# Keys of the works that the equations follow.
+SOURCES = (
+    "gardner1989three",
+    "aubin2020generalization",
+    "loureiro2021learning",
+    "candes2020phase",
+)
 MEASURES = ("error", "loss", "train_error", "train_loss")
 PRINTED_RATIOS = 12
 LARGEST_Z = 4.0  # of a mean that agrees with the theory
@@ -29,7 +36,9 @@ FRESH_SAMPLES = 4000  # on which the error of a run is measured
 
 
 @dataclass(frozen=True)
-class EmpiricalMinimum(AnalysisResult, figure="plot_empirical_minimum"):
+class EmpiricalMinimum(
+    AnalysisResult, figure="plot_empirical_minimum", sources=SOURCES
+):
     """The minimum of a regularized convex loss over n = ratio N samples, at large N.
 
     Arrays have one entry for each ratio; a single ratio gives single numbers.
@@ -230,7 +239,7 @@ def _minimum_of(
 
 
 @dataclass(frozen=True)
-class MinimumRuns(AnalysisResult, figure="plot_minimum_runs"):
+class MinimumRuns(AnalysisResult, figure="plot_minimum_runs", sources=SOURCES):
     """Minima of finite data sets, one for each run, next to the theory.
 
     Attributes

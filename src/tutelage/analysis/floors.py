@@ -58,7 +58,11 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Floors(AnalysisResult, figure="plot_floors"):
+class Floors(
+    AnalysisResult,
+    figure="plot_floors",
+    sources=("aubin2020generalization", "barbier2019optimal", "aubin2018committee"),
+):
     """The floors under a learning curve.
 
     Attributes

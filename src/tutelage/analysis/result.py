@@ -6,7 +6,7 @@ A trajectory of a simulation has one curve for each run.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +17,7 @@ from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.errors import InputError, Status, require_fields
 from tutelage.problem import Problem
+from tutelage.result.citations import References, behind_analysis
 from tutelage.result.trajectory import Trajectory
 from tutelage.stream.moments.averages import array_module
 
@@ -37,14 +38,21 @@ Result = TypeVar("Result")
 class AnalysisResult(ResultCard):
     """A result that can draw itself.
 
-    figure: the function of tutelage.plot that draws this class.
+    figure: the function of tutelage.plot that draws this class. sources: keys of the
+    works that the analysis follows (result/bibliography.toml).
     """
 
     figure = ""
+    sources: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, figure: str = ""):
+    def __init_subclass__(cls, figure: str = "", sources: tuple[str, ...] = ()):
         super().__init_subclass__()
         cls.figure = figure or cls.figure
+        cls.sources = sources or cls.sources
+
+    def cite(self) -> References:
+        """Return the papers behind this result; print them, or use `.bibtex`."""
+        return behind_analysis(self.sources)
 
     def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
         """Draw the result as a Matplotlib figure (see `plot.save_figure`).

@@ -1,7 +1,7 @@
 """Hidden units in the same order: each run is relabeled to match the theory.
 
 A permutation of hidden units and their readouts gives the same network. Each run is
-relabeled before averaging, from the moment on at which that fits best, by the
+relabeled before averaging, from the recorded time on at which that fits best, by the
 assignment that brings its last R nearest to the theory's (Hungarian method). The
 nearest of K! labelings also moves noise towards the theory, so a run keeps its labels
 unless relabeling makes it clearly nearer: identical units, as on a plateau, are never
@@ -70,12 +70,14 @@ def match(pair: Pair) -> Matching:
     for run in range(pair.count):
         values_of_run = {name: values[run] for name, values in pair.runs.items()}
         features = _unit_features(values_of_run)
-        labels = _best_relabeling(theory_features, features, exchangeable, sign_free)
-        relabeled[run] = labels.first < pair.times.size
+        relabeling = _best_relabeling(
+            theory_features, features, exchangeable, sign_free
+        )
+        relabeled[run] = relabeling.first < pair.times.size
         for name in UNIT_AXES.keys() & runs.keys():
-            later = runs[name][run, labels.first :]
-            runs[name][run, labels.first :] = relabel(
-                name, later, labels.permutation, labels.signs
+            later = runs[name][run, relabeling.first :]
+            runs[name][run, relabeling.first :] = relabel(
+                name, later, relabeling.permutation, relabeling.signs
             )
     return Matching(pair=replace(pair, runs=runs), relabeled=relabeled)
 

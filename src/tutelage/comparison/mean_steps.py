@@ -97,7 +97,7 @@ def _averages_of_committee(local: LocalDynamics, states: Overlaps) -> UpdateAver
     """Average by machine code, at once for all instants; dG by central differences."""
     assert local.committee is not None
     system = local.system
-    committee = local.committee.one
+    committee = local.committee.constants
     K = committee.K
     derivatives = system.error_derivatives(states)
     C = joint_covariance(*system.covariances(states))
@@ -148,11 +148,9 @@ def _compiled_averages(
         mean_update, _ = system.matrices(state, time)
 
         def update_covariance(R: Array, Q: Array, T: Array) -> Array:
-            situation = system.situation(R, Q, T, state.readout, state.bias, time)
-            gradient_flow = (
-                False  # steps are noisy even if the theory lacks their noise
-            )
-            _, G = system.moments.matrices(situation, gradient_flow)
+            field_state = system.field_state(R, Q, T, state.readout, state.bias, time)
+            # steps are noisy even if the theory is that of gradient flow
+            _, G = system.moments.matrices(field_state, False)
             return G
 
         def noise_slope(r: Array, q: Array, t: Array) -> Array:

@@ -35,9 +35,11 @@ from jaxtyping import Float, Int
 
 from tutelage._numba import compiler
 
-# Codes of activations and losses.
-POLYNOMIAL, ERF, RELU, TANH, GELU, SIGMOID, SOFTPLUS = range(7)
-SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
+# What the loops have, by its name in files: its code is its place here.
+ACTIVATIONS = ("polynomial", "erf", "relu", "tanh", "gelu", "sigmoid", "softplus")
+LOSSES = ("squared", "absolute", "huber", "logistic", "hinge")
+POLYNOMIAL, ERF, RELU, TANH, GELU, SIGMOID, SOFTPLUS = range(len(ACTIVATIONS))
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(len(LOSSES))
 
 SQRT_HALF = 0.7071067811865476
 SQRT_2_OVER_PI = 0.7978845608028654

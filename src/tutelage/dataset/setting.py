@@ -13,22 +13,6 @@ from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
 from tutelage.problem.sample import labels_of
 from tutelage.training import losses
 
-ACTIVATIONS = {
-    "erf": path_kernel.ERF,
-    "relu": path_kernel.RELU,
-    "tanh": path_kernel.TANH,
-    "gelu": path_kernel.GELU,
-    "sigmoid": path_kernel.SIGMOID,
-    "softplus": path_kernel.SOFTPLUS,
-}
-LOSSES: dict[type[losses.Loss], int] = {
-    losses.Squared: path_kernel.SQUARED,
-    losses.Absolute: path_kernel.ABSOLUTE,
-    losses.Huber: path_kernel.HUBER,
-    losses.Logistic: path_kernel.LOGISTIC,
-    losses.Hinge: path_kernel.HINGE,
-}
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -70,7 +54,7 @@ def has_kernels(problem: Problem) -> bool:
     """Return True if the machine code has the student's activation and the loss."""
     return (
         _activation_code(problem.student.activation) is not None
-        and type(problem.loss) in LOSSES
+        and losses.as_loss.word(problem.loss) in path_kernel.LOSSES
     )
 
 
@@ -80,7 +64,9 @@ def _activation_code(activation: Activation) -> int | None:
         return path_kernel.POLYNOMIAL
     if NAMED_ACTIVATIONS.get(activation.name) != activation:
         return None
-    return ACTIVATIONS.get(activation.name)
+    if activation.name not in path_kernel.ACTIVATIONS:
+        return None
+    return path_kernel.ACTIVATIONS.index(activation.name)
 
 
 def update_jumps(problem: Problem) -> bool:
@@ -111,7 +97,7 @@ def setting_of(problem: Problem, start: Start) -> Setting:
     model = Model(
         activation=code,
         coefficients=np.array(activation.polynomial or [0.0], dtype=float),
-        loss=LOSSES[type(problem.loss)],
+        loss=path_kernel.LOSSES.index(losses.loss_name(problem.loss)),
         loss_number=number,
         by_class=problem.labels.metric == "class",
         jumps=update_jumps(problem),

@@ -13,7 +13,7 @@ Labels y of standardized teacher fields z = T^(-1/2) rho, He_k normalized:
     weak recovery          with n = ratio N samples a direction is found for ratio above
                            1 / nu, nu the largest eigenvalue of M -> E_y[G_y M G_y],
                            G_y = E[z z^T - 1 | y]; at any ratio if E[z | y] != 0
-                           (Troiani et al., 2024)
+                           (Troiani et al., AISTATS 2025)
 
 Conditional means of one field follow from all values of the field that have a label. Of
 several fields they are means over cells of neighboring labels, and sampled.

@@ -5,7 +5,7 @@ from the same table (docs/_site/bibliography.py).
 """
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -244,6 +244,11 @@ STIFF = ("steinebach2023construction", "the stiff solver")
 def behind_trajectory(trajectory: Any) -> References:
     """Return the works behind a `Trajectory`, this library first."""
     return _references(_reasons_of(trajectory))
+
+
+def behind_analysis(keys: Iterable[str]) -> References:
+    """Return works by their keys, this library first; each is cited for its note."""
+    return _references([(key, bibliography()[key].note) for key in keys])
 
 
 def behind_comparison(theory: Any, runs: Any) -> References:

@@ -27,14 +27,23 @@ from jaxtyping import Float, Int
 from tutelage._numba import compiler
 from tutelage._types import NumpyOrJax
 
-# Codes of activations, label laws, losses and rules.
-POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
-REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
-SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
-GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
-# Codes of optimizers; CLIPPED is SGD with clipped coordinates.
-PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(8)
-UNKNOWN = -1  # the kernels do not have it
+# What the loops have, by its name in files: its code is its place here. Steps are those
+# of optimizers (`Optimizer.steps`).
+ACTIVATIONS = (
+    "polynomial", "erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus",
+)  # fmt: skip
+LABELS = ("real", "sign", "logistic")
+LOSSES = ("squared", "absolute", "huber", "logistic", "hinge")
+RULES = ("gradient", "hebbian", "perceptron", "adatron")
+STEPS = (
+    "plain", "clipped", "sign_sgd", "rmsprop", "adam", "adagrad", "adagrad_norm", "muon",
+)  # fmt: skip
+POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(len(ACTIVATIONS))
+REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(len(LABELS))
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(len(LOSSES))
+GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(len(RULES))
+PLAIN, CLIPPED, SIGN_SGD, RMSPROP, ADAM, ADAGRAD, ADAGRAD_NORM, MUON = range(len(STEPS))
+UNKNOWN = -1  # the loops do not have it
 
 # Columns of a `RateTable`, also for the steps in JAX. Several tasks have columns from
 # FIRST_TASK on: cumulative probabilities of all tasks, then 1 for each head that

@@ -31,6 +31,7 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks, labels
 from tutelage.problem.activation import NAMED_ACTIVATIONS, Activation
+from tutelage.problem.labels import as_labels
 from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as kernels
 from tutelage.simulation.numba_kernels import (
@@ -41,62 +42,12 @@ from tutelage.simulation.numba_kernels import (
 from tutelage.solvers.program import BOUND
 from tutelage.stream.order_parameters import initial_overlaps
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import (
-    SGD,
-    AdaGrad,
-    Adam,
-    GradientDescent,
-    Muon,
-    RMSprop,
-    SignSGD,
-)
+from tutelage.training.losses import as_loss
+from tutelage.training.rules import as_rule
 
 STRETCH = 4096  # steps whose rates are computed at once
 # Eigenvalues of a Gram matrix below this share of the largest are rounding.
 RANK_TOLERANCE = 1e-12
-
-# The codes of what the kernels have.
-ACTIVATIONS = {
-    "erf": kernels.ERF,
-    "relu": kernels.RELU,
-    "sign": kernels.SIGN,
-    "tanh": kernels.TANH,
-    "gelu": kernels.GELU,
-    "sigmoid": kernels.SIGMOID,
-    "softplus": kernels.SOFTPLUS,
-}
-LABELS = {
-    labels.Real: kernels.REAL_LABEL,
-    labels.Sign: kernels.SIGN_LABEL,
-    labels.Logistic: kernels.LOGISTIC_LABEL,
-}
-LOSSES = {
-    losses.Squared: kernels.SQUARED,
-    losses.Absolute: kernels.ABSOLUTE,
-    losses.Huber: kernels.HUBER,
-    losses.Logistic: kernels.LOGISTIC,
-    losses.Hinge: kernels.HINGE,
-}
-UPDATES = {
-    rules.Gradient: kernels.GRADIENT,
-    rules.Hebbian: kernels.HEBBIAN,
-    rules.Perceptron: kernels.PERCEPTRON,
-    rules.AdaTron: kernels.ADATRON,
-}
-# The codes of optimizers, and the vectors of each student that they keep.
-OPTIMIZER_CODES = {
-    SignSGD: kernels.SIGN_SGD,
-    RMSprop: kernels.RMSPROP,
-    Adam: kernels.ADAM,
-    AdaGrad: kernels.ADAGRAD,
-    Muon: kernels.MUON,
-}
-ROWS_OF_OPTIMIZERS = {
-    kernels.RMSPROP: 1,
-    kernels.ADAM: 2,
-    kernels.ADAGRAD: 1,
-    kernels.ADAGRAD_NORM: 1,
-}
 
 
 def level_coordinates(
@@ -240,21 +191,15 @@ def _has_momentum(problem: Problem) -> bool:
 
 
 def optimizer_code(problem: Problem) -> int:
-    """Return the code of an optimizer; PLAIN if all moves along delta x."""
+    """Return the code of the optimizer's steps; PLAIN if all moves along delta x."""
     optimizer = problem.optimizer
-    if isinstance(optimizer, GradientDescent):
-        return kernels.PLAIN
-    if isinstance(optimizer, SGD):
-        return kernels.PLAIN if optimizer.clip_coordinates is None else kernels.CLIPPED
-    if isinstance(optimizer, AdaGrad) and optimizer.norm:
-        return kernels.ADAGRAD_NORM
-    for cls, code in OPTIMIZER_CODES.items():
-        if isinstance(optimizer, cls):
-            return code
-    raise InputError(
-        f"simulate does not have the optimizer {type(optimizer).__name__}; "
-        f"use one of {', '.join(cls.__name__ for cls in OPTIMIZER_CODES)} or SGD."
-    )
+    code = _code_of(optimizer.steps, kernels.STEPS)
+    if code == kernels.UNKNOWN:
+        raise InputError(
+            f"simulate does not have the optimizer {type(optimizer).__name__}; "
+            "use one of tu.optimizers."
+        )
+    return code
 
 
 def moving_vectors(problem: Problem) -> int:
@@ -263,7 +208,7 @@ def moving_vectors(problem: Problem) -> int:
     They are K students, K velocities or mean gradients if any, and K scales if any.
     """
     groups = 1 + _has_momentum(problem)
-    groups += ROWS_OF_OPTIMIZERS.get(optimizer_code(problem), 0)
+    groups += problem.optimizer.kept_vectors
     return problem.student.hidden * groups
 
 
@@ -498,13 +443,13 @@ def has_student_kernels(problem: Problem) -> bool:
 
 def _codes_of(problem: Problem) -> dict[str, Any]:
     """Return the codes of all that decides the update of a sample."""
-    label = LABELS.get(type(problem.labels), kernels.UNKNOWN)
+    label = _code_of(as_labels.word(problem.labels), kernels.LABELS)
     if problem.has_noise_law:
         label = kernels.UNKNOWN
     # the loss matters only to a rule that follows its gradient
     loss = kernels.SQUARED
     if problem.rule.uses_loss:
-        loss = LOSSES.get(type(problem.loss), kernels.UNKNOWN)
+        loss = _code_of(as_loss.word(problem.loss), kernels.LOSSES)
     teachers = [task.labeler.activation for task in problem.tasks]
     rule = problem.optimizer.sample_rule(problem.rule)
     return {
@@ -512,8 +457,13 @@ def _codes_of(problem: Problem) -> dict[str, Any]:
         "teacher": np.array([_activation_code(teacher) for teacher in teachers]),
         "label": label,
         "loss": loss,
-        "update": UPDATES.get(type(rule), kernels.UNKNOWN),
+        "update": _code_of(as_rule.word(rule), kernels.RULES),
     }
+
+
+def _code_of(name: str | None, names: tuple[str, ...]) -> int:
+    """Return the code of what has this name in files; UNKNOWN if the loops lack it."""
+    return names.index(name) if name in names else kernels.UNKNOWN
 
 
 def _activation_code(activation: Activation) -> int:
@@ -521,7 +471,7 @@ def _activation_code(activation: Activation) -> int:
         return kernels.POLYNOMIAL
     if NAMED_ACTIVATIONS.get(activation.name) != activation:
         return kernels.UNKNOWN
-    return ACTIVATIONS.get(activation.name, kernels.UNKNOWN)
+    return _code_of(activation.name, kernels.ACTIVATIONS)
 
 
 def _label_number(problem: Problem) -> tuple[Any, bool]:
@@ -601,11 +551,13 @@ def _optimizer_numbers(problem: Problem, dim: int) -> dict[str, Any]:
         value = getattr(optimizer, name, None)
         return default if value is None else float(np.asarray(value))
 
-    gain = forget = 0.0
-    if isinstance(optimizer, RMSprop | Adam):
-        gain = forget = 1.0 / (dim * number("memory", 1.0))
-    elif isinstance(optimizer, AdaGrad):
+    gain = 0.0
+    forget = 0.0
+    if optimizer.sums_squares:
         gain = 1.0 / dim
+    elif optimizer.has_scales:
+        gain = 1.0 / (dim * number("memory", 1.0))
+        forget = gain
     if forget >= 1:
         raise InputError(
             f"memory is {number('memory', 1.0):g} at N = {dim}: a step would forget the "

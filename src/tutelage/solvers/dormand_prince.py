@@ -31,7 +31,7 @@ from tutelage.errors import Status
 # Stages of a step, and with those of the curve between its ends.
 STEP_STAGES = 12
 ALL_STAGES = 17
-# The place of the last stage on the curve.
+# Position x of the last stage on the curve.
 PROBE = 0.4
 
 # The coefficients of DOP853, first the nodes c_s.
@@ -140,8 +140,8 @@ def _curve_weights() -> np.ndarray:
     terms = [b, first - b, 2 * b - first - last, *table(D, ALL_STAGES)]
     basis = Polynomial([1.0])
     weights = np.zeros((ALL_STAGES, 8))
-    for place, term in enumerate(terms):
-        is_even = place % 2 == 0
+    for degree, term in enumerate(terms):
+        is_even = degree % 2 == 0
         basis = basis * Polynomial([0.0, 1.0] if is_even else [1.0, -1.0])
         weights[:, : basis.coef.size] += np.outer(term, basis.coef)
     return weights
@@ -220,7 +220,7 @@ class _Loop(NamedTuple):
 
     f: the rates at (t, y), once fresh is false.
     h: the next step.
-    next: the place of the next recorded time.
+    next: the index of the next recorded time.
     accepted, tried: the number of accepted and of all steps.
     """
 
@@ -250,9 +250,9 @@ class _Stages(NamedTuple):
     k: Array
 
 
-def _entry(rows: Array, place: Array) -> Array:
-    """Return one row, for a traced place."""
-    return jax.lax.dynamic_index_in_dim(rows, place, keepdims=False)
+def _entry(rows: Array, index: Array) -> Array:
+    """Return one row, for a traced index."""
+    return jax.lax.dynamic_index_in_dim(rows, index, keepdims=False)
 
 
 def _combined(factors: Array, k: Array) -> Array:
@@ -334,10 +334,10 @@ class _Integrator:
     def is_running(self, loop: _Loop) -> Array:
         return (loop.code == RUNNING) & (loop.tried < self.ode.max_steps)
 
-    def recorded_time(self, place: Array) -> Array:
+    def recorded_time(self, index: Array) -> Array:
         """Return a recorded time, infinity after the last one."""
         times = self.ode.times
-        return jnp.where(place < times.shape[0], _entry(times, place), jnp.inf)
+        return jnp.where(index < times.shape[0], _entry(times, index), jnp.inf)
 
     def sizes(self, x: Array, y: Array, y1: Array) -> Array:
         """Return the size of each number in units of its tolerance."""
@@ -368,8 +368,9 @@ class _Integrator:
         curve_error = jnp.where(is_recorded, curve_error, 0.0)
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
-        place, records = self.recorded(loop, h, t1, k, accept)
+        index, records = self.recorded(loop, h, t1, k, accept)
 
+        # the error grows as h^8: the next step aims at an error of SAFETY^8
         factor = SAFETY * jnp.maximum(error, self.tiny) ** (-1 / 8)
         factor = jnp.clip(factor, SLOWEST, jnp.where(accept, FASTEST, 1.0))
         next_h = jnp.where(jnp.isfinite(error), factor, SLOWEST) * h
@@ -392,7 +393,7 @@ class _Integrator:
             f=jnp.where(accept, k[STEP_STAGES], k[0]),
             fresh=fresh,
             h=jax.lax.stop_gradient(jnp.where(active, next_h, loop.h)),
-            next=place,
+            next=index,
             records=records,
             accepted=loop.accepted + accept,
             tried=loop.tried + active,
@@ -418,6 +419,8 @@ class _Integrator:
             y1 = y + h * _combined(self.stages[STEP_STAGES], k)
             fifth = jnp.mean(self.sizes(_combined(self.errors[0], k), y, y1) ** 2)
             third = jnp.mean(self.sizes(_combined(self.errors[1], k), y, y1) ** 2)
+            # DOP853: err_5^2 / sqrt(err_5^2 + err_3^2 / 100), of order 8 in h, where both
+            # errors are root mean squares in units of the tolerance
             error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, self.tiny))
             accept = active & (error < 1)
             is_recorded = self.recorded_time(loop.next) <= t1
@@ -457,22 +460,22 @@ class _Integrator:
     ) -> tuple[Array, Array]:
         """Record the curve of an accepted step.
 
-        Returns the place of the next recorded time, and the records.
+        Returns the index of the next recorded time, and the records.
         """
 
-        def is_in_step(place: Array) -> Array:
-            return accept & (self.recorded_time(place) <= t1)
+        def is_in_step(index: Array) -> Array:
+            return accept & (self.recorded_time(index) <= t1)
 
         def record(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            place, records = state
-            here = is_in_step(place)
-            x = jnp.where(here, self.recorded_time(place) - loop.t, 0.0) / h
+            index, records = state
+            here = is_in_step(index)
+            x = jnp.where(here, self.recorded_time(index) - loop.t, 0.0) / h
             weights = jnp.sum(self.weights * x ** jnp.arange(8), axis=1)
             y = loop.y + h * _combined(weights, k)
             observed, _ = ravel_pytree(self.ode.observe(y))
-            observed = jnp.where(here, observed, _entry(records, place))
-            records = jax.lax.dynamic_update_index_in_dim(records, observed, place, 0)
-            return place + here, records
+            observed = jnp.where(here, observed, _entry(records, index))
+            records = jax.lax.dynamic_update_index_in_dim(records, observed, index, 0)
+            return index + here, records
 
         return jax.lax.while_loop(
             lambda state: self.any_member(is_in_step(state[0])),

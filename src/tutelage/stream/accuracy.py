@@ -72,7 +72,7 @@ def averages_report(
     if sampled is not None:
         used = moments_for(system.problem, None, Sampled(*sampled))
     if isinstance(used, MixtureMoments):
-        return f"{_described(used.one)} in each class", None
+        return f"{_described(used.of_class)} in each class", None
     error = averages_error(system, used, trajectory)
     return _described(used), error
 
@@ -249,10 +249,10 @@ def _matrices(
     """Return (A | B) and G with these averages at recorded field covariances."""
 
     def at_moment(state: dict[str, Array]) -> tuple[Array, Array]:
-        situation = system.situation(
+        field_state = system.field_state(
             state["R"], state["Q"], T, state["readout"], state.get("bias")
         )
-        mean, G = moments.matrices(situation, False)
+        mean, G = moments.matrices(field_state, False)
         return jnp.concatenate([mean.A, mean.B], axis=1), G
 
     return jax.lax.map(at_moment, seen)

@@ -200,7 +200,9 @@ class CommitteeDynamics:
     def __init__(self, system: OrderParameters, like: Overlaps):
         assert isinstance(system.moments, ClosedMoments)
         t = np.asarray(system.t, float)
-        self.one = committee_of(system.problem, system.moments, t, system.gradient_flow)
+        self.constants = committee_of(
+            system.problem, system.moments, t, system.gradient_flow
+        )
         # the place in the flat vector that each entry of y is from, and the reverse
         numbered = unflatten(np.arange(flatten(like).size), like)
         overlaps = np.moveaxis(np.concatenate([numbered.q, numbered.r], 2), 0, -1)
@@ -208,28 +210,28 @@ class CommitteeDynamics:
         _, self._place = np.unique(self._source, return_index=True)
 
     def drifts(
-        self, vectors: Float[np.ndarray, "moments size"]
-    ) -> Float[np.ndarray, "moments size"]:
+        self, vectors: Float[np.ndarray, "count size"]
+    ) -> Float[np.ndarray, "count size"]:
         """Return d vector / d alpha at each of the vectors."""
         # the last entry is the error, which moves nothing
         states = np.zeros((len(vectors), self._source.size + 1))
         states[:, :-1] = vectors[:, self._source]
         state_drifts = np.empty_like(states)
-        drifts(self.one, workspace_for(self.one), states, state_drifts)
+        drifts(self.constants, workspace_for(self.constants), states, state_drifts)
         return state_drifts[:, self._place]
 
     def update_covariances(
         self, C: Float[np.ndarray, "count n n"], v: Float[np.ndarray, "count K"]
     ) -> Float[np.ndarray, "count K K"]:
         """Return G at covariances of the fields, those of the teachers included."""
-        committee = self.one._replace(eta_2=1.0)  # G is not computed for zero
+        committee = self.constants._replace(eta_2=1.0)  # G is not computed for zero
         work = workspace_for(committee)
         K = committee.K
         covariances = np.empty((len(C), K, K))
         for i in range(len(C)):
             work.C[:] = C[i]
             work.w[:K] = -v[i]
-            matrices(committee, work)
+            compute_matrices(committee, work)
             covariances[i] = work.G
         return covariances
 
@@ -250,8 +252,8 @@ def arcsin(x):
 
 
 @inlined
-def matrices(committee, work):
-    """Compute A beside B and, if the noise of steps counts, G, from C and w."""
+def compute_matrices(committee, work):
+    """Compute (A | B) and, if the noise of steps counts, G, from C and w."""
     mean_update(committee, work)
     if committee.eta_2 != 0.0:
         update_covariance(committee, work)
@@ -259,11 +261,11 @@ def matrices(committee, work):
 
 @inlined
 def mean_update(committee, work):
-    """Compute A beside B.
+    """Compute (A | B).
 
     With E[g'_i g'_a] = (2/pi) / sqrt(d_i d_a - C_ia^2) and
     E[g''_i g_a] = -C_ia / d_i E[g'_i g'_a],
-        (A | B)_ia = v_i w_a E[g'_i g'_a] + delta_ia v_i sum_b w_b E[g''_i g_b].
+        (A | B)_ia = v_i w_a E[g'_i g'_a] + 1(i = a) v_i sum_b w_b E[g''_i g_b].
     """
     K = committee.K
     n = K + committee.M
@@ -382,11 +384,11 @@ def update_covariance(committee, work):
 def drift(committee, work, y, out):
     """Compute dy / dalpha."""
     read_state(committee, work, y)
-    matrices(committee, work)
+    compute_matrices(committee, work)
     force(committee, work, out)
-    slope = symmetrize(committee, work, out)
-    slope = readout_drift(committee, work, slope, out)
-    out[-1] = committee.fine * slope
+    error_rate = symmetrize(committee, work, out)
+    error_rate = readout_drift(committee, work, error_rate, out)
+    out[-1] = committee.fine * error_rate
 
 
 @inlined
@@ -447,17 +449,19 @@ def symmetrize(committee, work, out):
     weights = committee.weights
     lam = committee.lam
     A_and_B = work.A_and_B
-    slope = 0.0
+    error_rate = 0.0
     for k in range(K):
         for a in range(k, n):
-            place = k * line + a * L
+            offset = k * line + a * L
             change = 0.0
             if a < K:
                 mirrored = a * line + k * L
                 noise = committee.eta_2 * work.G[k, a]
                 for level in range(L):
-                    dq = out[place + level] + out[mirrored + level] + noise * lam[level]
-                    out[place + level] = dq
+                    dq = (
+                        out[offset + level] + out[mirrored + level] + noise * lam[level]
+                    )
+                    out[offset + level] = dq
                     out[mirrored + level] = dq
                     change += weights[level] * dq
                 share = 0.25 * (A_and_B[k, a] + A_and_B[a, k])
@@ -465,14 +469,14 @@ def symmetrize(committee, work, out):
                     share *= 2.0
             else:
                 for level in range(L):
-                    change += weights[level] * out[place + level]
+                    change += weights[level] * out[offset + level]
                 share = A_and_B[k, a]
-            slope -= change * share
-    return slope
+            error_rate -= change * share
+    return error_rate
 
 
 @inlined
-def readout_drift(committee, work, slope, out):
+def readout_drift(committee, work, error_rate, out):
     """Compute dv = eta_v E[Delta g], and return d e_g / dalpha with it."""
     K = committee.K
     n = K + committee.M
@@ -487,8 +491,8 @@ def readout_drift(committee, work, slope, out):
                 g_ka = TWO_OVER_PI * arcsin(C[k, a] * root[k] * root[a])
                 mean += work.w[a] * g_ka
             out[first + k] = committee.eta_v * mean
-            slope -= committee.eta_v * mean * mean
-    return slope
+            error_rate -= committee.eta_v * mean * mean
+    return error_rate
 
 
 @compiled
@@ -506,7 +510,7 @@ def compute_step(
 
     begin: the first stage to compute, 1 where the step before has computed stage 0.
     The stages of the curve between the ends are computed only for a step that is
-    accepted and recorded. One place calls `drift`, which becomes part of this function.
+    accepted and recorded. One offset calls `drift`, which becomes part of this function.
     """
     stage = begin
     end = STEP_STAGES
@@ -556,7 +560,7 @@ def integrate_committee(
     end = max(times[-1], 1e-12)
     t = 0.0
     h = FIRST * min(end, 1.0)
-    place = 0
+    offset = 0
     accepted = 0
     code = MAX_STEPS
     begin = 0
@@ -568,17 +572,17 @@ def integrate_committee(
         if is_clipped:
             step = end - t
             t1 = end
-        is_recorded = place < count and times[place] <= t1
+        is_recorded = offset < count and times[offset] <= t1
         error = compute_step(
             committee, work, step_work, tableau, y, step, begin, rtol, atol, is_recorded
         )
         begin = 1
         accept = error < 1.0
         if accept:
-            while place < count and times[place] <= t1:
-                x = (times[place] - t) / step
-                record(y, step, x, k, tableau.weights, curve, states[place])
-                place += 1
+            while offset < count and times[offset] <= t1:
+                x = (times[offset] - t) / step
+                record(y, step, x, k, tableau.weights, curve, states[offset])
+                offset += 1
         next_step = step_factor(error) * step
         if accept and is_clipped:
             next_step = max(next_step, h)

@@ -62,10 +62,10 @@ from tutelage.stream.order_parameters import (
     unflatten,
 )
 
-Vectors: TypeAlias = Float[np.ndarray, "moments size"]
-Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
+Vectors: TypeAlias = Float[np.ndarray, "instants size"]
+Times: TypeAlias = Float[NumpyOrJax, " instants"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
-Path: TypeAlias = Float[np.ndarray, "moments size count"]
+Path: TypeAlias = Float[np.ndarray, "instants size count"]
 
 # Steps drawn to measure their covariance, the same at each instant but turned at random.
 SAMPLES = 2**13
@@ -127,7 +127,7 @@ def _jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Array:
 
 def _gradient(
     system: OrderParameters, t: ArrayLike, state: Overlaps
-) -> Float[Any, "*moments size"]:
+) -> Float[Any, "*instants size"]:
     """Return the derivative of the error.
 
     Committees have it also in NumPy, at many states.
@@ -244,7 +244,7 @@ class LocalDynamics:
 
     def jacobians(
         self, vectors: Vectors, times: Times = 0.0
-    ) -> Float[np.ndarray, "moments size size"]:
+    ) -> Float[np.ndarray, "instants size size"]:
         """Return the derivative of the drift at each of the vectors.
 
         The last axis is the variable.
@@ -307,8 +307,8 @@ class LocalDynamics:
         times: Times,
         points: Iterable[Float[np.ndarray, "count dims"]],
         weights: Iterable[Float[np.ndarray, " count"]],
-        directions: Float[np.ndarray, "moments size d"] | None = None,
-    ) -> Float[np.ndarray, "moments d d"]:
+        directions: Float[np.ndarray, "instants size d"] | None = None,
+    ) -> Float[np.ndarray, "instants d d"]:
         """Return D at each of the vectors, in all flat coordinates or some directions.
 
         Each vector has its own points (of `point_dims` numbers) with weights that make
@@ -395,7 +395,7 @@ class LocalDynamics:
             return samples_last, Rates(*(float(rate) for rate in rates))
         from scipy.special import erf  # takes long to import
 
-        committee = self.committee.one
+        committee = self.committee.constants
         K = committee.K
         outputs = erf(fields / np.sqrt(2))
         is_sign = committee.softness == 0.0
@@ -419,7 +419,7 @@ def _state_at(states: Overlaps, i: int) -> Overlaps:
 
 def _level_fields(
     system: OrderParameters, states: Overlaps
-) -> tuple[Float[np.ndarray, "moments L n n"], Float[np.ndarray, "moments L n n"]]:
+) -> tuple[Float[np.ndarray, "instants L n n"], Float[np.ndarray, "instants L n n"]]:
     """Return the covariance of the fields x_l of each level, and their gains.
 
     The gains give E[x_l | e] = gains_l e for standard normal numbers e that make the
@@ -450,17 +450,17 @@ def updates(
     fields: without biases. draws: normal numbers for label and rule.
     """
     R, Q, T = system.covariances(state)
-    situation = system.situation(R, Q, T, state.readout, state.bias, t)
+    field_state = system.field_state(R, Q, T, state.readout, state.bias, t)
     K = system.problem.student.hidden
-    if situation.mean is not None:
-        fields = fields + situation.mean
+    if field_state.mean is not None:
+        fields = fields + field_state.mean
     update = learn(
         system.problem,
         fields[:, :K],
         fields[:, K:],
         draws,
-        situation.parameters,
-        situation.context,
+        field_state.parameters,
+        field_state.context,
     )
     bias = update.parameters.bias
     by_sample = Updates(
@@ -474,9 +474,9 @@ def updates(
 def _shares_of_kinds(
     system: OrderParameters,
     states: Overlaps,
-    gains: Float[np.ndarray, "moments L n n"],
-    factors: Float[np.ndarray, "moments L_or_1 K_or_1"],
-) -> list[Float[np.ndarray, "moments numbers size"]]:
+    gains: Float[np.ndarray, "instants L n n"],
+    factors: Float[np.ndarray, "instants L_or_1 K_or_1"],
+) -> list[Float[np.ndarray, "instants numbers size"]]:
     """Return the contributions to a share of all numbers that it is linear in.
 
     They are contributions of one unit of a number at unit rates. There are five kinds
@@ -652,8 +652,8 @@ def noise_covariances(
     local: LocalDynamics,
     times: Times,
     vectors: Vectors,
-    directions: Float[np.ndarray, "moments size count"],
-) -> Float[np.ndarray, "moments count count"]:
+    directions: Float[np.ndarray, "instants size count"],
+) -> Float[np.ndarray, "instants count count"]:
     """Return N times the covariance that the noise of the steps feeds into directions.
 
     It is a covariance per time.
@@ -672,8 +672,8 @@ def noise_covariances(
 
 
 def propagators(
-    times: Float[np.ndarray, " moments"],
-    jacobians: Float[np.ndarray, "moments size size"],
+    times: Float[np.ndarray, " instants"],
+    jacobians: Float[np.ndarray, "instants size size"],
 ) -> Steps:
     """Return the matrices that carry a deviation from one instant to the next.
 

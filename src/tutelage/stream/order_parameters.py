@@ -230,14 +230,14 @@ class OrderParameters(ClosedSystem):
     def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[MeanUpdate, Array]:
         """Return A, B (with the mean update of readout and bias) and G at a state."""
         R, Q, T = self.covariances(state)
-        situation = self.situation(R, Q, T, state.readout, state.bias, t)
+        field_state = self.field_state(R, Q, T, state.readout, state.bias, t)
         without_G = self.gradient_flow and not self.steps.needs_G
         if isinstance(self.moments, MixtureMoments):
             blocks = (state.r, state.q, self.t)
-            return self.moments.of_levels(situation, blocks, without_G)
-        return self.moments.matrices(situation, without_G)
+            return self.moments.of_levels(field_state, blocks, without_G)
+        return self.moments.matrices(field_state, without_G)
 
-    def situation(
+    def field_state(
         self,
         R: Array,
         Q: Array,
@@ -300,16 +300,16 @@ class OrderParameters(ClosedSystem):
         tasks = self.problem.several_tasks
         assert tasks is not None
         R, Q, T = self.covariances(state)
-        situation = self.situation(R, Q, T, state.readout, state.bias, t)
+        field_state = self.field_state(R, Q, T, state.readout, state.bias, t)
         slopes = []
         moments: Any
-        for task, moments in enumerate(self.moments.each):
+        for task, moments in enumerate(self.moments.by_task):
             # the error depends on the overlaps with the task's teacher, and on its head
             drift_of_task = drift._replace(
                 r=drift.r[..., tasks.units(task)],
                 readout=tasks.head(drift.readout, task),
             )
-            derivatives = moments.error_derivatives(situation.of_task(task))
+            derivatives = moments.error_derivatives(field_state.of_task(task))
             slopes.append(self.error_slope(derivatives, drift_of_task))
         return jnp.stack(slopes)
 
@@ -529,8 +529,8 @@ class OrderParameters(ClosedSystem):
             assert self.problem.mixture is not None
             probabilities = jnp.asarray(self.problem.mixture.probabilities)
             return probabilities @ errors, probabilities @ losses
-        situation = self._situation_of(observed, self.teacher_covariance, t)
-        return self.moments.error_and_loss(situation)
+        field_state = self._field_state_of(observed, self.teacher_covariance, t)
+        return self.moments.error_and_loss(field_state)
 
     def class_errors(
         self, observed: dict[str, Array], t: ArrayLike = 0.0
@@ -541,14 +541,14 @@ class OrderParameters(ClosedSystem):
         q = observed["q"]
         covariances = {"R": self._summed(r), "Q": self._summed(q)}
         T = self._summed(self.t)
-        situation = self._situation_of(observed | covariances, T, t)
-        return self.moments.errors(situation, (r, q, self.t))
+        field_state = self._field_state_of(observed | covariances, T, t)
+        return self.moments.errors(field_state, (r, q, self.t))
 
-    def _situation_of(
+    def _field_state_of(
         self, observed: dict[str, Array], T: Float[Array, "M M"], t: ArrayLike
     ) -> FieldState:
         """Return all that the averages depend on, from recorded quantities."""
-        return self.situation(
+        return self.field_state(
             observed["R"],
             observed["Q"],
             T,

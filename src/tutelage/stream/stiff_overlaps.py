@@ -180,8 +180,8 @@ class Levels:
             R, upper, readout, bias = unravel(fields)
             readout = state.readout if readout is None else readout
             bias = state.bias if bias is None else bias
-            situation = system.situation(R, upper[place], T, readout, bias)
-            return system.moments.matrices(situation, system.gradient_flow)
+            field_state = system.field_state(R, upper[place], T, readout, bias)
+            return system.moments.matrices(field_state, system.gradient_flow)
 
         values, derivative = jax.linearize(matrices, flat)
         # G is a sum of (K (K + M))^2 terms

@@ -21,7 +21,9 @@ from tutelage.stream.moments.matrices import averages_for
 C = np.array([[0.7, 0.35], [0.35, 1.0]])
 GRID = np.arange(-70, 70) * 0.2 + 0.1  # where round(5x) jumps
 
-FUNCTIONS = {  # of student and teacher (or of the teacher of an erf unit, if it jumps), and where they break
+# of student and teacher (or of the teacher of an erf unit, if it jumps), and where they
+# break
+FUNCTIONS = {
     "tanh": (lambda x: jnp.tanh(1.1 * x), ()),
     "softsign": (lambda x: x / (1 + jnp.abs(x)), (0.0,)),
     "sin 5x": (lambda x: jnp.sin(5 * x), ()),
@@ -76,7 +78,7 @@ def case(name):
 def numbers(system, C):
     """A, B and G of one student and one teacher."""
     p, G = system.moments.matrices(
-        system.situation(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False
+        system.field_state(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None), False
     )
     return jnp.stack([p.A[0, 0], p.B[0, 0], G[0, 0]])
 

@@ -306,7 +306,7 @@ def _checked_dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
             "sizes over half a decade or more, such as (16, 32, 64, 128, 256, 512)."
         )
     least = int(problem.inputs.level_dims(int(sizes[0])).min())
-    vectors = problem.student.hidden + problem.teacher.hidden
+    vectors = problem.student.hidden + problem.labeler.hidden
     if least < vectors:
         raise InputError(
             f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors "

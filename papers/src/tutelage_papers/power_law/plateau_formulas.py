@@ -135,11 +135,11 @@ def _time_constant(T: float, D: float, contrast: float, M: int) -> float:
 def _require_committee(problem: Problem) -> None:
     """Refuse problems for which the closed forms do not hold."""
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     erf = Network(1, "erf").activation
-    only_erf = problem.student.activation == problem.teacher.activation == erf
+    only_erf = problem.student.activation == problem.labeler.activation == erf
     scaled_student = np.allclose(problem.student.readout, np.sqrt(M) / K)
-    scaled_teacher = np.allclose(problem.teacher.readout, 1 / np.sqrt(M))
+    scaled_teacher = np.allclose(problem.labeler.readout, 1 / np.sqrt(M))
     constant = isinstance(problem.optimizer.lr, float | int | np.ndarray)
     holds = [K == M, only_erf, scaled_student, scaled_teacher, constant]
     if all(holds) and not problem.biased:

@@ -94,15 +94,15 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     constant_rate(problem, "reduced_system")
     checks.known("near", near, ("plateau", "perfect"))
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     v = np.concatenate(
-        [np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)]
+        [np.asarray(problem.student.readout), np.asarray(problem.labeler.readout)]
     )
     if (
         K != M
         or M < 2
         or not np.allclose(v, v[0])
-        or problem.student.activation != problem.teacher.activation
+        or problem.student.activation != problem.labeler.activation
     ):
         raise InputError(
             f"the problem has {K} student and {M} teacher units; four overlaps per level need K = M >= 2 units with equal "
@@ -124,7 +124,7 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
 @eqx.filter_jit
 def _derivatives(problem: Problem, point: Array, mean: Any) -> tuple[Array, Array]:
     """Of the motion of a level's overlaps by these overlaps, and by those of the fields."""
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     one = jnp.eye(M)
 
     def matrices(x: Array) -> tuple[Array, Array]:

@@ -379,8 +379,8 @@ def critical_points(problem: Problem, dim: int) -> CriticalPoints:
     """
     quadratic_readouts(problem, "critical_points")
     p = problem.student.hidden
-    p_teacher = problem.teacher.hidden
-    gram = problem.teacher.gram
+    p_teacher = problem.labeler.hidden
+    gram = problem.labeler.gram
     if (
         gram is not None
         and np.max(np.abs(np.asarray(gram) - np.eye(p_teacher))) > 1e-12

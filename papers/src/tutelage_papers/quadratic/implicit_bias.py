@@ -207,7 +207,7 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_first_layer_sgd(problem, "implicit_bias")
     p = problem.student.hidden
-    p_teacher = problem.teacher.hidden
+    p_teacher = problem.labeler.hidden
     checks.require_untraced("start", "implicit_bias", require_start(start))
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:

@@ -60,6 +60,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
+from tutelage.errors import InputError
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.start import Blocks
@@ -73,7 +74,11 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
-from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
+from tutelage.stream.moments.batch_moments import (
+    SquaresMoments,
+    batch_moments,
+    episode_moments,
+)
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -151,6 +156,12 @@ def moments_for(
             moments.append(moments_for(task, quadrature, sampled, same_task))
         return TaskMoments(tuple(moments))
     is_mixture = problem.inputs.classes is not None
+    if is_mixture and problem.rule.couples_samples:
+        raise InputError(
+            f"the rule {type(problem.rule).__name__} couples the samples of an episode "
+            "and the inputs are a Mixture, whose classes differ within an episode; "
+            "simulate, or define of_one_sample(mean_loss)."
+        )
     in_class = problem.in_class()
     moments = None
     if in_class.closed_form and sampled is None:
@@ -181,8 +192,10 @@ def moments_for(
 def _for_optimizer(
     problem: Problem, moments: Moments, sampled: Sampled | None
 ) -> Moments:
-    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    """Return the averages that rule and optimizer need, made of usual ones."""
     optimizer = problem.optimizer
+    if problem.rule.couples_samples:
+        return episode_moments(problem, moments, sampled)
     if optimizer.averages_batches:
         return batch_moments(problem, moments, sampled)
     if optimizer.squares_readout and problem.student.train_readout:
@@ -274,13 +287,13 @@ class TaskMoments(Moments):
         dv^s = eta_v u_s E[h^s]  (a shared readout: their sum)
     """
 
-    each: tuple[Moments, ...]
+    by_task: tuple[Moments, ...]
 
     def of_tasks(self, state: FieldState, flow: bool) -> list[UpdateAndCovariance]:
         """Return the mean update and G of each task alone."""
         return [
             moments.matrices(state.of_task(s), flow)
-            for s, moments in enumerate(self.each)
+            for s, moments in enumerate(self.by_task)
         ]
 
     def matrices(self, state: FieldState, flow: bool) -> UpdateAndCovariance:
@@ -291,7 +304,7 @@ class TaskMoments(Moments):
     ) -> tuple[Float[Array, " tasks"], Float[Array, " tasks"]]:
         errors = []
         losses = []
-        for s, moments in enumerate(self.each):
+        for s, moments in enumerate(self.by_task):
             error, loss = moments.error_and_loss(state.of_task(s))
             errors.append(error)
             losses.append(loss)
@@ -348,7 +361,7 @@ class MixtureMoments(Moments):
     They serve all classes, which differ in numbers only.
     """
 
-    one: Moments
+    of_class: Moments
 
     def of_levels(
         self, state: FieldState, blocks: Blocks, flow: bool
@@ -361,7 +374,7 @@ class MixtureMoments(Moments):
         assert mixture is not None
         M = state.problem.label_fields
         update, G = self._over_classes(
-            state, blocks, lambda in_class: self.one.matrices(in_class, flow)
+            state, blocks, lambda in_class: self.of_class.matrices(in_class, flow)
         )
         P = jnp.asarray(mixture.probabilities)
         S = jnp.asarray(mixture.coefficients)
@@ -391,12 +404,12 @@ class MixtureMoments(Moments):
         self, state: FieldState, blocks: Blocks
     ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Return error and loss in each class."""
-        return self._over_classes(state, blocks, self.one.error_and_loss)
+        return self._over_classes(state, blocks, self.of_class.error_and_loss)
 
     def _over_classes(
         self, state: FieldState, blocks: Blocks, function: Callable[[FieldState], Any]
     ) -> Any:
-        """Return a function of the situation in a class, over all classes."""
+        """Return a function of the fields' state in a class, over all classes."""
         problem = state.problem
 
         def in_class(label: Array, C: Array, mean: Array) -> Any:
@@ -411,7 +424,7 @@ class MixtureMoments(Moments):
         C, means = class_fields(problem, blocks, state.parameters.bias)
         # Averages over nodes are taken class by class, which bounds memory; closed
         # forms for all classes at once.
-        if isinstance(self.one, NodeMoments):
+        if isinstance(self.of_class, NodeMoments):
             return jax.lax.map(lambda fields: in_class(*fields), (targets, C, means))
         return jax.vmap(in_class)(targets, C, means)
 
@@ -461,9 +474,9 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     Those of any other problem are returned as they are.
     """
     if isinstance(moments, TaskMoments):
-        parts = moments.each
+        parts = moments.by_task
     elif isinstance(moments, MixtureMoments):
-        parts = (moments.one,)
+        parts = (moments.of_class,)
     else:
         parts = (moments,)
     single: list[Moments | None] = []

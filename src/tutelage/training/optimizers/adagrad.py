@@ -42,6 +42,7 @@ class AdaGrad(Optimizer):
     """
 
     kind: ClassVar[str] = "adagrad"
+    kept_vectors: ClassVar[int] = 1
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
     has_scales: ClassVar[bool] = True
@@ -53,3 +54,8 @@ class AdaGrad(Optimizer):
     norm: bool = eqx.field(
         static=True, converter=partial(checks.as_flag, "norm"), default=False
     )
+
+    @property
+    def steps(self) -> str:
+        """Return the name of its steps in the loops of simulations."""
+        return "adagrad_norm" if self.norm else self.kind

@@ -51,6 +51,7 @@ class Adam(Optimizer):
     """
 
     kind: ClassVar[str] = "adam"
+    kept_vectors: ClassVar[int] = 2
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
     has_scales: ClassVar[bool] = True

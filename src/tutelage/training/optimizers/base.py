@@ -84,6 +84,9 @@ class Optimizer(Part):
     on_stream: ClassVar[bool] = False
     # True if times count steps, False if they count steps / N
     counts_steps: ClassVar[bool] = False
+    # the vectors, besides each student vector, that its steps on weights keep: averages
+    # of gradients and of their squares
+    kept_vectors: ClassVar[int] = 0
 
     # lr and the rates below are numbers or schedules; most callers know which
     lr: Any = rate_field("lr", require_positive_rate)
@@ -120,6 +123,11 @@ class Optimizer(Part):
         if self.trainable is not None:
             arguments["trainable"] = np.asarray(self.trainable)
         return arguments
+
+    @property
+    def steps(self) -> str:
+        """Return the name of its steps in the loops of simulations."""
+        return self.kind
 
     @property
     def lag(self) -> float:

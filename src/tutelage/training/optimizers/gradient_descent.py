@@ -54,3 +54,8 @@ class GradientDescent(Optimizer):
     trainable: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     share: ArrayLike = checks.number_field("share", _require_share, default=1.0)
+
+    @property
+    def steps(self) -> str:
+        """Return the name of its steps in the loops of simulations."""
+        return "plain"

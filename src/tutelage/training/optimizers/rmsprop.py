@@ -39,6 +39,7 @@ class RMSprop(Optimizer):
     """
 
     kind: ClassVar[str] = "rmsprop"
+    kept_vectors: ClassVar[int] = 1
     on_stream: ClassVar[bool] = True
     squares_readout: ClassVar[bool] = True
     has_scales: ClassVar[bool] = True

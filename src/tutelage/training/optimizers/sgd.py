@@ -206,6 +206,11 @@ class SGD(Optimizer):
             )
 
     @property
+    def steps(self) -> str:
+        """Return the name of its steps in the loops of simulations."""
+        return "plain" if self.clip_coordinates is None else "clipped"
+
+    @property
     def lag(self) -> float:
         """Return 1 / (1 - beta); 0 for a momentum that is part of the theory."""
         if isinstance(self.momentum, SlowMomentum):

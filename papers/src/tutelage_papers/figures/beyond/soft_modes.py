@@ -97,7 +97,7 @@ def _fitted_rate(problem: "tu.Problem", rate: float, seed: int) -> float:
     sets the unit of time only.
     """
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     rng = np.random.default_rng(seed)
     perfect = np.eye(K, M)
     deviation = SIZE * rng.standard_normal((K, M))

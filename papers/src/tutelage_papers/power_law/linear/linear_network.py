@@ -353,7 +353,7 @@ def require_linear(
         problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout")
     )
     student = problem.student
-    teacher = problem.teacher
+    teacher = problem.labeler
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden units; the closed solution takes one "

@@ -95,7 +95,7 @@ def linear_weights(
         raise InputError(f"trained is {learning}; it must be at most {N}, the weights.")
 
     v = float(np.asarray(problem.student.readout)[0])
-    v_teacher = float(np.asarray(problem.teacher.readout)[0])
+    v_teacher = float(np.asarray(problem.labeler.readout)[0])
     covariance = Covariance.of(problem, N)
     values, vectors = covariance.eigensystem(learning)
     # the mismatch of the output; its frozen part acts through the regression (eq. 85)

@@ -148,10 +148,10 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     """
     problem = first_layer_problem(problem, "asymptotic_decay")
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     if (
         K != M
-        or problem.student.activation != problem.teacher.activation
+        or problem.student.activation != problem.labeler.activation
         or float(problem.noise) != 0
     ):
         raise InputError(
@@ -181,9 +181,9 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
 def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     """The teacher that each student comes to: the assignment with the largest overlaps; refuses what cannot be learned."""
     v = np.asarray(problem.student.readout)
-    v_teacher = np.asarray(problem.teacher.readout)
+    v_teacher = np.asarray(problem.labeler.readout)
     equal = (
-        problem.student.activation == problem.teacher.activation
+        problem.student.activation == problem.labeler.activation
         and v.shape == v_teacher.shape
     )
     if not equal or not np.allclose([v, v_teacher], v[0]) or float(problem.noise) != 0:

@@ -454,8 +454,8 @@ def symmetric_flow(
     """
     problem = first_layer_problem(problem, "symmetric_flow")
     K = problem.student.hidden
-    M = problem.teacher.hidden
-    v, v_teacher = as_numpy(problem.student.readout, problem.teacher.readout)
+    M = problem.labeler.hidden
+    v, v_teacher = as_numpy(problem.student.readout, problem.labeler.readout)
     if (
         K != M
         or K < 2
@@ -510,7 +510,7 @@ def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     K = problem.student.hidden
     L = problem.inputs.levels
     mean = float(np.sum(problem.inputs.weights))
-    T = problem.teacher.gram if start.T is None else start.T
+    T = problem.labeler.gram if start.T is None else start.T
     r, q, t = (
         _by_level(x, mean)
         for x in (start.R, start.Q, mean * np.eye(K) if T is None else T)
@@ -569,7 +569,7 @@ def _two_units(problem: Problem, K: int, v: float, v_teacher: float) -> Problem:
     many = np.array([1.0, K - 1.0])
     return Problem(
         tu.Network(2, problem.student.activation, readout=v * many),
-        tu.Network(2, problem.teacher.activation, readout=v_teacher * many),
+        tu.Network(2, problem.labeler.activation, readout=v_teacher * many),
         inputs=tu.Isotropic(),
     )
 

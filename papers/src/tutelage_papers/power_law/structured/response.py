@@ -42,7 +42,7 @@ def specialization_response(
     -v E[Delta g' lambda] vanishes at every fixed point.
     """
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     # Any deviation that sums to zero gives the same result.
     sign = jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)
 

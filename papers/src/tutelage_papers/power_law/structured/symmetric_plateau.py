@@ -118,7 +118,7 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     """
     problem = first_layer_problem(problem, "symmetric_plateau")
     K = problem.student.hidden
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     v = np.asarray(problem.student.readout)
     if K < 2 or not np.allclose(v, v[0]):
         raise InputError(
@@ -154,7 +154,7 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
 
 def _stationary_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     """c with A(c) c + B(c) = 0 for one student that stands for all of them."""
-    M = problem.teacher.hidden
+    M = problem.labeler.hidden
     v = np.sum(np.asarray(problem.student.readout))
     one = without_inputs(problem).replace(
         student=Network(1, problem.student.activation, readout=v)
@@ -168,7 +168,7 @@ def _stationary_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
         )
         return A[0, 0], B[0]
 
-    v_teacher = np.asarray(problem.teacher.readout)
+    v_teacher = np.asarray(problem.labeler.readout)
     c = v_teacher * np.sign(v) / (2 * np.sqrt(v_teacher @ T @ v_teacher))
     for _ in range(MOST_ROUNDS):
         A, B = matrices(c)
