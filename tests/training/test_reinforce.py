@@ -271,8 +271,6 @@ def test_custom_episodes():
     problem = episodes().replace(rule=Majority())
     runs = tu.simulate(problem, START, dim=50, times=[0.0, 20.0], runs=5, seed=0)
     assert runs.error[:, -1].mean() < 0.25
-    with pytest.raises(tu.InputError, match="define of_one_sample"):
-        tu.solve(problem, START, [0.0, 1.0])
 
 
 @pytest.mark.full
