@@ -84,8 +84,9 @@ figures: $(READY) browser  ## the picture and the printed output of the README, 
 notebooks: $(READY)  ## the chapters of the course and the examples as notebooks, in output/notebooks
 	$(BIN)/python docs/_site/notebooks.py
 
-diagrams: $(READY)  ## the drawings of the course
+diagrams: $(READY)  ## the drawings of the course and of ARCHITECTURE.md
 	MPLBACKEND=agg $(BIN)/python docs/_site/diagrams.py
+	$(BIN)/python docs/_site/architecture.py
 
 outputs: $(READY)  ## what the code of the course prints and draws, written into its pages
 	$(BIN)/python docs/_site/outputs.py

@@ -1,6 +1,7 @@
-"""`make bench`: run all parts, or those named; print the table, keep the numbers as JSON.
+"""`make bench`: run all parts, or those named, and keep the numbers as JSON.
 
-python -m benchmarks [core hand rules optimizers cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
+python -m benchmarks [core hand rules optimizers cold finite structured growth sweeps
+sweeps_phase explorer gpu] [--quick] [--clock cpu]
 """
 
 import argparse
@@ -15,9 +16,8 @@ from rich.table import Table
 
 from benchmarks.measure import GROWTH, OPTIONS, ROWS, about
 
-WIDE = (
-    140  # columns of a terminal that the table needs; the lines before it say the same
-)
+# Columns of a terminal that the table needs; the lines before it say the same.
+WIDE = 140
 ON_CPU = (
     "core",
     "hand",
@@ -36,8 +36,11 @@ ON_CPU = (
 def main() -> None:
     options = read_options()
     OPTIONS.update(clock=options.clock, size="quick" if options.quick else "full")
-    parts = options.parts or (ON_CPU if jax.default_backend() == "cpu" else ("gpu",))
-    console, before = Console(), about()
+    parts = options.parts
+    if not parts:
+        parts = ON_CPU if jax.default_backend() == "cpu" else ("gpu",)
+    console = Console()
+    before = about()
     for name in parts:
         if find_spec(f"benchmarks.{name}") is None:
             console.print(f"there is no part {name!r}")
@@ -45,28 +48,32 @@ def main() -> None:
         for part in import_module(f"benchmarks.{name}").ALL:
             done = len(ROWS)
             with console.status(part.__doc__ or part.__name__):
-                try:
-                    part()
-                except (
-                    Exception
-                ) as error:  # one part that fails must not lose the others
-                    ROWS.append(
-                        {
-                            "name": f"{name}.{part.__name__}",
-                            "note": f"failed: {error}",
-                            "verdict": "missed",
-                        }
-                    )
+                run_part(name, part)
             write(options.out, before)
             for row in ROWS[done:]:
-                console.print("  ".join(filter(None, cells(row))), highlight=False)
+                words = [cell for cell in cells(row) if cell]
+                console.print("  ".join(words), highlight=False)
     if console.width >= WIDE:
         console.print(table())
     console.print(verdicts(), highlight=False)
     console.print(
-        f"{before['device']}, {before['cores']} cores, load {before['load']:.1f}, clock: {before['clock']}"
+        f"{before['device']}, {before['cores']} cores, load {before['load']:.1f}, "
+        f"clock: {before['clock']}"
     )
     console.print(f"written to {options.out}")
+
+
+def run_part(name, part) -> None:
+    """Run a part; one that fails must not lose the others."""
+    try:
+        part()
+    except Exception as error:
+        failure = {
+            "name": f"{name}.{part.__name__}",
+            "note": f"failed: {error}",
+            "verdict": "missed",
+        }
+        ROWS.append(failure)
 
 
 def read_options() -> argparse.Namespace:
@@ -86,22 +93,19 @@ def read_options() -> argparse.Namespace:
 
 
 def write(path: Path, before: dict) -> None:
+    """Store the rows so far, with the machine as it was before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps(
-            {"about": before, "rows": ROWS, "growth": GROWTH}, indent=1, default=float
-        )
-        + "\n"
-    )
+    content = {"about": before, "rows": ROWS, "growth": GROWTH}
+    path.write_text(json.dumps(content, indent=1, default=float) + "\n")
 
 
 def verdicts() -> str:
-    """How many targets are met, and which are not."""
+    """Return the number of targets that are met, and the names of the others."""
     judged = [row for row in ROWS if row.get("verdict")]
     missed = [row["name"] for row in judged if row["verdict"] == "missed"]
-    return f"{len(judged) - len(missed)} of {len(judged)} targets met" + "".join(
-        f"\nmissed: {name}" for name in missed
-    )
+    lines = [f"{len(judged) - len(missed)} of {len(judged)} targets met"]
+    lines += [f"missed: {name}" for name in missed]
+    return "\n".join(lines)
 
 
 def table() -> Table:
@@ -122,27 +126,35 @@ def table() -> Table:
 
 
 def cells(row: dict) -> list[str]:
-    """A row in words: measured, baseline, ratio, error, target, verdict, note (and the reason of a miss)."""
-    show = lambda name, form: "" if row.get(name) is None else format(row[name], form)  # noqa: E731
-    measured = f"{row['value']:.3g} {row['unit']}" if "value" in row else ""
+    """Return a row in words.
+
+    These are measured, baseline, ratio, error, target, verdict and note (with the
+    reason of a miss).
+    """
+    measured = ""
+    if "value" in row:
+        measured = f"{row['value']:.3g} {row['unit']}"
     if row.get("unit", "s") != "s":
         measured += f" ({row['seconds']:.3g} s)"
-    baseline = (
-        f"{row['baseline_seconds']:.3g} s"
-        if row.get("baseline_seconds") is not None
-        else ""
-    )
-    note = ". ".join(x for x in (row.get("note", ""), row.get("reason", "")) if x)
+    notes = [text for text in (row.get("note"), row.get("reason")) if text]
     return [
         row["name"],
         measured,
-        baseline,
-        show("ratio", ".3g"),
-        show("error", ".0e"),
+        _number(row, "baseline_seconds", ".3g", " s"),
+        _number(row, "ratio", ".3g"),
+        _number(row, "error", ".0e"),
         row.get("target", ""),
         row.get("verdict") or "",
-        note,
+        ". ".join(notes),
     ]
+
+
+def _number(row: dict, name: str, form: str, unit: str = "") -> str:
+    """A number of a row in words; nothing if it was not measured."""
+    value = row.get(name)
+    if value is None:
+        return ""
+    return format(value, form) + unit
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How long the first use takes, as a user types it: commands with their report, and functions in a new Python process.
+"""Time of the first use: commands with their report, and functions in a new process.
 
-`python -m benchmarks.cold NAME` runs one case and prints its times as JSON. Each row has processor seconds next to those of
-the wall, because the former hardly depend on what else the machine does, and the number of programs that XLA compiled.
+`python -m benchmarks.cold NAME` runs one case and prints its times as JSON. Each row
+has processor seconds next to those of the wall, because the former hardly depend on
+what else the machine does, and the number of programs that XLA compiled.
 """
 
 import json
@@ -16,10 +17,13 @@ from benchmarks.measure import OPTIONS, pick, record
 SOLVE = ("solve", "-K", "3", "-M", "3")
 STIFF = ("solve", "--quiet", "--solver", "stiff", "--beta", "1", "--levels", "64")
 REASONS = {
-    "tutelage solve -K 3 -M 3, empty cache": "numba compiles the kernel, once after an installation",
-    "tutelage solve -K 3 -M 3, warm cache": "imports of numpy, JAX, equinox and numba take most of it",
+    "tutelage solve -K 3 -M 3, empty cache": "numba compiles the kernel, once after an "
+    "installation",
+    "tutelage solve -K 3 -M 3, warm cache": "imports of numpy, JAX, equinox and numba "
+    "take most of it",
 }
-# seconds of the first call and of the next; None: no target. All but the first two come after a solve.
+# Seconds of the first call and of the next; None: no target. All but the first two come
+# after a solve.
 CASES = {
     "import": (1.5, None),
     "solve": (None, 0.01),
@@ -37,7 +41,7 @@ CASES = {
 
 
 def commands():
-    """Commands in new processes, without and with the caches of machine code of JAX and numba."""
+    """Record commands in new processes, without and with caches of machine code."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {
             "XDG_CACHE_HOME": folder,
@@ -52,12 +56,15 @@ def commands():
             ("stiff solve, warm cache", STIFF, None, 3),
         )
         for name, arguments, limit, repeats in cases[: pick(len(cases), 3, 1)]:
-            taken = [
-                _child(("-m", "tutelage.cli", *arguments), environment)[:2]
-                for _ in range(pick(repeats, 1, 1))
-            ]
-            wall, processor = (min(x) for x in zip(*taken, strict=True))
-            _judge(name, wall, processor, limit, reason=REASONS.get(name, ""))
+            walls = []
+            processors = []
+            for _ in range(pick(repeats, 1, 1)):
+                command = ("-m", "tutelage.cli", *arguments)
+                wall, processor, _ = _child(command, environment)
+                walls.append(wall)
+                processors.append(processor)
+            reason = REASONS.get(name, "")
+            _judge(name, min(walls), min(processors), limit, reason=reason)
 
 
 def functions():
@@ -70,17 +77,18 @@ def functions():
         if name == "import":
             _judge("import tutelage and one solve", wall, processor, limits[0])
             continue
-        for which, call, limit in zip(
-            ("first call", "next call"), json.loads(printed), limits, strict=True
-        ):
+        words = ("first call", "next call")
+        calls = json.loads(printed)
+        for which, call, limit in zip(words, calls, limits, strict=True):
             note = f"{call['compiled']} programs compiled"
             _judge(f"{name}, {which}", call["wall"], call["processor"], limit, note)
 
 
 def _child(arguments, environment):
-    """Seconds by the wall and of the processor that a Python process takes, and what it prints."""
-    begin, before = time.perf_counter(), os.times()
-    out = subprocess.run(
+    """Seconds of a Python process by the wall and of the processor, and its output."""
+    begin = time.perf_counter()
+    before = os.times()
+    output = subprocess.run(
         (sys.executable, *arguments),
         check=True,
         capture_output=True,
@@ -88,25 +96,28 @@ def _child(arguments, environment):
         text=True,
     )
     after = os.times()
-    processor = sum(after[2:4]) - sum(before[2:4])
-    return time.perf_counter() - begin, processor, out.stdout
+    user = after.children_user - before.children_user
+    system = after.children_system - before.children_system
+    return time.perf_counter() - begin, user + system, output.stdout
 
 
 def _judge(name, wall, processor, limit, note="", reason=""):
     """One row; the clock of the run decides which of the two times is judged."""
-    seconds, other = (
-        (wall, processor) if OPTIONS["clock"] == "wall" else (processor, wall)
-    )
-    words = f"{other:.3g} s {'of the processor' if OPTIONS['clock'] == 'wall' else 'by the wall'}"
-    target, met = ("", None) if limit is None else (f"<= {limit} s", seconds <= limit)
-    record(
-        name,
-        seconds,
-        note=f"{words}; {note}" if note else words,
-        target=target,
-        met=met,
-        reason="" if met else reason,
-    )
+    if OPTIONS["clock"] == "wall":
+        seconds = wall
+        words = f"{processor:.3g} s of the processor"
+    else:
+        seconds = processor
+        words = f"{wall:.3g} s by the wall"
+    if note:
+        words = f"{words}; {note}"
+    if limit is None:
+        record(name, seconds, note=words, reason=reason)
+        return
+    met = seconds <= limit
+    target = f"<= {limit} s"
+    reason = "" if met else reason
+    record(name, seconds, note=words, target=target, met=met, reason=reason)
 
 
 def measure_case(name):
@@ -116,33 +127,39 @@ def measure_case(name):
     import tutelage as tu
 
     compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: (
+
+    def note_compilation(event, _, **__):
+        if event.endswith("backend_compile_duration"):
             compiled.append(event)
-            if event.endswith("backend_compile_duration")
-            else None
-        )
-    )
-    problem = tu.Problem(
-        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(0.5)
-    )
-    start, solved, found = tu.random_start(problem, dim=1000), {}, []
+
+    jax.monitoring.register_event_duration_secs_listener(note_compilation)
+    student = tu.Network(3, "erf")
+    teacher = tu.Network(3, "erf")
+    problem = tu.Problem(student, teacher, optimizer=tu.SGD(0.5))
+    start = tu.random_start(problem, dim=1000)
+    solved = {}
     if name not in ("import", "solve"):
         solved["theory"] = tu.solve(problem, start, 300.0)
     if name == "compare":
         solved["runs"] = tu.simulate(problem, start, times=300.0, runs=20)
     case = _case(name, tu, problem, start, solved)
+    calls = []
     for _ in range(1 if name == "import" else 2):
         compiled.clear()
-        wall, processor = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        processor = time.process_time()
         case()
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        found.append({"wall": wall, "processor": processor, "compiled": len(compiled)})
-    print(json.dumps(found))
+        call = {
+            "wall": time.perf_counter() - wall,
+            "processor": time.process_time() - processor,
+            "compiled": len(compiled),
+        }
+        calls.append(call)
+    print(json.dumps(calls))
 
 
 def _case(name, tu, problem, start, solved):
-    """What a case does, as a function without arguments."""
+    """A case as a function without arguments."""
 
     def validity():
         from tutelage.stream.validity import assess
@@ -158,11 +175,10 @@ def _case(name, tu, problem, start, solved):
 
     def smooth(activation):
         network = tu.Network(2, activation)
-        return tu.solve(
-            tu.Problem(network, network, optimizer=tu.SGD(0.5)), times=300.0, rtol=1e-6
-        )
+        problem = tu.Problem(network, network, optimizer=tu.SGD(0.5))
+        return tu.solve(problem, times=300.0, rtol=1e-6)
 
-    return {
+    cases = {
         "import": lambda: tu.solve(problem, start, 300.0),
         "solve": lambda: tu.solve(problem, start, 300.0),
         "validity": validity,
@@ -179,7 +195,8 @@ def _case(name, tu, problem, start, solved):
             problem, start, 50.0, {"lr": (0.01, 2.0)}
         ),
         "explorer details": details,
-    }[name]
+    }
+    return cases[name]
 
 
 ALL = (commands, functions)

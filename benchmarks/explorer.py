@@ -1,4 +1,7 @@
-"""From the move of a slider to the redrawn curve, in a real browser, after each shape has been compiled."""
+"""Time from the move of a slider to the redrawn curve, in a real browser.
+
+Each shape has been compiled before.
+"""
 
 import re
 import shutil
@@ -16,7 +19,9 @@ MEASURE = """async (moves) => {
   for (let i = 0; i < moves; i++) {
     const began = performance.now();
     const answered = { attributeFilter: ["data-answered"] };
-    const drawn = new Promise((resolve) => new MutationObserver(resolve).observe(document.body, answered));
+    const drawn = new Promise((resolve) => {
+      new MutationObserver(resolve).observe(document.body, answered);
+    });
     tutelageExplorer.change({ lr: 0.3 + 0.005 * (i % 40) });
     await drawn;
     await new Promise((resolve) => requestAnimationFrame(resolve));
@@ -39,7 +44,8 @@ def slider_moves() -> None:
         text=True,
     )
     assert server.stdout is not None
-    address = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
+    greeting = server.stdout.readline()
+    address = re.search(r"http://\S+", greeting)[0]  # type: ignore[index]
     try:
         with sync_playwright() as playwright:
             page = playwright.chromium.launch(
@@ -53,7 +59,10 @@ def slider_moves() -> None:
                     "() => document.body.dataset.state === 'done'", timeout=300_000
                 )
                 taken = page.evaluate(MEASURE, MOVES)
-                note = f"median of {MOVES} moves, isotropic, alpha = 300; slowest {max(taken):.0f} ms"
+                note = (
+                    f"median of {MOVES} moves, isotropic, alpha = 300; "
+                    f"slowest {max(taken):.0f} ms"
+                )
                 record(
                     f"explorer: slider to redrawn curve, K = M = {units}",
                     statistics.median(taken) / 1000,
@@ -65,7 +74,7 @@ def slider_moves() -> None:
 
 
 def slider_moves_without_server() -> None:
-    """The same on a page that solves by itself."""
+    """Record a slider that moves on a page that solves by itself."""
     from playwright.sync_api import sync_playwright
 
     import tutelage as tu
@@ -83,7 +92,10 @@ def slider_moves_without_server() -> None:
             page.goto(f"{path.as_uri()}#students={units}&teachers={units}")
             page.wait_for_timeout(2000)
             taken = page.evaluate(MEASURE, MOVES)
-            note = f"median of {MOVES} moves, isotropic, alpha = 300, solved in the browser; slowest {max(taken):.0f} ms"
+            note = (
+                f"median of {MOVES} moves, isotropic, alpha = 300, solved in the "
+                f"browser; slowest {max(taken):.0f} ms"
+            )
             record(
                 f"standalone page: slider to redrawn curve, K = M = {units}",
                 statistics.median(taken) / 1000,

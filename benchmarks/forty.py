@@ -105,7 +105,7 @@ def curves(trajectory: tu.Trajectory) -> Arrays:
 
 
 def named(prefix: str, arrays: Arrays) -> Arrays:
-    """The same arrays, with a prefix in their names."""
+    """Arrays with a prefix in their names."""
     return {f"{prefix}.{name}": values for name, values in arrays.items()}
 
 
@@ -145,7 +145,7 @@ def erf_committee_with_noise_batch_and_decay() -> Arrays:
 
 @forty
 def erf_committee_in_jax() -> Arrays:
-    """The same equations by JAX: sensitivity of the final error to the rate."""
+    """Sensitivity of the final error to the rate, by JAX."""
     start = tu.asymmetric_start(committee(2))
 
     def final_error(rate: Any) -> Any:
@@ -632,7 +632,7 @@ def sweeps_files_and_random_starts() -> Arrays:
 
 
 def about() -> dict[str, str]:
-    """What the bits depend on besides the code."""
+    """The versions that the bits depend on besides the code."""
     return {
         "tutelage": tu.__version__,
         "python": platform.python_version(),

@@ -1,11 +1,14 @@
-"""How cost grows: with units K, levels L, dimensions N and problems solved at once, each beside its baseline."""
+"""Growth of the cost with units K, levels L, dimensions N and problems solved at once.
+
+Each lies beside its baseline.
+"""
 
 import numpy as np
 
 import tutelage as tu
 from benchmarks import baseline
 from benchmarks.core import committee
-from benchmarks.finite import START, _numpy_loop
+from benchmarks.finite import _numpy_loop, one_run
 from benchmarks.measure import best_of, cores, curve, in_turns, pick
 
 OURS = "tutelage"
@@ -13,115 +16,107 @@ OURS = "tutelage"
 
 def with_units():
     """One solve to alpha = 50 for K = M units."""
-    ours, theirs, units = [], [], pick((1, 2, 3, 4, 6, 8, 12), (2, 3, 4), (2,))
+    units = pick((1, 2, 3, 4, 6, 8, 12), (2, 3, 4), (2,))
     times = tu.linear_times(pick(50, 50, 5))
+    ours = []
+    theirs = []
     for K in units:
         problem = committee(K, K)
         start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
-        R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
-        tu.solve(problem, start, times)
-        pair = in_turns(
-            lambda: tu.solve(problem, start, times),
-            lambda: baseline.solve(R, Q, T, 0.5, times),
-            pick(3, 2, 1),
-        )
-        ours.append(pair[0])
-        theirs.append(pair[1])
-    words = ("units K = M", "seconds per solve")
-    curve("units", OURS + ", 1e-8", units, ours, *words)
-    curve("units", "NumPy + LSODA, 1e-6", units, theirs, *words)
+        overlaps = [np.asarray(block) for block in (start.R, start.Q, start.T)]
+
+        def solve(problem=problem, start=start):
+            return tu.solve(problem, start, times)
+
+        def solve_baseline(overlaps=overlaps):
+            return baseline.solve(*overlaps, 0.5, times)
+
+        solve()
+        seconds, baseline_seconds, _ = in_turns(solve, solve_baseline, pick(3, 2, 1))
+        ours.append(seconds)
+        theirs.append(baseline_seconds)
+    axes = ("units K = M", "seconds per solve")
+    curve("units", f"{OURS}, 1e-8", units, ours, *axes)
+    curve("units", "NumPy + LSODA, 1e-6", units, theirs, *axes)
 
 
 def with_levels():
     """One solve to alpha = 100 for a power law with L levels."""
-    ours, theirs, levels = [], [], pick((1, 4, 16, 64, 256, 1024), (4, 64), (4,))
+    levels = pick((1, 4, 16, 64, 256, 1024), (4, 64), (4,))
     times = np.array([0.0, 1.0, 10.0, pick(100.0, 100.0, 20.0)])
+    ours = []
+    theirs = []
     for L in levels:
         inputs = tu.PowerLaw(1.0, L)
         problem = committee(2, 2, 0.02, inputs)
         start = tu.random_start(problem, dim=10**9, scale=0.5, seed=0)
-        lam, p = np.asarray(inputs.eigenvalues), np.asarray(inputs.fractions)
-        R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
-        tu.solve(problem, start, times, rtol=1e-6)
-        theirs.append(
-            best_of(
-                lambda: baseline.solve(R, Q, T, 0.02, times, lam, p, method="DOP853"), 1
-            )[0]
-        )
-        ours.append(
-            best_of(lambda: tu.solve(problem, start, times, rtol=1e-6), pick(3, 2, 1))[
-                0
-            ]
-        )
-    curve("levels", OURS, levels, ours, "levels L", "seconds per solve")
-    curve("levels", "NumPy + DOP853", levels, theirs, "levels L", "seconds per solve")
+        overlaps = [np.asarray(block) for block in (start.R, start.Q, start.T)]
+        spectrum = [np.asarray(inputs.eigenvalues), np.asarray(inputs.fractions)]
+
+        def solve(problem=problem, start=start):
+            return tu.solve(problem, start, times, rtol=1e-6)
+
+        def solve_baseline(overlaps=overlaps, spectrum=spectrum):
+            return baseline.solve(*overlaps, 0.02, times, *spectrum, method="DOP853")
+
+        solve()
+        baseline_seconds, _ = best_of(solve_baseline, 1)
+        seconds, _ = best_of(solve, pick(3, 2, 1))
+        theirs.append(baseline_seconds)
+        ours.append(seconds)
+    axes = ("levels L", "seconds per solve")
+    curve("levels", OURS, levels, ours, *axes)
+    curve("levels", "NumPy + DOP853", levels, theirs, *axes)
 
 
 def with_dimensions():
     """One step of SGD at N."""
-    dims, words = (
-        pick((100, 1000, 10_000, 100_000), (100, 1000), (100,)),
-        ("dimensions N", "seconds per step"),
-    )
+    dims = pick((100, 1000, 10_000, 100_000), (100, 1000), (100,))
+    axes = ("dimensions N", "seconds per step")
     problem = committee(3, 3)
-    for method, steps in (("overlaps", 100_000), ("weights", 2000)):
-        steps, taken = steps if pick(1, 1, 0) else 50, []
+    for method, steps in (
+        ("overlaps", pick(100_000, 100_000, 50)),
+        ("weights", pick(2000, 2000, 50)),
+    ):
+        seconds_per_step = []
         for dim in dims:
 
-            def run():
-                return tu.simulate(
-                    problem,
-                    START,
-                    dim=dim,
-                    times=[0, steps / dim],
-                    runs=1,
-                    workers=1,
-                    method=method,
-                )
+            def run(dim=dim, steps=steps, method=method):
+                return one_run(problem, dim, steps, method)
 
             run()
-            taken.append(best_of(run, 2)[0] / steps)
-        curve("dimensions", f"{OURS}, {method}", dims, taken, *words)
+            seconds, _ = best_of(run, 2)
+            seconds_per_step.append(seconds / steps)
+        curve("dimensions", f"{OURS}, {method}", dims, seconds_per_step, *axes)
     steps = pick(500, 300, 10)
-    curve(
-        "dimensions",
-        "NumPy loop",
-        dims,
-        [best_of(lambda: _numpy_loop(dim, steps), 1)[0] / steps for dim in dims],
-        *words,
-    )
+    seconds_per_step = []
+    for dim in dims:
+        seconds, _ = best_of(lambda dim=dim: _numpy_loop(dim, steps), 1)
+        seconds_per_step.append(seconds / steps)
+    curve("dimensions", "NumPy loop", dims, seconds_per_step, *axes)
 
 
 def with_problems():
     """Problems solved at once, by the number that step together."""
-    problem, times, count = (
-        committee(*pick((3, 3), (3, 3), (2, 2))),
-        tu.linear_times(pick(100, 100, 5), 21),
-        pick(512, 64, 8),
-    )
+    problem = committee(*pick((3, 3), (3, 3), (2, 2)))
+    times = tu.linear_times(pick(100, 100, 5), 21)
+    count = pick(512, 64, 8)
+    sizes = pick((1, 4, 16, 64, 256), (4, 16), (4,))
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
-    rates, sizes, speed = (
-        np.geomspace(0.05, 1.5, count),
-        pick((1, 4, 16, 64, 256), (4, 16), (4,)),
-        [],
-    )
+    rates = np.geomspace(0.05, 1.5, count)
+    speed = []
     for size in sizes:
 
-        def solve():
+        def solve(size=size):
             return tu.solve_batch(
                 problem, {"lr": rates}, start, times, rtol=1e-6, chunk=size
             )
 
         solve()
-        speed.append(count * cores() / best_of(solve, pick(2, 1, 1))[0])
-    curve(
-        "problems",
-        OURS,
-        sizes,
-        speed,
-        "problems that step together",
-        "problems per second",
-    )
+        seconds, _ = best_of(solve, pick(2, 1, 1))
+        speed.append(count * cores() / seconds)
+    axes = ("problems that step together", "problems per second")
+    curve("problems", OURS, sizes, speed, *axes)
 
 
 ALL = (with_units, with_levels, with_dimensions, with_problems)

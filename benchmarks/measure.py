@@ -1,7 +1,9 @@
-"""How things are timed and written down. A row: the work, its time, a baseline of the same run, accuracy, target.
+"""Timing of benchmarks, and the rows in which their results are written down.
 
-The clock is the wall's, or with `--clock cpu` the processor time of this process and its children, which is what a busy
-machine can still measure. `pick` gives a benchmark its size: full, quick, or tiny (the test that benchmarks still run).
+A row: the work, its time, a baseline of the same run, accuracy, target. The clock is
+the wall's, or with `--clock cpu` the processor time of this process and its children,
+which is what a busy machine can still measure. `pick` gives a benchmark its size: full,
+quick, or tiny (the test that benchmarks still run).
 """
 
 import os
@@ -21,24 +23,31 @@ OPTIONS = {"clock": "wall", "size": "full"}
 
 
 def pick(full, quick, tiny):
+    """Return the value of the size of this run."""
     return {"full": full, "quick": quick, "tiny": tiny}[OPTIONS["size"]]
 
 
 def now() -> float:
+    """Return the time of the clock of this run, in seconds."""
     if OPTIONS["clock"] == "wall":
         return time.perf_counter()
-    return time.process_time() + sum(
-        os.times()[2:4]
-    )  # those of children are counted in hundredths only
+    own = time.process_time()
+    times = os.times()  # those of children are counted in hundredths only
+    return own + (times.children_user + times.children_system)
 
 
 def cores() -> int:
-    """How many cores share a piece of work on this clock: by the wall it has been shared already."""
-    return 1 if OPTIONS["clock"] == "wall" else own_cores()
+    """Return the number of cores by which a time on this clock is divided.
+
+    By the wall the work has been shared already.
+    """
+    if OPTIONS["clock"] == "wall":
+        return 1
+    return own_cores()
 
 
 def best_of(function, repeats=5):
-    """Shortest time of a few calls, in seconds, and the last result."""
+    """Return the shortest time of a few calls, in seconds, and the last result."""
     times = []
     for _ in range(repeats):
         begin = now()
@@ -48,9 +57,18 @@ def best_of(function, repeats=5):
 
 
 def in_turns(ours, theirs, repeats):
-    """Shortest times of two things that take turns, so that other work on the machine slows both; and our result."""
-    pairs = [(best_of(theirs, 1)[0], *best_of(ours, 1)) for _ in range(repeats)]
-    return min(p[1] for p in pairs), min(p[0] for p in pairs), pairs[-1][2]
+    """Return the shortest times of two things that take turns, and our result.
+
+    Other work on the machine slows both.
+    """
+    our_times = []
+    their_times = []
+    for _ in range(repeats):
+        their_seconds, _ = best_of(theirs, 1)
+        our_seconds, result = best_of(ours, 1)
+        their_times.append(their_seconds)
+        our_times.append(our_seconds)
+    return min(our_times), min(their_times), result
 
 
 def record(
@@ -66,31 +84,31 @@ def record(
     met=None,
     reason="",
 ):
-    """One row. rate: the number that the target speaks of, in `unit`, where that is not the time."""
+    """Write down one row.
+
+    rate: the number that the target speaks of, in `unit`, where that is not the time.
+    """
+    verdict = None
+    if met is not None:
+        verdict = "met" if met else "missed"
     row = {
         "name": name,
         "seconds": ours,
         "baseline_seconds": theirs,
         "ratio": theirs and theirs / ours,
         "error": accuracy,
+        "note": note,
+        "value": ours if rate is None else rate,
+        "unit": unit,
+        "target": target,
+        "verdict": verdict,
+        "reason": reason,
     }
-    value = ours if rate is None else rate
-    verdict = None if met is None else "met" if met else "missed"
-    ROWS.append(
-        row
-        | {
-            "note": note,
-            "value": value,
-            "unit": unit,
-            "target": target,
-            "verdict": verdict,
-            "reason": reason,
-        }
-    )
+    ROWS.append(row)
 
 
 def curve(panel, label, x, y, xlabel, ylabel):
-    """Cost growth: one curve of one panel of the figure."""
+    """Write down one curve of one panel of the figure of growing costs."""
     GROWTH.append(
         {
             "panel": panel,
@@ -104,15 +122,14 @@ def curve(panel, label, x, y, xlabel, ylabel):
 
 
 def about() -> dict:
-    """Device, versions, load, and how it was measured."""
+    """Return device, versions, load, clock and size of this run."""
     names = ("tutelage", "jax", "jaxlib", "diffrax", "numpy", "scipy", "numba", "torch")
-    found = {
-        name: version(name)
-        for name in names
-        if find_spec(name) is not None and _known(name)
-    }
+    versions = {}
+    for name in names:
+        if find_spec(name) is not None and _known(name):
+            versions[name] = version(name)
     device = jax.devices()[0]
-    return found | {
+    return versions | {
         "python": platform.python_version(),
         "device": getattr(device, "device_kind", str(device)),
         "processor": _processor(),
@@ -131,17 +148,12 @@ def _known(name: str) -> bool:
 
 
 def _processor() -> str:
+    """The model of the processor."""
     try:
-        out = subprocess.run(
-            ["lscpu"], capture_output=True, text=True, check=True
-        ).stdout
+        output = subprocess.run(["lscpu"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return platform.processor()
-    return next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in out.splitlines()
-            if line.startswith("Model name")
-        ),
-        "",
-    )
+    for line in output.stdout.splitlines():
+        if line.startswith("Model name"):
+            return line.split(":", 1)[1].strip()
+    return ""

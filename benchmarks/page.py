@@ -28,7 +28,10 @@ def main() -> None:
 
 
 def data() -> dict[str, dict]:
-    """What `python -m benchmarks --out docs/data/benchmarks-<section>.json` wrote."""
+    """Return the committed numbers of each section.
+
+    `python -m benchmarks --out docs/data/benchmarks-SECTION.json` writes them.
+    """
     return {
         name: json.loads((DATA / f"benchmarks-{name}.json").read_text())
         for name in SECTIONS

@@ -1,4 +1,7 @@
-"""Sweeps: a store of a million points is listed, checked and resumed; what it costs to keep a chunk."""
+"""Sweeps: a store of a million points is listed, checked and resumed.
+
+The cost of keeping a chunk is recorded, too.
+"""
 
 import tempfile
 import time
@@ -11,7 +14,9 @@ from benchmarks.measure import best_of, record
 from tutelage.sweeps.run import Progress, run, serial
 from tutelage.sweeps.store import Chunk, Store, Task
 
-CHUNKS, POINTS = 2_000, 500  # a million points
+# A million points.
+CHUNKS = 2_000
+POINTS = 500
 OPENED = 50  # by the baseline, which is extrapolated
 
 
@@ -23,9 +28,11 @@ def compute(task: Task) -> Chunk:
 
 
 def tasks(chunks: int) -> list[Task]:
-    return [
-        Task(i, tuple(range(i * POINTS, (i + 1) * POINTS)), {}) for i in range(chunks)
-    ]
+    found = []
+    for index in range(chunks):
+        points = tuple(range(index * POINTS, (index + 1) * POINTS))
+        found.append(Task(index, points, {}))
+    return found
 
 
 def store_of(folder: str, chunks: int) -> Store:
@@ -38,19 +45,24 @@ def store_of(folder: str, chunks: int) -> Store:
 
 
 def million_points() -> None:
-    """A sweep that lacks one of its chunks; baseline: opening every chunk with xarray."""
+    """Record a sweep that lacks one chunk; baseline: xarray opens every chunk."""
     with tempfile.TemporaryDirectory() as folder:
-        work, store = tasks(CHUNKS), store_of(folder, CHUNKS)
+        work = tasks(CHUNKS)
+        store = store_of(folder, CHUNKS)
         run(store, compute, work[1:], serial, Progress())
         some = sorted((store.folder / "chunks").iterdir())[:OPENED]
-        opening, _ = best_of(
-            lambda: [xr.open_dataset(path).close() for path in some], 1
-        )
+
+        def open_some():
+            for path in some:
+                xr.open_dataset(path).close()
+
+        def resume():
+            return run(store_of(folder, CHUNKS), compute, work, serial, Progress())
+
+        opening, _ = best_of(open_some, 1)
         opening *= CHUNKS / OPENED
         name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
-        resumed, report = best_of(
-            lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1
-        )
+        resumed, report = best_of(resume, 1)
         record(
             f"{name}: resumed, all hashes checked",
             resumed,
@@ -59,9 +71,7 @@ def million_points() -> None:
         )
         listed, status = best_of(lambda: Store(store.folder).status(), 3)
         record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
-        again, report = best_of(
-            lambda: run(store_of(folder, CHUNKS), compute, work, serial, Progress()), 1
-        )
+        again, report = best_of(resume, 1)
         record(
             f"{name}: nothing left to do, all hashes checked",
             again,
@@ -71,15 +81,18 @@ def million_points() -> None:
 
 
 def keeping() -> None:
-    """One chunk: computed for nothing, encoded, hashed, written, and waited for until it is on the disk."""
+    """Record one chunk: encoded, hashed, written, and waited for until it is on disk.
+
+    Its numbers cost nothing.
+    """
     chunks = 100
     with tempfile.TemporaryDirectory() as folder:
-        store, work = store_of(folder, chunks), tasks(chunks)
+        store = store_of(folder, chunks)
+        work = tasks(chunks)
         begin = time.perf_counter()
         run(store, compute, work, serial, Progress())
-        record(
-            f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks
-        )
+        seconds = time.perf_counter() - begin
+        record(f"a chunk of {POINTS} points kept", seconds / chunks)
 
 
 ALL = (million_points, keeping)

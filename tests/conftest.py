@@ -27,12 +27,16 @@ if (
 ):  # a shell's background job; tests of Ctrl-C would wait in vain
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MAPS = 45_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
+# memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
+MAPS = 45_000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_programs():
-    """Every compiled program holds memory maps. Forget the programs of earlier files before there are too many."""
+    """Every compiled program holds memory maps.
+
+    Forget the programs of earlier files before there are too many.
+    """
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_text().count("\n") > MAPS:

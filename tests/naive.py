@@ -56,7 +56,10 @@ class Erf:
 
 
 class Wick:
-    """Monomials c x^p: the average of a product of Gaussian fields is a sum over pairings, one at a time."""
+    """Monomials c x^p:
+
+    the average of a product of Gaussian fields is a sum over pairings, one at a time.
+    """
 
     def __init__(self, power):
         self.power = power
@@ -64,7 +67,8 @@ class Wick:
     def moment(self, C, fields):
         if not fields:
             return 1.0
-        first, rest = fields[0], fields[1:]
+        first = fields[0]
+        rest = fields[1:]
         return sum(
             C[first][other] * self.moment(C, rest[:k] + rest[k + 1 :])
             for k, other in enumerate(rest)
@@ -130,7 +134,8 @@ class Relu:
                 D[i, j] = D[j, i] = t * C[i, j]
             total = 0.0
             for i, j in product((0, 1), (2, 3)):
-                k, l = 1 - i, 5 - j
+                k = 1 - i
+                l = 5 - j
                 total += (
                     C[i, j] / sqrt(2 * pi * D[i, i]) * self._on_plane(D, i, (k, j), l)
                 )
@@ -159,7 +164,10 @@ class Relu:
         return total
 
     def _coincident(self, C, same):
-        """Integrate out one field over a fine grid: given z_a, what is left is at most two-dimensional."""
+        """Integrate out one field over a fine grid:
+
+        given z_a, what is left is at most two-dimensional.
+        """
         r = lambda a, b: self._r(C, a, b)  # noqa: E731
         s = np.sqrt(np.diag(C))
 
@@ -169,14 +177,18 @@ class Relu:
         root = lambda x: sqrt(max(1 - x * x, 0.0))  # noqa: E731
         if (0, 1) in same or any(a in (0, 1) and b in (2, 3) for a, b in same):
             absorbed = next((a for a, b in same if a in (0, 1)), 0)
-            a, b, c = 1 - absorbed, 2, 3
+            a = 1 - absorbed
+            b = 2
+            c = 3
             if (0, 1) in same:
                 a = 0
             tail = (
                 root(r(b, c)) + r(a, b) * root(r(a, c)) + r(a, c) * root(r(a, b))
             ) / (4 * pi)
             return s[b] * s[c] * (r(b, c) * P3(a, b, c) + tail)
-        a, b, c = 0, 1, 2
+        a = 0
+        b = 1
+        c = 2
         cross = (
             2 * r(a, c) * r(b, c) - r(a, b) * (r(a, c) ** 2 + r(b, c) ** 2)
         ) / root(r(a, b))
@@ -185,7 +197,10 @@ class Relu:
 
 
 class Grid:
-    """Any smooth function: two-dimensional Gauss-Hermite for pairs, so for gradient flow only."""
+    """Any smooth function:
+
+    two-dimensional Gauss-Hermite for pairs, so for gradient flow only.
+    """
 
     def __init__(self, g, slope, nodes=120):
         self.g, self.slope = g, slope
@@ -209,7 +224,10 @@ class Grid:
         return float(np.sum(self.w * self.slope(a) * self.slope(b)))
 
     def I3(self, C):
-        """E[g'(a) b g(c)]: b is its regression on (a, c); what is left averages to zero."""
+        """E[g'(a) b g(c)]:
+
+        b is its regression on (a, c); what is left averages to zero.
+        """
         pair = [[C[0][0], C[0][2]], [C[0][2], C[2][2]]]
         a, c = self._pair(pair)
         on_a, on_c = np.linalg.lstsq(
@@ -274,9 +292,11 @@ def solve(
 
     def rhs(t, y):
         R, Q, v = unpack(y)
-        C, w = joint(R, Q), [*(-v), *v_teacher]
+        C = joint(R, Q)
+        w = [*(-v), *v_teacher]
         pull, _ = averages(family, C, w, K)
-        dR, dQ = np.zeros((K, M)), np.zeros((K, K))
+        dR = np.zeros((K, M))
+        dQ = np.zeros((K, K))
         G = np.zeros((K, K)) if flow else spread(family, C, w, K, sigma)
         for i in range(K):
             for m in range(M):
@@ -318,7 +338,8 @@ def solve_on_grid(g, slope, R, Q, T, lr, times, sigma=0.0, nodes=36):
     ).ravel() / (2 * pi) ** ((K + M) / 2)
 
     def fields(y):
-        R, Q = y[: K * M].reshape(K, M), y[K * M :].reshape(K, K)
+        R = y[: K * M].reshape(K, M)
+        Q = y[K * M :].reshape(K, K)
         z = np.linalg.cholesky(np.block([[Q, R], [R.T, T]])) @ grid
         return z, g(z[K:]).sum(axis=0) - g(z[:K]).sum(axis=0)
 

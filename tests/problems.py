@@ -79,10 +79,8 @@ def sample_increments(system, t, state, key, count):
     (deltas, readouts, biases), rates = updates(
         system, t, state, parts.sum(axis=1), draws
     )
-    moved, pairs = (
-        deltas[:, None, :, None] * parts[:, :, None, :],
-        deltas[:, None, :, None] * deltas[:, None, None, :],
-    )
+    moved = deltas[:, None, :, None] * parts[:, :, None, :]
+    pairs = deltas[:, None, :, None] * deltas[:, None, None, :]
     increments = Increments(moved, pairs, readouts, biases)
     return flat_shares(system, rates, state, increments, jnp.ones((1, 1)))
 

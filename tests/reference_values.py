@@ -164,9 +164,14 @@ def critical_rates() -> Iterator[Case]:
 
 
 def linear_curve() -> Case:
-    """One linear unit: dR = eta (1 - R), dQ = 2 eta (R - Q) + eta^2 (1 - 2R + Q + s^2)."""
-    eta, s2 = mpmath.mpf("0.8"), mpmath.mpf("0.04")
-    R0, Q0 = mpmath.mpf("0.1"), mpmath.mpf("0.5")
+    """One linear unit:
+
+    dR = eta (1 - R), dQ = 2 eta (R - Q) + eta^2 (1 - 2R + Q + s^2).
+    """
+    eta = mpmath.mpf("0.8")
+    s2 = mpmath.mpf("0.04")
+    R0 = mpmath.mpf("0.1")
+    Q0 = mpmath.mpf("0.5")
     times = [0.0, 0.5, 2.0, 10.0]
     # d (R, Q, 1) = M (R, Q, 1)
     M = mpmath.matrix(

@@ -1,4 +1,7 @@
-"""Every benchmark still runs, at a tiny size; nothing is timed here. The page is what the committed numbers say."""
+"""Every benchmark still runs, at a tiny size; nothing is timed here.
+
+The page is what the committed numbers say.
+"""
 
 import importlib
 

@@ -1,4 +1,7 @@
-"""A NetCDF file that somebody changed: it is read, or it is refused in one message; never a raw error, never nonsense."""
+"""A NetCDF file that somebody changed:
+
+it is read, or it is refused in one message; never a raw error, never nonsense.
+"""
 
 import json
 
@@ -92,7 +95,10 @@ def test_attributes_of_others_do_no_harm(extra, dataset, tmp_path):
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # h5netcdf, about a file it could not open
 def test_bytes_changed_at_random_are_read_or_refused(dataset, tmp_path):
-    """Any damage: the same numbers' shapes, or one message. (HDF5 has no checksum of the data.)"""
+    """Any damage: the same numbers' shapes, or one message.
+
+    (HDF5 has no checksum of the data.)
+    """
     data = np.frombuffer(dataset.to_netcdf(engine="h5netcdf"), dtype=np.uint8)
     rng = np.random.default_rng(0)
     refused = 0

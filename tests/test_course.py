@@ -1,4 +1,8 @@
-"""The course: its order, exercises, committed outputs, drawings, and the notebooks made of its pages and of the examples."""
+"""The course:
+
+its order, exercises, committed outputs, drawings, and the notebooks made of its pages
+and of the examples.
+"""
 
 import json
 import re

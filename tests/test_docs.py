@@ -1,4 +1,7 @@
-"""Documents: docs/_site does what it says, and the walk through the code is right. (`make docs` runs the code of the pages.)"""
+"""Documents: docs/_site does what it says, and the walk through the code is right.
+
+(`make docs` runs the code of the pages.)
+"""
 
 import json
 import re
@@ -126,7 +129,10 @@ def same_output(shown, found):
 
 
 def test_different_outputs_are_found():
-    """A negative control: a rounded digit passes; another number, word or line does not."""
+    """A negative control:
+
+    a rounded digit passes; another number, word or line does not.
+    """
     assert same_output("e_g = 0.0126 ± 1e-17\n", "e_g = 0.0127 ± 3e-17\n")
     for other in (
         "e_g = 0.0136 ± 1e-17\n",
@@ -176,7 +182,8 @@ PACKAGE = ROOT / "src" / "tutelage"
 def test_the_walk_is_what_solve_does():
     """Every function that the walk names is called, in few files, and the numbers at its end are those of the solve."""
     walk = ARCHITECTURE.split("## A walk")[1]
-    called, files = set(), set()
+    called = set()
+    files = set()
 
     def note(frame, event, _):
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):

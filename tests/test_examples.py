@@ -22,7 +22,10 @@ LARGEST = 90  # lines of at most 88 columns
 
 
 def run(name):
-    """What main() of an example returns. Its figure must be there, and stays for the page of examples."""
+    """What main() of an example returns.
+
+    Its figure must be there, and stays for the page of examples.
+    """
     answer = page.run(name)
     assert (page.RESULTS / f"{name}.png").stat().st_size > 10_000
     return answer

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.site
 ROOT = Path(__file__).parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 UNIT = tu.Network(1, "linear")
-START, TIMES = tu.Start([[0.3]], [[0.5]]), [0.0, 1.0, 3.0]
+START = tu.Start([[0.3]], [[0.5]])
+TIMES = [0.0, 1.0, 3.0]
 
 
 def skeleton(heading, number=0):
@@ -118,9 +119,11 @@ def test_a_law_of_inputs(page, folder, monkeypatch):
 
 def test_a_closed_system(page, tmp_path):
     t = np.array([0.0, 1.0, 2.0])
-    m, q = 1 - np.exp(-t), 1 - 2 * np.exp(-t) + 1.5 * np.exp(-2 * t)
+    m = 1 - np.exp(-t)
+    q = 1 - 2 * np.exp(-t) + 1.5 * np.exp(-2 * t)
     np.testing.assert_allclose(page["curve"].error, (1 - 2 * m + q) / 2, atol=1e-8)
-    slow, system = page["slow"], page["system"]
+    slow = page["slow"]
+    system = page["system"]
     np.testing.assert_allclose(
         slow["m"], 1 - np.exp(-np.outer(t, [1.0, 0.1])), atol=1e-8
     )
@@ -314,7 +317,10 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
 
 
 def test_a_published_figure(monkeypatch, capsys):
-    """As printed, with smaller numbers: computed, judged, drawn; and listed by `tutelage replicate`."""
+    """As printed, with smaller numbers:
+
+    computed, judged, drawn; and listed by `tutelage replicate`.
+    """
     import tutelage_papers
     from tutelage import plot
     from tutelage_papers import bands, drawing, registry

@@ -1,4 +1,8 @@
-"""A core install: without the web server, Dask and notebooks everything else works, and commands say what to install."""
+"""A core install:
+
+without the web server, Dask and notebooks everything else works, and commands say what
+to install.
+"""
 
 import json
 import subprocess
@@ -63,7 +67,10 @@ print(json.dumps(endings))
 
 @pytest.fixture(scope="module")
 def endings(tmp_path_factory):
-    """Code, output and errors of each command, in one process: starting it takes most of the time. And its folder."""
+    """Code, output and errors of each command, in one process:
+
+    starting it takes most of the time. And its folder.
+    """
     folder = tmp_path_factory.mktemp("core")
     (folder / "sweep.toml").write_text(SWEEP)
     done = core_install(folder, f"COMMANDS = {COMMANDS}\n{ALL}")

@@ -63,7 +63,8 @@ def test_escape_rate_of_gradient_flow(K):
 
 def test_plateau_at_finite_learning_rate():
     state = plateau(2)
-    R, Q = state.R[-1], state.Q[-1]
+    R = state.R[-1]
+    Q = state.Q[-1]
     found = [
         f"{x:.6f}"
         for x in (R[0, 0], Q[0, 0], Q[0, 1], unstable_rate(2, state, 0.5, False))
@@ -107,7 +108,10 @@ def test_critical_learning_rate_of_wide_networks():
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_decay_rates_at_the_perfect_solution(K):
-    """Modes inside the teachers' span: eigenvalues of a 2 x 2 matrix, and for K >= 3 one more, K (K-2) times."""
+    """Modes inside the teachers' span:
+
+    eigenvalues of a 2 x 2 matrix, and for K >= 3 one more, K (K-2) times.
+    """
     system = OrderParameters(pair(K, K, lr=1.0), jnp.eye(K)[None], gradient_flow=True)
     overlaps, _ = initial_overlaps(pair(K, K), tu.Start(np.eye(K), np.eye(K)))
     rates = -np.linalg.eigvals(np.asarray(jacobian(system, 0.0, overlaps))).real
@@ -135,8 +139,11 @@ def test_noise_floor_of_the_soft_committee_machine():
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_noise_floor_with_extra_units_for_small_rates(extra):
-    sigma, eta, M = 1e-4, 0.01, 2
-    R, Q = np.eye(M + extra, M), np.diag([1.0] * M + [0.0] * extra)
+    sigma = 1e-4
+    eta = 0.01
+    M = 2
+    R = np.eye(M + extra, M)
+    Q = np.diag([1.0] * M + [0.0] * extra)
     out = settle(pair(M + extra, M, lr=eta, noise=sigma), tu.Start(R, Q))
     assert out.error[-1] == pytest.approx(
         sigma**2 * eta / (2 * pi) * (extra + M / sqrt(3)), rel=0.02
@@ -144,7 +151,8 @@ def test_noise_floor_with_extra_units_for_small_rates(extra):
 
 
 def test_noise_floor_with_both_layers_trained():
-    sigma, eta = 1e-4, 0.01
+    sigma = 1e-4
+    eta = 0.01
     v = np.array([1.0, 0.7])
     problem = tu.Problem(
         tu.Network(2, readout=v, train_readout=True),
@@ -159,7 +167,8 @@ def test_noise_floor_with_both_layers_trained():
 
 
 def test_noise_floor_of_linear_networks():
-    sigma, eta = 0.3, 0.2
+    sigma = 0.3
+    eta = 0.2
     for K in (1, 2):
         out = settle(
             pair(K, K, "linear", lr=eta, noise=sigma), tu.Start(np.eye(K), np.eye(K))
@@ -202,7 +211,9 @@ def test_quadratic_norms_settle_at_p_over_p_plus_two():
 
 
 def test_quadratic_overlaps_grow_with_the_teacher_and_decay_among_students():
-    p, p_teacher, lr = 3, 2, 0.01
+    p = 3
+    p_teacher = 2
+    lr = 0.01
     problem = quadratic(p, p_teacher, lr)
     overlaps, t = initial_overlaps(
         problem, tu.Start(np.zeros((p, p_teacher)), p / (p + 2) * np.eye(p))
@@ -218,7 +229,10 @@ def test_quadratic_overlaps_grow_with_the_teacher_and_decay_among_students():
 
 
 def test_quadratic_solution_is_predicted_by_the_start():
-    """S = rho0 (rho0^T rho0)^(-1/2) is conserved when Q(0) is the identity: rho ends at sqrt(p/p*) S."""
+    """S = rho0 (rho0^T rho0)^(-1/2) is conserved when Q(0) is the identity:
+
+    rho ends at sqrt(p/p*) S.
+    """
     p = p_teacher = 2
     rho = 0.05 * np.random.default_rng(0).standard_normal((p, p_teacher))
     values, vectors = np.linalg.eigh(rho.T @ rho)
@@ -235,7 +249,10 @@ def test_quadratic_solution_is_predicted_by_the_start():
 
 
 def test_linear_network_with_ridge_settles_at_its_closed_form():
-    rho, kappa, eta, sigma = 1.3, 0.2, 0.7, 0.4
+    rho = 1.3
+    kappa = 0.2
+    eta = 0.7
+    sigma = 0.4
     problem = pair(1, 1, "linear", lr=eta, noise=sigma, weight_decay=kappa)
     out = tu.solve(problem, tu.Start([[0.1]], [[0.5]], [[rho]]), [0, 200])
     V = (

@@ -1,4 +1,7 @@
-"""The forty problems: what `compare` counts as a difference. (Their arrays are not computed here.)"""
+"""The forty problems: what `compare` counts as a difference.
+
+(Their arrays are not computed here.)
+"""
 
 import numpy as np
 import pytest

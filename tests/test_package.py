@@ -1,4 +1,7 @@
-"""What a newcomer and a release rely on: the README is true, versions agree, checks are targets, packages install."""
+"""What a newcomer and a release rely on:
+
+the README is true, versions agree, checks are targets, packages install.
+"""
 
 import os
 import re

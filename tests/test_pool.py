@@ -1,4 +1,7 @@
-"""Processes that compute for this one: what they do, how they are lost, and that none is left."""
+"""Processes that compute for this one:
+
+what they do, how they are lost, and that none is left.
+"""
 
 import os
 import signal
@@ -11,7 +14,10 @@ from tutelage._pool import Worker, WorkerLost, is_lost, results
 
 
 class Deadly:
-    """Kills the process that pickles it: in the middle of a message, when it holds the lock of its channel."""
+    """Kills the process that pickles it:
+
+    in the middle of a message, when it holds the lock of its channel.
+    """
 
     def __reduce__(self):
         os.kill(os.getpid(), signal.SIGKILL)

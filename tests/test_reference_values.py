@@ -1,4 +1,7 @@
-"""docs/reference-values.json: the library meets every digit, and a wrong problem does not."""
+"""docs/reference-values.json:
+
+the library meets every digit, and a wrong problem does not.
+"""
 
 import json
 

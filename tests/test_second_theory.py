@@ -22,7 +22,10 @@ TIMES = np.arange(0.0, 41.0, 4.0)
 
 
 class ToyDescent(Optimizer):
-    """w <- (1 - g kappa) w + (g / ratio) / sqrt(N) sum_mu delta_mu x_mu; time: steps."""
+    """w <- (1 - g kappa) w + (g / ratio) / sqrt(N) sum_mu delta_mu x_mu; time:
+
+    steps.
+    """
 
     kind: ClassVar[str] = "toy_descent"
     counts_steps: ClassVar[bool] = True
@@ -63,8 +66,11 @@ class ToyTheory(Theory):
         return trajectory_of(problem, start, times, curves, estimates={"error": error})
 
     def curves(self, problem, start, times, nodes):
-        descent, variance = problem.optimizer, float(problem.noise) ** 2
-        g, kappa, ratio = descent.lr, descent.weight_decay, descent.ratio
+        descent = problem.optimizer
+        variance = float(problem.noise) ** 2
+        g = descent.lr
+        kappa = descent.weight_decay
+        ratio = descent.ratio
         theta = np.pi * np.arange(1, nodes + 1) / (nodes + 1)
         s = 1 + ratio + 2 * np.sqrt(ratio) * np.cos(theta)
         mean = 2 * ratio * np.sin(theta) ** 2 / ((nodes + 1) * s)  # weights: sum 1
@@ -113,14 +119,16 @@ def simulate_toy(problem, start, *, dim=None, times, runs=20, seed=0):
     }
     for run in range(runs):
         frame = np.linalg.qr(rng.standard_normal((dim, 2)))[0].T * np.sqrt(dim)
-        R0, Q0 = float(start.R[0][0]), float(start.Q[0][0])
+        R0 = float(start.R[0][0])
+        Q0 = float(start.Q[0][0])
         w = R0 * frame[0] + np.sqrt(Q0 - R0**2) * frame[1]
         X = rng.standard_normal((samples, dim)) / np.sqrt(dim)
         y = X @ frame[0] + problem.noise * rng.standard_normal(samples)
         for step in range(int(times[-1]) + 1):
             residual = y - X @ w
             for i in np.flatnonzero(times == step):
-                R, Q = w @ frame[0] / dim, w @ w / dim
+                R = w @ frame[0] / dim
+                Q = w @ w / dim
                 train = residual @ residual / (2 * samples)
                 numbers = {"R": R, "Q": Q, "error": (1 - 2 * R + Q) / 2, "train": train}
                 for name, value in numbers.items():
@@ -166,7 +174,8 @@ def test_solve_and_simulate_agree(runs):
     comparison = tu.compare(theory, runs)
     assert comparison.agrees, str(comparison)
     for name in ("train_error", "error"):
-        curves, curve = getattr(runs, name), getattr(theory, name)
+        curves = getattr(runs, name)
+        curve = getattr(theory, name)
         standard_error = np.std(curves, axis=0, ddof=1) / np.sqrt(len(curves))
         gap = np.abs(np.mean(curves, axis=0) - curve)
         assert np.all(gap[1:] < 4 * standard_error[1:] + 2e-3), name

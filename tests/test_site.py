@@ -1,4 +1,7 @@
-"""The built site (output/docs): whole, quiet and self-contained. `make docs` builds it and runs this file."""
+"""The built site (output/docs): whole, quiet and self-contained.
+
+`make docs` builds it and runs this file.
+"""
 
 import functools
 import http.server
@@ -129,7 +132,8 @@ def address():
 @pytest.fixture
 def visit(browser, address):
     """Open a page; what it asks of other machines, and what it complains of, is a failure."""
-    opened, complaints = [], []
+    opened = []
+    complaints = []
 
     def at(where, **options):
         page = browser.new_page(**options)

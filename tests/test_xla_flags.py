@@ -1,4 +1,8 @@
-"""XLA's flags: none by import, some for commands and for quick figures, and only where no others are given."""
+"""XLA's flags:
+
+none by import, some for commands and for quick figures, and only where no others are
+given.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Writes docs/bibliography.md from the table of works, src/tutelage/result/bibliography.toml.
+"""Write docs/bibliography.md from the table of works, result/bibliography.toml.
 
 python docs/_site/bibliography.py
 """
@@ -21,7 +21,7 @@ dimension; [coming from](coming-from.md) translates their code."""
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     lines = [HEAD]
     subject = None
     for work in bibliography().values():

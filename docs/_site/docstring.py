@@ -1,7 +1,8 @@
-"""Our docstrings are plain text, not reStructuredText: this turns the one into the other for the reference.
+"""Docstrings, which are plain text, as reStructuredText for the reference.
 
-Paragraphs; `code`, a link where it is a public name; indented lines: an equation, kept as it is; examples (>>>); sections as
-in NumPy's docstrings. Names of parameters and fields before a colon are set in bold.
+Paragraphs; `code`, a link where it is a public name; indented lines: an equation, kept
+as it is; examples (>>>); sections as in NumPy's docstrings. Names of parameters and
+fields before a colon are set in bold.
 """
 
 import inspect
@@ -21,52 +22,59 @@ LISTS = ("Parameters", "Attributes", "Raises", "Returns")
 
 
 def to_rst(text: str, names: Iterable[str] = ()) -> str:
-    """A docstring as reStructuredText. names: of parameters and fields."""
+    """Return a docstring as reStructuredText. names: of parameters and fields."""
     first, *sections = SECTION.split(text)
     parts = [_paragraphs(first, names)]
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         parts.append(f".. rubric:: {title}\n")
-        parts.append(_entries(body) if title in LISTS else _paragraphs(body, names))
+        if title in LISTS:
+            parts.append(_entries(body))
+        else:
+            parts.append(_paragraphs(body, names))
     return "\n".join(parts)
 
 
 def _entries(text: str) -> str:
-    """The entries of a section: a line for the name, indented lines for its meaning; a paragraph where nothing is indented."""
-    lines, found = text.splitlines(), []
-    for i, line in enumerate(lines):
-        is_name = (
-            line[:1].strip() and i + 1 < len(lines) and lines[i + 1].startswith(" ")
-        )
+    """The entries of a section: a line for the name, indented lines for its meaning.
+
+    Where nothing is indented, it is a paragraph.
+    """
+    lines = text.splitlines()
+    entries = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        prose = _prose(line.strip(), ())
         if not line.strip():
-            found.append("")
-        elif is_name:
-            found += ["", "**" + SPECIAL.sub(r"\\\1", line.strip()) + "**"]
+            entries.append("")
+        elif line.startswith(" "):
+            entries.append(f"    {prose}")
+        elif following.startswith(" "):
+            name = SPECIAL.sub(r"\\\1", line.strip())
+            entries += ["", f"**{name}**"]
         else:
-            found.append(
-                ("    " if line.startswith(" ") else "") + _prose(line.strip(), ())
-            )
-    return "\n".join(found).strip() + "\n"
+            entries.append(prose)
+    return "\n".join(entries).strip() + "\n"
 
 
 def _paragraphs(text: str, names: Iterable[str]) -> str:
     chunks = []
     for kind, lines in _chunks(text.splitlines()):
+        whole = "\n".join(lines)
         if kind == "equation":
             chunks.append("::\n\n" + "\n".join(f"    {line}" for line in lines))
+        elif kind == "example":
+            chunks.append(whole)
         else:
-            chunks.append(
-                "\n".join(
-                    lines
-                    if kind == "example"
-                    else [_prose("\n".join(lines), tuple(names))]
-                )
-            )
+            chunks.append(_prose(whole, tuple(names)))
     return "\n\n".join(chunks) + "\n"
 
 
 def _chunks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Runs of lines of one kind: "text", "equation" (indented) or "example" (from >>> up to an empty line)."""
-    kind, run = "", []
+    """Runs of lines of one kind: "text", "equation" or "example".
+
+    An equation is indented; an example goes from >>> up to an empty line.
+    """
+    kind = ""
+    run: list[str] = []
     for line in [*lines, ""]:
         now = _kind(line, kind)
         if now != kind and run:
@@ -86,46 +94,52 @@ def _kind(line: str, before: str) -> str:
 
 
 def _prose(text: str, names: tuple[str, ...]) -> str:
-    parts = CODE.split(text)
-    for i, part in enumerate(parts):
-        parts[i] = _code(part) if i % 2 else _bold(SPECIAL.sub(r"\\\1", part), names)
+    """A paragraph with its code and its names marked."""
+    parts = []
+    for place, part in enumerate(CODE.split(text)):
+        is_code = place % 2 == 1
+        if is_code:
+            parts.append(_code(part))
+        else:
+            parts.append(_bold(SPECIAL.sub(r"\\\1", part), names))
     return "".join(parts)
 
 
 def _code(code: str) -> str:
     bare = code.removeprefix("tu.").split("(")[0]
     path = _homes().get(bare)
-    return f":py:obj:`{code} <{path}>`" if path else f"``{code}``"
+    if path is None:
+        return f"``{code}``"
+    return f":py:obj:`{code} <{path}>`"
 
 
 @lru_cache
 def _homes() -> dict[str, str]:
-    """The full name of each public name, by its path from the root and by the bare name."""
-    found: dict[str, str] = {}
+    """The full name of each public name, by its path and by the bare name."""
+    homes: dict[str, str] = {}
     spaces = all_public_names()
     for space, names in spaces.items():
         for name in names:
             path = f"{space}.{name}"
-            if name[0] != "_" and path not in spaces:
-                found |= {
-                    path.removeprefix("tutelage."): path,
-                    **({} if name in found else {name: path}),
-                }
-    return found
+            if name.startswith("_") or path in spaces:
+                continue
+            homes.setdefault(name, path)  # the bare name belongs to the first
+            homes[path.removeprefix("tutelage.")] = path
+    return homes
 
 
 def _bold(text: str, names: tuple[str, ...]) -> str:
     if not names:
         return text
-    one = "|".join(
-        re.escape(SPECIAL.sub(r"\\\1", name))
-        for name in sorted(names, key=len, reverse=True)
-    )
-    return re.sub(rf"(?<![\w.\\])((?:{one})(?:, (?:{one}))*):(?=\s)", r"**\1**:", text)
+    longest_first = sorted(names, key=len, reverse=True)
+    escaped = [re.escape(SPECIAL.sub(r"\\\1", name)) for name in longest_first]
+    one = "|".join(escaped)
+    several = rf"(?<![\w.\\])((?:{one})(?:, (?:{one}))*):(?=\s)"
+    return re.sub(several, r"**\1**:", text)
 
 
 def names_of(value: Any) -> tuple[str, ...]:
-    """Parameters of a function; fields and parameters of a class."""
+    """Return the parameters of a function, or fields and parameters of a class."""
     fields = tuple(getattr(value, "__dataclass_fields__", ()))
     try:
         return (*fields, *inspect.signature(value).parameters)
@@ -136,10 +150,9 @@ def names_of(value: Any) -> tuple[str, ...]:
 def convert(
     app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
-    """For autodoc's event."""
-    lines[:] = to_rst(
-        "\n".join(lines), names_of(value) if callable(value) else ()
-    ).splitlines()
+    """Replace the lines of a docstring, for autodoc's event."""
+    names = names_of(value) if callable(value) else ()
+    lines[:] = to_rst("\n".join(lines), names).splitlines()
 
 
 def shorten(
@@ -151,13 +164,15 @@ def shorten(
     signature: str,
     returns: str,
 ) -> Any:
-    """The constructor of what a verb returns is of no use to its reader: only its fields are."""
+    """Leave out the constructor of results: a reader needs their fields only."""
     is_result = (
         what == "class"
         and getattr(value, "__module__", "").startswith(RESULTS)
         and value.__name__ not in MADE_BY_HAND
     )
-    return ("", None) if is_result else (signature, returns)
+    if is_result:
+        return "", None
+    return signature, returns
 
 
 RESULTS = (
@@ -172,7 +187,7 @@ MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Connect this extension; Sphinx calls it."""
     app.connect("autodoc-process-docstring", convert)
     app.connect("autodoc-process-signature", shorten)
     return {"parallel_read_safe": True}

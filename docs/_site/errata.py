@@ -1,7 +1,7 @@
-"""What the page of errata includes, from errata.toml: each entry with the numbers of its claim, or the test that shows it.
+"""The page of errata, from errata.toml: entries with the numbers of their claims.
 
-An entry whose claim or test does not exist ends the build. A refuted claim of the registry without an entry gets a line of
-its own.
+An entry may name a test instead. An entry whose claim or test does not exist ends the
+build. A refuted claim of the registry without an entry gets a line of its own.
 """
 
 import tomllib
@@ -22,28 +22,32 @@ FILE = ROOT / "docs" / "errata.toml"
 
 
 def entries() -> Iterator[tuple[str, dict[str, Any]]]:
-    """(source, entry), in the order of the file."""
+    """Yield (source, entry), in the order of the file."""
     for source, part in tomllib.loads(FILE.read_text()).items():
         for entry in part["errata"]:
             yield source, entry
 
 
 def names(entry: dict[str, Any]) -> list[str]:
-    """The parts of names of claims that an entry gives."""
-    given = entry.get("claim", [])
-    return [given] if isinstance(given, str) else given
+    """Return the parts of names of claims that an entry gives."""
+    parts = entry.get("claim", [])
+    if isinstance(parts, str):
+        return [parts]
+    return parts
 
 
 def claims_of(entry: dict[str, Any], results: dict[str, Result]) -> list[Claim]:
-    """The claims that an entry points to."""
-    found = results[entry["figure"]].claims
-    return [
-        claim for claim in found if any(part in claim.name for part in names(entry))
-    ]
+    """Return the claims that an entry points to."""
+    parts = names(entry)
+    claims = []
+    for claim in results[entry["figure"]].claims:
+        if any(part in claim.name for part in parts):
+            claims.append(claim)
+    return claims
 
 
 def problems(results: dict[str, Result]) -> list[str]:
-    """Entries that point nowhere. Figures without a result are left alone."""
+    """Return entries that point nowhere. Figures without a result are left alone."""
     found = []
     for source, entry in entries():
         words = f"{source}, {entry['where']}"
@@ -57,22 +61,20 @@ def problems(results: dict[str, Result]) -> list[str]:
 
 
 def without_entry(results: dict[str, Result]) -> list[tuple[Result, Claim]]:
-    """Refuted claims that no entry covers."""
-    known = [entry for _, entry in entries() if entry.get("figure") in results]
-    covered = {
-        (entry["figure"], claim.name)
-        for entry in known
-        for claim in claims_of(entry, results)
-    }
-    refuted = [
-        (r, claim)
-        for r in results.values()
-        for claim in r.claims
-        if claim.verdict == "does_not_hold"
-    ]
-    return [
-        (r, claim) for r, claim in refuted if (r.replica.id, claim.name) not in covered
-    ]
+    """Return refuted claims that no entry covers."""
+    covered = set()
+    for _, entry in entries():
+        figure = entry.get("figure")
+        if figure in results:
+            for claim in claims_of(entry, results):
+                covered.add((figure, claim.name))
+    missing = []
+    for result in results.values():
+        for claim in result.claims:
+            known = (result.replica.id, claim.name) in covered
+            if claim.verdict == "does_not_hold" and not known:
+                missing.append((result, claim))
+    return missing
 
 
 def _text(path: Path) -> str:
@@ -80,43 +82,40 @@ def _text(path: Path) -> str:
 
 
 def page(results: dict[str, Result]) -> list[str]:
-    """All errata, by source."""
+    """Return all errata, by source."""
     lines: list[str] = []
     others = without_entry(results)
+    columns = ["where", "as printed", "what holds", "check"]
     for source, part in tomllib.loads(FILE.read_text()).items():
-        rows = [
-            [
-                plain(entry["where"]),
-                plain(entry["printed"]),
-                plain(entry["holds"]),
-                _check(entry, results),
-            ]
-            for entry in part["errata"]
-        ]
-        rows += [
-            _own_line(r, claim) for r, claim in others if r.replica.source == source
-        ]
+        rows = []
+        for entry in part["errata"]:
+            words = [plain(entry[name]) for name in ("where", "printed", "holds")]
+            rows.append([*words, _check(entry, results)])
+        for result, claim in others:
+            if result.replica.source == source:
+                rows.append(_own_line(result, claim))
         lines += [f"## {SOURCES[source]}", "", part["about"], ""]
-        lines += [
-            *table(["where", "as printed", "what holds", "check"], rows, "errata"),
-            "",
-        ]
+        lines += [*table(columns, rows, "errata"), ""]
     return lines
 
 
 def _own_line(result: Result, claim: Claim) -> list[str]:
-    """In the words of the claim."""
+    """A row in the words of the claim."""
     words = [result.replica.figure, claim.says or claim.name, claim.evidence]
-    return [*map(plain, words), f"{_link(result.replica.id)}: {_numbers(claim)}"]
+    check = f"{_link(result.replica.id)}: {_numbers(claim)}"
+    return [*(plain(text) for text in words), check]
 
 
 def _check(entry: dict[str, Any], results: dict[str, Result]) -> str:
+    """The test of an entry, or its figure with the numbers of two claims."""
     if "test" in entry:
         return f"`{entry['test']}`"
-    shown = claims_of(entry, results)[:2] if entry["figure"] in results else []
-    return (
-        f"{_link(entry['figure'])}{': ' * bool(shown)}{'; '.join(map(_numbers, shown))}"
-    )
+    link = _link(entry["figure"])
+    if entry["figure"] not in results:
+        return link
+    claims = claims_of(entry, results)[:2]
+    numbers = "; ".join(_numbers(claim) for claim in claims)
+    return f"{link}: {numbers}" if numbers else link
 
 
 def _link(figure: str) -> str:
@@ -124,11 +123,12 @@ def _link(figure: str) -> str:
 
 
 def _numbers(claim: Claim) -> str:
-    return f"{plain(claim.name)}: {claim.measured:.4g}, expected {plain(expectation(claim))}"
+    expected = plain(expectation(claim))
+    return f"{plain(claim.name)}: {claim.measured:.4g}, expected {expected}"
 
 
 def write_page(app: Sphinx) -> None:
-    """Before Sphinx looks for pages, after the gallery."""
+    """Write the page before Sphinx looks for pages, after the gallery."""
     results = app.replica_results  # type: ignore[attr-defined]
     wrong = problems(results)
     if wrong:
@@ -137,6 +137,6 @@ def write_page(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Connect this extension; Sphinx calls it."""
     app.connect("builder-inited", write_page, priority=450)
     return {"parallel_read_safe": True}

@@ -1,10 +1,10 @@
-"""What the page of examples includes: each script with what it prints and draws.
+"""The sections of the page of examples: each script with its output and its figure.
 
-    python docs/_site/examples.py NAME ...             output/examples/NAME.png and NAME.txt
+    python docs/_site/examples.py NAME ...
 
-The tests run them, too, and leave these files; scripts whose code or library has changed since are run again, all in one
-process: a minute for all eight. A draft
-(-D draft=1) runs nothing and shows the code alone.
+writes output/examples/NAME.png and NAME.txt. The tests run the scripts, too, and leave
+these files; scripts whose code or library has changed since are run again, all in one
+process: a minute for all. A draft (-D draft=1) runs nothing and shows the code alone.
 """
 
 import contextlib
@@ -28,26 +28,23 @@ sys.path.insert(0, str(ROOT / "docs"))
 from _site.markdown import plain, write  # noqa: E402
 from _site.runner import library  # noqa: E402
 
-SCRIPTS, RESULTS = ROOT / "examples", ROOT / "output" / "examples"
+SCRIPTS = ROOT / "examples"
+RESULTS = ROOT / "output" / "examples"
 ORDER = (
-    *(
-        "choose_a_learning_rate",
-        "plateau_and_escape",
-        "overparameterize_with_noise",
-        "design_a_schedule",
-    ),
-    *(
-        "phase_diagram",
-        "theory_of_my_data",
-        "own_activation",
-        "forget_and_replay",
-        "a_million_inputs",
-    ),
+    "choose_a_learning_rate",
+    "plateau_and_escape",
+    "overparameterize_with_noise",
+    "design_a_schedule",
+    "phase_diagram",
+    "theory_of_my_data",
+    "own_activation",
+    "forget_and_replay",
+    "a_million_inputs",
 )
 
 
 def load(name: str) -> ModuleType:
-    """An example as a module."""
+    """Return an example as a module."""
     spec = spec_from_file_location(name, SCRIPTS / f"{name}.py")
     if spec is None or spec.loader is None:
         raise ExtensionError(f"there is no example {name}")
@@ -57,14 +54,13 @@ def load(name: str) -> ModuleType:
 
 
 def key(name: str) -> str:
-    """What the outputs of an example depend on: its code and the library's."""
-    return hashlib.sha256(
-        (library() + (SCRIPTS / f"{name}.py").read_text()).encode()
-    ).hexdigest()
+    """Return the hash of the code of an example and of the library."""
+    content = library() + (SCRIPTS / f"{name}.py").read_text()
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def is_kept(name: str) -> bool:
-    """Has this example been run as it is now?"""
+    """Return True if this example has been run as it is now."""
     stored = RESULTS / f"{name}.key"
     return stored.is_file() and stored.read_text() == key(name)
 
@@ -81,10 +77,9 @@ def run(name: str) -> Any:
 
 
 def section(name: str, images: Path | None) -> list[str]:
-    """The question, the answer as printed, the figure, the code."""
-    question, _, rest = (
-        (SCRIPTS / f"{name}.py").read_text().split('"""')[1].partition("\n\n")
-    )
+    """Return the question, the answer as printed, the figure and the code."""
+    docstring = (SCRIPTS / f"{name}.py").read_text().split('"""')[1]
+    question, _, rest = docstring.partition("\n\n")
     lines = [
         f"## {plain(question)}",
         "",
@@ -114,22 +109,23 @@ def section(name: str, images: Path | None) -> list[str]:
 
 
 def write_sections(app: Sphinx) -> None:
-    """Before Sphinx reads the page that includes them."""
+    """Write the sections before Sphinx reads the page that includes them."""
     images = Path(app.srcdir) / "generated" / "examples"
     missing = [name for name in ORDER if not is_kept(name)]
     draft = bool(app.config.draft)
     if missing and not draft:
-        done = subprocess.run(
-            [sys.executable, __file__, *missing], capture_output=True, text=True
-        )
+        command = [sys.executable, __file__, *missing]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise ExtensionError(f"an example fails: {done.stderr[-2000:]}")
     images.mkdir(parents=True, exist_ok=True)
-    for name in () if draft else ORDER:
-        shutil.copyfile(RESULTS / f"{name}.png", images / f"{name}.png")
-    lines = [
-        line for name in ORDER for line in section(name, None if draft else images)
-    ]
+    lines = []
+    for name in ORDER:
+        if draft:
+            lines += section(name, None)
+        else:
+            shutil.copyfile(RESULTS / f"{name}.png", images / f"{name}.png")
+            lines += section(name, images)
     write(images / "sections.inc", lines)
 
 
@@ -144,7 +140,7 @@ def main(*names: str) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Connect this extension; Sphinx calls it."""
     app.connect("builder-inited", write_sections)
     return {"parallel_read_safe": False}
 

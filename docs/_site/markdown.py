@@ -8,22 +8,30 @@ CODE = re.compile(r"(`[^`]+`)")
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is, also in a cell of a table; `code` stays code."""
-    parts = CODE.split(" ".join(text.split()))
-    return "".join(
-        part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part)
-        for i, part in enumerate(parts)
-    )
+    """Return text that Markdown shows as it is, also in a cell of a table.
+
+    `code` stays code.
+    """
+    parts = []
+    for place, part in enumerate(CODE.split(" ".join(text.split()))):
+        is_code = place % 2 == 1
+        if is_code:
+            parts.append(part.replace("|", "\\|"))
+        else:
+            parts.append(PUNCTUATION.sub(r"\\\1", part))
+    return "".join(parts)
 
 
 def table(head: list[str], rows: list[list[str]], kind: str = "") -> list[str]:
-    """Lines of a table; its cells are Markdown. kind: a class whose columns have widths of their own (site.css)."""
-    lines = [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
-    return (
-        [":::{table}", f":class: fixed {kind}", "", *lines, "", ":::"]
-        if kind
-        else lines
-    )
+    """Return the lines of a table; its cells are Markdown.
+
+    kind: a class whose columns have widths of their own (site.css).
+    """
+    lines = [_row(head), "|" + "---|" * len(head)]
+    lines += [_row(row) for row in rows]
+    if not kind:
+        return lines
+    return [":::{table}", f":class: fixed {kind}", "", *lines, "", ":::"]
 
 
 def _row(cells: list[str]) -> str:

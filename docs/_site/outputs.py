@@ -1,10 +1,12 @@
-"""`make outputs`: writes what the code of a page prints and draws into the page itself, for readers without a build.
+"""`make outputs`: write the output of the code of a page into the page itself.
 
     python docs/_site/outputs.py docs/learn/plateaus.md ...
 
-Below each ```python block stands a ```text block with its output. If the folder of the page has a subfolder `figures`, as the course
-does, the figures follow (figures/PAGE-1.png, ...). Without arguments all pages of the course are run. Each run
-replaces both. The site removes them and shows the outputs of its own run (blocks.py).
+Readers without a build see it there. Below each ```python block stands a ```text block
+with its output. If the folder of the page has a subfolder `figures`, as the course
+does, the figures follow (figures/PAGE-1.png, ...). Without arguments all pages of the
+course are run. Each run replaces both. The site removes them and shows the outputs of
+its own run (blocks.py).
 """
 
 import json
@@ -28,34 +30,35 @@ BLOCK = re.compile(
 
 
 def printed(page: str) -> list[str]:
-    """The outputs that stand below the blocks of a page, empty where there are none."""
+    """Return the outputs below the blocks of a page, empty where there are none."""
     return [found["text"] or "" for found in BLOCK.finditer(page)]
 
 
 def without_outputs(page: str) -> str:
-    """A page with its code alone."""
+    """Return a page with its code alone."""
     return BLOCK.sub(lambda found: f"```python\n{found['code']}```\n", page)
 
 
 def with_outputs(page: str, name: str, outputs: list[dict]) -> str:
-    """The page with these outputs below its blocks; pictures are called figures/NAME-1.png and so on."""
-    waiting, pictures = iter(outputs), 0
+    """Return the page with these outputs below its blocks.
+
+    Pictures are called figures/NAME-1.png and so on.
+    """
+    waiting = iter(outputs)
+    pictures = 0
 
     def place(found: re.Match[str]) -> str:
         nonlocal pictures
         entry = next(waiting)
         text = f"```python\n{found['code']}```\n"
-        if entry["text"].strip():
-            text += (
-                "\n```text\n"
-                + "\n".join(
-                    line.rstrip() for line in entry["text"].rstrip().splitlines()
-                )
-                + "\n```\n"
-            )
+        printed = entry["text"].rstrip()
+        if printed.strip():
+            lines = [line.rstrip() for line in printed.splitlines()]
+            text += "\n```text\n" + "\n".join(lines) + "\n```\n"
         for image in entry["images"]:
             pictures += 1
-            text += f"\n![{image['alt'].translate(str.maketrans('[]', '()'))}](figures/{name}-{pictures}.png)\n"
+            alt = image["alt"].replace("[", "(").replace("]", ")")
+            text += f"\n![{alt}](figures/{name}-{pictures}.png)\n"
         return text
 
     return BLOCK.sub(place, page)
@@ -63,33 +66,33 @@ def with_outputs(page: str, name: str, outputs: list[dict]) -> str:
 
 def update(page: Path) -> None:
     """Run one page and write its outputs into it."""
-    from PIL import Image
-
+    figures = page.parent / "figures"
     with tempfile.TemporaryDirectory() as scratch:
         run(f"{page}={scratch}/outputs")
         folder = Path(scratch) / "outputs"
         outputs = json.loads((folder / "outputs.json").read_text())
-        if not (page.parent / "figures").is_dir():
+        if not figures.is_dir():
             outputs = [entry | {"images": []} for entry in outputs]
-        for old in (page.parent / "figures").glob(f"{page.stem}-[0-9]*.png"):
+        for old in figures.glob(f"{page.stem}-[0-9]*.png"):
             old.unlink()
-        for i, image in enumerate(
-            [image for entry in outputs for image in entry["images"]]
-        ):
-            with Image.open(folder / image["file"]) as picture:
-                size = (
-                    round(1.25 * image["width"]),
-                    round(1.25 * image["width"] * picture.height / picture.width),
-                )
-                small = (
-                    picture.convert("RGB")
-                    .resize(size, Image.Resampling.LANCZOS)
-                    .quantize(96)
-                )
-                small.save(
-                    page.parent / "figures" / f"{page.stem}-{i + 1}.png", optimize=True
-                )
+        images = [image for entry in outputs for image in entry["images"]]
+        for number, image in enumerate(images, start=1):
+            target = figures / f"{page.stem}-{number}.png"
+            _keep_small(folder / image["file"], image["width"], target)
     page.write_text(with_outputs(page.read_text(), page.stem, outputs))
+
+
+def _keep_small(path: Path, shown: int, target: Path) -> None:
+    """Store a figure a quarter finer than it is shown, in 96 colors."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        width = round(1.25 * shown)
+        height = round(1.25 * shown * picture.height / picture.width)
+        resized = picture.convert("RGB").resize(
+            (width, height), Image.Resampling.LANCZOS
+        )
+        resized.quantize(96).save(target, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""`make figures`: demo.png (from the quickstart of the README), quickstart.png (the page of that name) and explorer.png."""
+"""`make figures`: demo.png, quickstart.png and explorer.png.
+
+demo.png is drawn from the quickstart of the README, quickstart.png by the page of that
+name.
+"""
 
 import re
 import shutil
@@ -26,52 +30,59 @@ PAGE = "?dim=10000&runs=3"
 
 
 def learning_curve(target: Path) -> None:
-    """Error and overlaps of the README's quickstart: theory as lines, the mean of the runs as marks on them."""
+    """Draw error and overlaps of the README's quickstart.
+
+    Theory is drawn as lines, the mean of the runs as marks on them.
+    """
     names: dict[str, Any] = {}
     exec(blocks((DOCS.parent / "README.md").read_text())[0], names)
-    theory, runs = names["theory"], names["runs"]
-    own = tu.analysis.specialization(theory).permutation
-    times, marked = theory.times, slice(4, None, 9)
-    conditions = (
-        f"random initial weights, learning rate {float(theory.problem.optimizer.lr):g}"
-    )
-    what = f"mean of {len(runs.error)} networks, N = {runs.dim}"
+    theory = names["theory"]
+    runs = names["runs"]
+    lr = float(theory.problem.optimizer.lr)
+    conditions = f"random initial weights, learning rate {lr:g}"
     with tu.plot.style():
-        figure, ((left, right),) = tu.plot.panel_grid(
+        figure, ((error, overlaps),) = tu.plot.panel_grid(
             1, 2, TITLE, conditions, height=3.1, width=9.6
         )
-        tu.plot.draw_phases([left], tu.analysis.phases(theory))
-        left.plot(times, theory.error, color=COLORS[0], linewidth=2.0, label="theory")
-        left.plot(
-            times[marked],
-            runs.error.mean(axis=0)[marked],
-            **tu.plot.plain_dots(1),
-            label=what,
-        )
-        left.set(yscale="log", ylabel=tu.plot.ERROR, xlabel=tu.plot.TIME)
-        left.legend(loc="upper right", frameon=True)
-        for k, m in np.ndindex(theory.R.shape[1:]):
-            mine = own[k] == m
-            name = f"unit {k + 1} and the teacher unit it learns" if mine else None
-            right.plot(
-                times,
-                theory.R[:, k, m],
-                color=COLORS[k],
-                linewidth=2.0 if mine else 1.0,
-                label=name,
-            )
-            right.plot(
-                times[marked],
-                runs.R.mean(axis=0)[marked, k, m],
-                **tu.plot.plain_dots(k, 4.2 if mine else 2.8),
-            )
-        right.set(ylabel="student–teacher overlaps $R_{km}$", xlabel=tu.plot.TIME)
-        right.legend(loc="center right", bbox_to_anchor=(1.0, 0.46), frameon=True)
+        _draw_error(error, theory, runs)
+        _draw_overlaps(overlaps, theory, runs)
     tu.plot.save_figure(figure, target)
 
 
+MARKED = slice(4, None, 9)  # times at which the mean of the runs has a mark
+
+
+def _draw_error(axes: Any, theory: Any, runs: Any) -> None:
+    times = theory.times
+    mean = runs.error.mean(axis=0)
+    label = f"mean of {len(runs.error)} networks, N = {runs.dim}"
+    tu.plot.draw_phases([axes], tu.analysis.phases(theory))
+    axes.plot(times, theory.error, color=COLORS[0], linewidth=2.0, label="theory")
+    axes.plot(times[MARKED], mean[MARKED], **tu.plot.plain_dots(1), label=label)
+    axes.set(yscale="log", ylabel=tu.plot.ERROR, xlabel=tu.plot.TIME)
+    axes.legend(loc="upper right", frameon=True)
+
+
+def _draw_overlaps(axes: Any, theory: Any, runs: Any) -> None:
+    """Overlaps of both units; thick: with the teacher unit that a unit learns."""
+    times = theory.times
+    mean = runs.R.mean(axis=0)
+    learned = tu.analysis.specialization(theory).permutation
+    for k, m in np.ndindex(theory.R.shape[1:]):
+        line: dict[str, Any] = {"color": COLORS[k], "linewidth": 1.0}
+        dots = tu.plot.plain_dots(k, 2.8)
+        if learned[k] == m:
+            label = f"unit {k + 1} and the teacher unit it learns"
+            line |= {"linewidth": 2.0, "label": label}
+            dots = tu.plot.plain_dots(k, 4.2)
+        axes.plot(times, theory.R[:, k, m], **line)
+        axes.plot(times[MARKED], mean[MARKED, k, m], **dots)
+    axes.set(ylabel="student–teacher overlaps $R_{km}$", xlabel=tu.plot.TIME)
+    axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.46), frameon=True)
+
+
 def quickstart(target: Path) -> None:
-    """What the code of the quickstart draws."""
+    """Store the figure that the code of the quickstart draws."""
     with tempfile.TemporaryDirectory() as folder:
         code = "\n".join(blocks((DOCS / "getting-started.md").read_text()))
         subprocess.run(
@@ -84,7 +95,7 @@ def quickstart(target: Path) -> None:
 
 
 def explorer(target: Path) -> None:
-    """The page of `tutelage explore` at the 120th of its 200 times, when all is drawn."""
+    """Store the page of `tutelage explore` at the 120th of its 200 times."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, BROWSERS)))

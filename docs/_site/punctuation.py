@@ -1,4 +1,7 @@
-"""A formula in a line of text stays with the punctuation at its sides: browsers may break a line between the two."""
+"""Keep a formula in a line of text with the punctuation at its sides.
+
+Browsers may break a line between the two.
+"""
 
 import re
 from typing import Any
@@ -11,25 +14,27 @@ FORMULA = re.compile(
 
 
 def together(html: str) -> str:
-    """The same page with each such formula and its punctuation in one unbreakable span."""
-    return FORMULA.sub(
-        lambda found: _span(found) if found[1] or found[3] else found[0], html
-    )
+    """Return the page with each such formula and its punctuation in one span."""
+    return FORMULA.sub(_span, html)
 
 
 def _span(found: re.Match[str]) -> str:
+    """A formula with its punctuation, unbreakable; one without stays as it is."""
+    before, _, after = found.groups()
+    if not before and not after:
+        return found[0]
     return f'<span class="unbroken">{found[0]}</span>'
 
 
 def keep_together(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """For the event before a page is written."""
+    """Change the body, for the event before a page is written."""
     if "body" in context:
         context["body"] = together(context["body"])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Connect this extension; Sphinx calls it."""
     app.connect("html-page-context", keep_together)
     return {"parallel_read_safe": True}

@@ -1,6 +1,7 @@
-"""Pages that the library writes itself: the public names in the order of the flow, the commands.
+"""Pages that the library writes itself: public names in the order of use, commands.
 
-They are written as sources into docs/generated, which git ignores, before Sphinx looks for pages.
+They are written as sources into docs/generated, which git ignores, before Sphinx looks
+for pages.
 """
 
 import io
@@ -67,41 +68,40 @@ PAPERS = (
     "tutelage_papers.power_law",
     "tutelage_papers.quadratic",
 )
-# Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
+# Besides: classes that functions of the root return, and the Gaussian integrals of the
+# textbooks.
 BESIDES = (
-    *(
-        "stream.validity.Validity",
-        "comparison.Comparison",
-        "result.citations.References",
-        "data.Data",
-        "data.DataComparison",
-        "sweeps.sweep.Sweep",
-    ),
-    *(
-        "moments.I2",
-        "moments.I3",
-        "moments.I4",
-        "moments.J2",
-        "stream.moments.averages.Averages",
-        "solvers.ClosedSystem",
-    ),
+    "stream.validity.Validity",
+    "comparison.Comparison",
+    "result.citations.References",
+    "data.Data",
+    "data.DataComparison",
+    "sweeps.sweep.Sweep",
+    "moments.I2",
+    "moments.I3",
+    "moments.I4",
+    "moments.J2",
+    "stream.moments.averages.Averages",
+    "solvers.ClosedSystem",
 )
 RESULTS = ("status", "result", "page", "explorer", "times")
 
 
 def all_public_names() -> dict[str, tuple[str, ...]]:
-    """The public names of each namespace of the library and of tutelage_papers."""
+    """Return the public names of each namespace of library and papers."""
     of_papers = {space: tuple(import_module(space).__all__) for space in PAPERS}
     return public_names() | of_papers
 
 
 def full_path(name: str) -> str:
-    """The import path of a name as `groups` lists it."""
-    return name if name.split(".")[0] == PAPERS[0] else f"tutelage.{name}"
+    """Return the import path of a name as `groups` lists it."""
+    if name.split(".")[0] == PAPERS[0]:
+        return name
+    return f"tutelage.{name}"
 
 
 def value_of(name: str) -> Any:
-    """What a name of `groups` stands for."""
+    """Return the object of a name of `groups`."""
     package, *parts = full_path(name).split(".")
     value: Any = tutelage_papers if package == PAPERS[0] else tutelage
     for part in parts:
@@ -110,7 +110,10 @@ def value_of(name: str) -> Any:
 
 
 def group_of(space: str, home: str) -> str:
-    """The group of a name: its namespace; at the root and in `analysis` the file where it lives."""
+    """Return the group of a name: its namespace.
+
+    At the root and in `analysis` it is the file where the name lives.
+    """
     if space not in ("tutelage", "tutelage.analysis"):
         part = space.removeprefix("tutelage.")
         return "results" if part in RESULTS else part
@@ -123,19 +126,18 @@ def group_of(space: str, home: str) -> str:
         return parts[1]
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
-    return (
-        "theory"
-        if parts[0] in THEORY
-        else "results"
-        if parts[0] in RESULTS
-        else parts[0]
-    )
+    if parts[0] in THEORY:
+        return "theory"
+    if parts[0] in RESULTS:
+        return "results"
+    return parts[0]
 
 
 def groups() -> dict[str, list[str]]:
-    """Public names with their namespace ("analysis.fixed_point") by group, in the order of the flow.
+    """Return public names with their namespace ("analysis.fixed_point") by group.
 
-    What has a name at the root and another in a namespace (`Rule`) is there once, under the first.
+    The groups have the order of use. A class that has a name at the root and another in
+    a namespace (`Rule`) is there once, under the first.
     """
     found: dict[str, list[str]] = {}
     seen: set[int] = set()
@@ -145,67 +147,68 @@ def groups() -> dict[str, list[str]]:
             value = value_of(path)
             if callable(value) and id(value) not in seen and not name.startswith("_"):
                 seen.add(id(value))
-                found.setdefault(
-                    group_of(space, getattr(value, "__module__", space)), []
-                ).append(path)
+                group = group_of(space, getattr(value, "__module__", space))
+                found.setdefault(group, []).append(path)
     for path in BESIDES:
         found[group_of("tutelage", f"tutelage.{path}")].append(path)
+    return dict(sorted(found.items(), key=_order))
+
+
+def _order(item: tuple[str, list[str]]) -> int:
+    """The place of a group; one that is not named comes before the last but one."""
     order = list(GROUPS)
-    return dict(
-        sorted(
-            found.items(),
-            key=lambda item: (
-                order.index(item[0]) if item[0] in order else len(order) - 2
-            ),
-        )
-    )
+    group = item[0]
+    if group in order:
+        return order.index(group)
+    return len(order) - 2
+
+
+def _kind_of(group: str, value: Any) -> str:
+    """The directive of autodoc."""
+    if group == "errors":
+        return "exception"
+    if isinstance(value, type):
+        return "class"
+    return "function"
 
 
 def api_page(group: str, names: list[str]) -> list[str]:
-    """The page of one group, as reStructuredText."""
+    """Return the page of one group, as reStructuredText."""
     title = _title(group)
     lines = [title, "=" * len(title), ""]
     for name in names:
-        value = value_of(name)
-        kind = (
-            "exception"
-            if group == "errors"
-            else "class"
-            if isinstance(value, type)
-            else "function"
-        )
-        lines += [
-            f".. auto{kind}:: {full_path(name)}",
-            *(["   :members:"] if kind == "class" else []),
-            "",
-        ]
+        kind = _kind_of(group, value_of(name))
+        lines.append(f".. auto{kind}:: {full_path(name)}")
+        if kind == "class":
+            lines.append("   :members:")
+        lines.append("")
     return lines
 
 
 def api_index(found: dict[str, list[str]]) -> list[str]:
-    """All names on one page, each with the first line of its docstring."""
+    """Return all names on one page, each with the first line of its docstring."""
     lines = [
         "# API",
         "",
-        "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.",
+        "Every public name, in the order of use: state a problem, solve, simulate, "
+        "compare, analyze, plot.",
         "",
-    ]
-    lines += [
-        "The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them. "
-        "Names that begin with `tutelage_papers` are in that package.",
+        "The examples begin with `import tutelage as tu` and `import numpy as np`; the "
+        "tests run each of them. Names that begin with `tutelage_papers` are in that "
+        "package.",
         "",
+        "```{toctree}",
+        ":hidden:",
     ]
-    lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
+    lines += [f"{group}" for group in found]
+    lines += ["```", ""]
     for group, names in found.items():
-        rows = [
-            [f"{{py:obj}}`~{full_path(name)}`", _first_line(name)] for name in names
-        ]
-        lines += [
-            f"## [{_title(group)}]({group}.rst)",
-            "",
-            *table(["name", "what it is"], rows),
-            "",
-        ]
+        rows = []
+        for name in names:
+            link = f"{{py:obj}}`~{full_path(name)}`"
+            rows.append([link, _first_line(name)])
+        lines += [f"## [{_title(group)}]({group}.rst)", ""]
+        lines += [*table(["name", "what it is"], rows), ""]
     return lines
 
 
@@ -214,11 +217,12 @@ def _title(group: str) -> str:
 
 
 def _first_line(name: str) -> str:
-    return plain(((value_of(name).__doc__ or "").strip().splitlines() or [""])[0])
+    docstring = (value_of(name).__doc__ or "").strip()
+    return plain(docstring.partition("\n")[0])
 
 
 def cli_page() -> list[str]:
-    """The help of every command, as the program prints it."""
+    """Return the help of every command, as the program prints it."""
     lines = [
         "# Command line",
         "",
@@ -227,20 +231,26 @@ def cli_page() -> list[str]:
         "",
     ]
     for command in commands():
-        title = [f"## tutelage {' '.join(command)}", ""] if command else []
-        lines += [*title, "```text", help_of(command), "```", ""]
+        if command:
+            lines += [f"## tutelage {' '.join(command)}", ""]
+        lines += ["```text", help_of(command), "```", ""]
     return lines
 
 
-EXIT_CODES = "Exit codes: 0: a result; 1: the solver failed, or a claim of a figure fails; 2: bad input; 130: Ctrl-C."
+EXIT_CODES = (
+    "Exit codes: 0: a result; 1: the solver failed, or a claim of a figure fails; "
+    "2: bad input; 130: Ctrl-C."
+)
 
 
 def commands() -> list[tuple[str, ...]]:
-    """The program, its commands, and theirs."""
+    """Return the program, its commands, and theirs."""
     app = build_app()
     found: list[tuple[str, ...]] = [()]
     for name in _commands_of(app):
-        found += [(name,), *((name, below) for below in _commands_of(app[name]))]
+        found.append((name,))
+        for below in _commands_of(app[name]):
+            found.append((name, below))
     return found
 
 
@@ -249,17 +259,15 @@ def _commands_of(app: App) -> list[str]:
 
 
 def help_of(command: tuple[str, ...]) -> str:
-    """What --help prints, without colors."""
+    """Return the output of --help, without colors."""
     text = io.StringIO()
-    build_app().help_print(
-        [*command],
-        console=Console(file=text, width=90, color_system=None, legacy_windows=False),
-    )
+    console = Console(file=text, width=90, color_system=None, legacy_windows=False)
+    build_app().help_print([*command], console=console)
     return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
 def write_pages(app: Sphinx) -> None:
-    """Before Sphinx looks for pages."""
+    """Write the pages before Sphinx looks for them."""
     folder = Path(app.srcdir) / "generated" / "reference"
     found = groups()
     pages = {f"{group}.rst": api_page(group, names) for group, names in found.items()}
@@ -272,6 +280,6 @@ def write_pages(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Connect this extension; Sphinx calls it."""
     app.connect("builder-inited", write_pages)
     return {"parallel_read_safe": True}

@@ -1,14 +1,17 @@
-"""Runs the ```python blocks of pages, all pages in one process, and stores what each block shows.
+"""Run the ```python blocks of pages, all in one process, and store their outputs.
 
-    python docs/_site/runner.py PAGE=FOLDER ...        FOLDER/outputs.json and the files that it names
+    python docs/_site/runner.py PAGE=FOLDER ...
 
-One process, not one Jupyter kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX starts, a
-solver is compiled), while here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, of which kernels
-alone would have taken 140. And the pages stay plain Markdown, which reads as well on a code host.
+writes FOLDER/outputs.json and the files that it names. One process, not one Jupyter
+kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX
+starts, a solver is compiled), while here the second page of a shape costs milliseconds:
+23 pages took 85 s of CPU, of which kernels alone would have taken 140. And the pages
+stay plain Markdown, which reads as well on a code host.
 
-The blocks of a page share a namespace and an empty folder. Below a block is shown: what it prints, the value of its last
-line, every Matplotlib figure that it binds to a name or that its last line makes, and every HTML file that it writes, in a
-frame. Warnings are errors.
+The blocks of a page share a namespace and an empty folder. Below a block is shown: what
+it prints, the value of its last line, every Matplotlib figure that it binds to a name
+or that its last line makes, and every HTML file that it writes, in a frame. Warnings
+are errors.
 """
 
 import ast
@@ -32,37 +35,43 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str) -> list[str]:
-    """The ```python blocks of a page."""
+    """Return the ```python blocks of a page."""
     return BLOCK.findall(text)
 
 
 def key(text: str) -> str:
-    """What the outputs of a page depend on: its blocks, and the code of the library and of this file."""
-    return hashlib.sha256("\0".join([library(), *blocks(text)]).encode()).hexdigest()[
-        :24
-    ]
+    """Return the hash of all that the outputs of a page depend on.
+
+    These are its blocks, and the code of the library and of this file.
+    """
+    content = "\0".join([library(), *blocks(text)])
+    return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
 @cache
 def library() -> str:
-    """The hash of the code of library and papers, as it was when first asked."""
+    """Return the hash of the code of library and papers, as it was when first asked."""
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "papers" / "src").rglob("*.py")]
     files = sorted([*sources, Path(__file__)])
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def run_page(page: Path, target: Path) -> None:
-    """Run the blocks of one page and store their outputs; a block that raises ends everything with its traceback."""
-    code, target, here = blocks(page.read_text()), target.resolve(), Path.cwd()
+    """Run the blocks of one page and store their outputs.
+
+    A block that raises ends everything with its traceback.
+    """
+    target = target.resolve()
+    here = Path.cwd()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         try:
             names: dict[str, Any] = {"__name__": "__main__"}
-            outputs = [
-                _run(block, i, names, page, target) for i, block in enumerate(code)
-            ]
+            outputs = []
+            for number, block in enumerate(blocks(page.read_text())):
+                outputs.append(_run(block, number, names, page, target))
         finally:
             os.chdir(here)
     (target / "outputs.json").write_text(json.dumps(outputs, indent=1))
@@ -71,15 +80,14 @@ def run_page(page: Path, target: Path) -> None:
 def _run(
     block: str, number: int, names: dict[str, Any], page: Path, target: Path
 ) -> dict[str, Any]:
-    """What one block shows: {"code", "text", "images", "frames"}."""
+    """Run one block and return its output: {"code", "text", "images", "frames"}."""
     tree = ast.parse(block, page.name)
-    last = (
-        ast.Expression(tree.body.pop().value)
-        if tree.body and isinstance(tree.body[-1], ast.Expr)
-        else None
-    )
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.Expression(tree.body.pop().value)
     known = {name: id(value) for name, value in names.items()}
-    printed, value = io.StringIO(), None
+    printed = io.StringIO()
+    value = None
     try:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -90,8 +98,8 @@ def _run(
         sys.exit(
             f"{page}: block {number + 1} raises\n\n{block}\n{traceback.format_exc()}"
         )
-    figures = [v for name, v in names.items() if known.get(name) != id(v)] + [value]
-    images = _save_figures(figures, target, number)
+    new = [v for name, v in names.items() if known.get(name) != id(v)]
+    images = _save_figures([*new, value], target, number)
     if value is not None and not _is_figure(value):
         print(repr(value), file=printed)
     return {
@@ -109,9 +117,13 @@ def _is_figure(value: Any) -> bool:
 
 
 def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str, Any]]:
-    """Figures among these values, each once, as images twice as fine as they are shown; width in pixels."""
+    """Save the figures among these values, each once, twice as fine as they are shown.
+
+    The widths of the images are in pixels.
+    """
     saved = []
-    for figure in {id(v): v for v in values if _is_figure(v)}.values():
+    figures = {id(value): value for value in values if _is_figure(value)}
+    for figure in figures.values():
         name = f"{number}-{len(saved)}.png"
         figure.savefig(target / name, dpi=192)
         saved.append(
@@ -125,36 +137,30 @@ def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str
 
 
 def in_words(figure: Any) -> str:
-    """For those who do not see the figure: its title and small print, and what each panel draws."""
-    heads = (
-        figure.axes[0].texts if figure.axes else []
-    )  # above the first panel (plot/heads.py), or of the sheet
-    written = [
-        text.get_text()
-        for text in [*figure.texts, *reversed(heads)]
-        if text.get_text().count(" ") > 1
-    ]
-    panels = [
-        (
-            axes.get_title() or axes.get_title(loc="left"),
-            axes.get_ylabel(),
-            axes.get_xlabel(),
-        )
-        for axes in figure.axes
-    ]
-    drawn = [
-        ": ".join(filter(None, (title, " against ".join(filter(None, (y, x))))))
-        for title, y, x in panels
-    ]
-    words = ". ".join(dict.fromkeys(filter(None, [*written, *drawn])))
-    return (
-        " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split())
-        or "what the block above draws"
-    )
+    """Return a figure in words, for those who do not see it.
+
+    These are its title and small print, and what each panel draws.
+    """
+    # Above the first panel (plot/heads.py), or of the sheet.
+    heads = figure.axes[0].texts if figure.axes else []
+    texts = [text.get_text() for text in [*figure.texts, *reversed(heads)]]
+    parts = [text for text in texts if text.count(" ") > 1]
+    for axes in figure.axes:
+        title = axes.get_title() or axes.get_title(loc="left")
+        labels = [label for label in (axes.get_ylabel(), axes.get_xlabel()) if label]
+        panel = [text for text in (title, " against ".join(labels)) if text]
+        if panel:
+            parts.append(": ".join(panel))
+    words = ". ".join(dict.fromkeys(parts))
+    plain = " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split())
+    return plain or "what the block above draws"
 
 
 def _take_pages(target: Path, number: int) -> list[str]:
-    """HTML files that the block wrote; they are moved, so that the next block does not show them again."""
+    """Move the HTML files that the block wrote, and return their names.
+
+    The next block does not show them again.
+    """
     taken = []
     for path in sorted(Path.cwd().glob("*.html")):
         shutil.move(path, target / f"{number}-{path.name}")
@@ -168,7 +174,8 @@ def main(*tasks: str) -> None:
     from tutelage.cli.process import compile_quickly, keep_compiled_programs
 
     compile_quickly()
-    keep_compiled_programs()  # what the other process, or an earlier build, has compiled
+    # The other process, or an earlier build, may have compiled programs already.
+    keep_compiled_programs()
     for task in tasks:
         page, _, folder = task.partition("=")
         run_page(Path(page), Path(folder))

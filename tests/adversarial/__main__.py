@@ -20,7 +20,8 @@ def main():
     begin = perf_counter()
 
     def report(scores):
-        case, word = scores.case, "ALARM " if scores.alarming else ""
+        case = scores.case
+        word = "ALARM " if scores.alarming else ""
         functions = f"{case.K} {case.student} from {case.M} {case.teacher}"
         print(
             f"{word}{scores.kind:5} {case.seed:4} |z| {scores.largest:5.2f} {functions} ({perf_counter() - begin:.0f} s)"

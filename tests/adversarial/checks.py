@@ -1,11 +1,14 @@
 """Three comparisons of the package with plain NumPy, each a list of z-scores.
 
-drift: the theory's derivative of every overlap, readout and bias, and e_g, against the mean of one step.
-curve: the theory against networks of N and 2N, extrapolated to infinite N.
-law: networks by the method of overlaps against networks by their weights at the same N: means and variances.
+drift  the theory's derivative of every overlap, readout and bias, and e_g, against the
+       mean of one step
+curve  the theory against networks of N and 2N, extrapolated to infinite N
+law    networks by the method of overlaps against networks by their weights at the same
+       N: means and variances
 
-A list whose largest |z| chance would give once in a thousand lists is drawn again, with four times as many samples of
-another seed, because steps have heavy tails. The second list is the one that counts.
+A list whose largest |z| chance would give once in a thousand lists is drawn again, with
+four times as many samples of another seed, because steps have heavy tails. The second
+list is the one that counts.
 """
 
 from dataclasses import dataclass
@@ -21,7 +24,10 @@ CHUNKS = 400
 
 @dataclass(frozen=True)
 class Scores:
-    """The z-scores of one case, and what each belongs to. looks: 2 if the first list was alarming."""
+    """The z-scores of one case, and what each belongs to.
+
+    looks: 2 if the first list was alarming.
+    """
 
     kind: str
     case: object
@@ -35,7 +41,7 @@ class Scores:
 
     @property
     def alarming(self):
-        """Would chance alone give the largest of these less often than ALARM?"""
+        """True if chance alone gives so large a score less often than ALARM."""
         return bool(
             not np.all(np.isfinite(self.z)) or self.largest > threshold(self.z.size)
         )
@@ -44,7 +50,10 @@ class Scores:
         worst = np.argsort(-np.abs(self.z))[:5]
         entries = ", ".join(f"{self.names[i]} {self.z[i]:+.1f}" for i in worst)
         again = f"python -m tests.adversarial --first {self.case.seed} --count 1"
-        return f"{self.kind}, seed {self.case.seed} ({again}), looks: {self.looks}, largest z: {entries}\n  {self.case}"
+        return (
+            f"{self.kind}, seed {self.case.seed} ({again}), looks: {self.looks}, "
+            f"largest z: {entries}\n  {self.case}"
+        )
 
 
 def threshold(count):
@@ -53,82 +62,95 @@ def threshold(count):
 
 
 def drift(case, samples=1500, seed=0, theory=None):
-    """theory: the numbers to judge, if not those of the package (a control)."""
+    """Compare the drift of the theory with the mean of one step.
+
+    theory: the numbers to judge, if not those of the package (a control).
+    """
     measured = plain.one_step(case, samples, CHUNKS, [case.seed, seed])
-    expected = packaged.drift(case) if theory is None else theory
-    names, z = [], []
+    expected = theory
+    if theory is None:
+        expected = packaged.drift(case)
+    names = []
+    z = []
     for name, chunks in measured.items():
-        mean, error = chunks.mean(axis=0), chunks.std(axis=0, ddof=1) / np.sqrt(CHUNKS)
+        mean = chunks.mean(axis=0)
+        error = chunks.std(axis=0, ddof=1) / np.sqrt(CHUNKS)
         _collect(names, z, name, expected[name] - mean, error, np.abs(mean))
     return Scores("drift", case, names, np.concatenate(z))
 
 
 def curve(case, runs=200, seed=0, end=1.2, theory=None):
+    """Compare the theory with networks of N and 2N, extrapolated to infinite N.
+
+    theory: the curves to judge, if not those of the package (a control).
+    """
     N = case.dim
     steps = [int(end * N / 2), int(end * N)]
-    small, large = (
-        plain.learn(case, n, [s * n // N for s in steps], runs, [case.seed, seed])
-        for n in (N, 2 * N)
-    )
-    expected = (
-        packaged.solved(case, np.array([0.0, *steps]) / N) if theory is None else theory
-    )
-    names, z = [], []
-    for name in small:
-        a, b = small[name], large[name]
-        limit, gap = (
-            2 * b.mean(axis=0) - a.mean(axis=0),
-            a.mean(axis=0) - b.mean(axis=0),
-        )
-        error = np.sqrt(
-            4 * b.var(axis=0) / runs + a.var(axis=0) / runs + (0.1 * gap) ** 2
-        )  # what is left: 1/N^2
+    twice_the_steps = [2 * step for step in steps]
+    streams = [case.seed, seed]
+    small = plain.learn(case, N, steps, runs, streams)
+    large = plain.learn(case, 2 * N, twice_the_steps, runs, streams)
+    expected = theory
+    if theory is None:
+        expected = packaged.solved(case, np.array([0.0, *steps]) / N)
+    names = []
+    z = []
+    for name, of_small in small.items():
+        of_large = large[name]
+        # a value a + b / N at N and 2N: the limit a is twice the second less the first
+        limit = 2 * of_large.mean(axis=0) - of_small.mean(axis=0)
+        # terms of order 1/N^2 remain: a tenth of the difference bounds them
+        remainder = 0.1 * (of_small.mean(axis=0) - of_large.mean(axis=0))
+        variance = (4 * of_large.var(axis=0) + of_small.var(axis=0)) / runs
+        error = np.sqrt(variance + remainder**2)
         _collect(names, z, name, expected[name][1:] - limit, error, np.abs(limit))
     return Scores("curve", case, names, np.concatenate(z))
 
 
 def law(case, runs=500, seed=0, end=1.2, other=None):
-    """other: the case that the package simulates, if not the same (a control)."""
+    """Compare means and variances of both methods of simulation at one N.
+
+    other: the case that the package simulates, if not the same (a control).
+    """
     N = case.dim + 7  # where shares of levels are not whole
     steps = [int(end * N / 3), int(end * N)]
-    ours = packaged.simulated(
-        other or case, N, np.array(steps) / N, runs, seed=1000 * seed + 1
-    )
+    simulated = case
+    if other is not None:
+        simulated = other
+    times = np.array(steps) / N
+    ours = packaged.simulated(simulated, N, times, runs, seed=1000 * seed + 1)
     theirs = plain.learn(case, N, steps, runs, [case.seed, seed])
-    names, z = [], []
-    for name in theirs:
-        a, b = ours[name], theirs[name]
-        center, size = b.mean(axis=0), np.abs(b).max(axis=0)
-        for word, x, y in (
-            ("mean", a, b),
-            ("square", (a - center) ** 2, (b - center) ** 2),
-        ):
-            error = np.sqrt(x.var(axis=0) / runs + y.var(axis=0) / runs)
-            _collect(
-                names,
-                z,
-                f"{word} {name}",
-                x.mean(axis=0) - y.mean(axis=0),
-                error,
-                size if word == "mean" else size**2,
-            )
+    names = []
+    z = []
+    for name, values in theirs.items():
+        center = values.mean(axis=0)
+        size = np.abs(values).max(axis=0)
+        _collect_means(names, z, f"mean {name}", ours[name], values, size)
+        our_squares = (ours[name] - center) ** 2
+        squares = (values - center) ** 2
+        _collect_means(names, z, f"square {name}", our_squares, squares, size**2)
     return Scores("law", case, names, np.concatenate(z))
 
 
+def _collect_means(names, z, name, ours, theirs, size):
+    """Add the z-scores of the difference of two means over runs, the first axis."""
+    gap = ours.mean(axis=0) - theirs.mean(axis=0)
+    error = np.sqrt(ours.var(axis=0) / len(ours) + theirs.var(axis=0) / len(theirs))
+    _collect(names, z, name, gap, error, size)
+
+
 def _collect(names, z, name, gap, error, size):
-    """Adds the z-scores of an array. What does not move at all must agree to rounding; NaN stays NaN."""
-    gap, error, size = (np.broadcast_to(x, np.shape(gap)) for x in (gap, error, size))
-    still = error <= 1e-9 * (1e-3 + size)
-    scores = np.where(
-        still,
-        np.where(np.abs(gap) <= 1e-7 * (1e-3 + size), 0.0, np.sign(gap) * 100.0),
-        0.0,
-    )
-    scores = np.where(
-        still & np.isfinite(gap),
-        scores,
-        np.divide(gap, np.where(error > 0, error, 1.0)),
-    )
+    """Add the z-scores of an array; NaN stays NaN.
+
+    A number that does not move at all has no error. It must agree to rounding: then its
+    score is 0, otherwise 100. size: of the numbers.
+    """
+    gap, error, size = np.broadcast_arrays(gap, error, size)
+    is_still = error <= 1e-9 * (1e-3 + size)
+    agrees = np.abs(gap) <= 1e-7 * (1e-3 + size)
+    scores_of_still = np.where(agrees, 0.0, 100.0 * np.sign(gap))
+    scores = gap / np.where(error > 0, error, 1.0)
+    scores = np.where(is_still & np.isfinite(gap), scores_of_still, scores)
     names += [f"{name}{list(index)}" for index in np.ndindex(*np.shape(gap))]
     z.append(scores.ravel())
 
@@ -139,7 +161,10 @@ SIZES = {"drift": 1500, "curve": 200, "law": 500}
 
 
 def look(kind, case, size=1.0):
-    """The z-scores of a check; those of a second, four times larger look if the first is alarming."""
+    """Return the z-scores of a check.
+
+    If they are alarming: those of a second look, four times larger.
+    """
     check, argument = CHECKS[kind]
     first = check(case, **{argument: int(size * SIZES[kind])})
     if not first.alarming:
@@ -149,13 +174,17 @@ def look(kind, case, size=1.0):
 
 
 def survey(seeds, hard=False, report=None):
-    """Every check that is due for these seeds: `drift` for all, `law` for every second, `curve` for every sixth."""
+    """Run every check that is due for these seeds.
+
+    `drift` is due for all, `law` for every second, `curve` for every sixth.
+    """
     done = []
     for seed in seeds:
-        for kind in (kind for kind, every in EVERY.items() if seed % every == 0):
-            done.append(
-                look(kind, described.draw(seed, hard=hard, bounded=kind != "drift"))
-            )
+        for kind, every in EVERY.items():
+            if seed % every != 0:
+                continue
+            case = described.draw(seed, hard=hard, bounded=kind != "drift")
+            done.append(look(kind, case))
             if report:
                 report(done[-1])
     return done
@@ -163,10 +192,14 @@ def survey(seeds, hard=False, report=None):
 
 def summary(done):
     """One line: how many ran, and the largest |z| of all next to what chance gives."""
-    numbers, worst = sum(s.z.size for s in done), max(done, key=lambda s: s.largest)
+    numbers = sum(s.z.size for s in done)
+    worst = max(done, key=lambda s: s.largest)
     kinds = ", ".join(f"{sum(s.kind == kind for s in done)} {kind}" for kind in CHECKS)
+    twice = sum(scores.looks > 1 for scores in done)
+    alarming = sum(scores.alarming for scores in done)
     return (
-        f"{len(done)} random problems ({kinds}), {numbers} numbers, largest |z| {worst.largest:.2f} "
-        f"({worst.kind}, seed {worst.case.seed}); chance exceeds {threshold(numbers):.2f} with probability {ALARM}; "
-        f"{sum(s.looks > 1 for s in done)} looked at twice, {sum(s.alarming for s in done)} alarming"
+        f"{len(done)} random problems ({kinds}), {numbers} numbers, "
+        f"largest |z| {worst.largest:.2f} ({worst.kind}, seed {worst.case.seed}); "
+        f"chance exceeds {threshold(numbers):.2f} with probability {ALARM}; "
+        f"{twice} looked at twice, {alarming} alarming"
     )

@@ -24,7 +24,9 @@ class Case:
     v_teacher: np.ndarray  # (M,)
     b: np.ndarray | None
     b_teacher: np.ndarray | None
-    spectrum: tuple  # ("isotropic",), ("power law", beta, levels) or ("levels", eigenvalues, fractions, normalize)
+    # ("isotropic",), ("power law", beta, levels) or ("levels", eigenvalues, fractions,
+    # normalize)
+    spectrum: tuple
     vectors: tuple  # per level (K + M, d): students first
     velocities: tuple  # per level (K, d): of the momentum in a single step
     dim: int  # fractions times this are whole numbers
@@ -71,11 +73,9 @@ class Case:
         if kind == "power law":
             lam = np.arange(1.0, rest[1] + 1) ** -(1 + rest[0])
             return lam / lam.mean(), np.full(rest[1], 1 / rest[1])
-        lam, p, normalize = (
-            np.asarray(rest[0], float),
-            np.asarray(rest[1], float),
-            rest[2],
-        )
+        lam = np.asarray(rest[0], float)
+        p = np.asarray(rest[1], float)
+        normalize = rest[2]
         return lam / (p @ lam if normalize else 1.0), p
 
     def overlaps(self):
@@ -94,7 +94,10 @@ class Case:
 
 
 def draw(seed, hard=False, bounded=False):
-    """The problem of a seed. hard: with the functions of HARD. bounded: without those whose runs have heavy tails."""
+    """The problem of a seed. hard: with the functions of HARD.
+
+    bounded: without those whose runs have heavy tails.
+    """
     rng = np.random.default_rng([seed, 18])
     sizes = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (3, 2), (2, 3), (1, 3)]
     K, M = sizes[rng.integers(len(sizes))]
@@ -132,9 +135,11 @@ def _functions(rng, hard, bounded):
     groups = [functions.CLOSED, functions.SMOOTH, functions.CUSTOM, functions.KINKS]
     chances = [0.35, 0.2, 0.2, 0.25]
     if not bounded and rng.random() < 0.08:
-        groups, chances = [functions.STEEP], [1.0]
+        groups = [functions.STEEP]
+        chances = [1.0]
     if hard and rng.random() < 0.4:
-        groups, chances = [functions.HARD], [1.0]
+        groups = [functions.HARD]
+        chances = [1.0]
     student = str(rng.choice(list(groups[rng.choice(len(groups), p=chances)])))
     if rng.random() < 0.45:
         return student, student
@@ -156,7 +161,8 @@ def _spectrum(rng):
         return ("power law", float(rng.uniform(0.1, 1.5)), levels), levels * int(
             rng.integers(60 // levels, 120 // levels)
         )
-    dim, levels = int(rng.integers(60, 120)), int(rng.integers(2, 5))
+    dim = int(rng.integers(60, 120))
+    levels = int(rng.integers(2, 5))
     cuts = np.sort(rng.choice(np.arange(1, dim), levels - 1, replace=False))
     whole = np.diff(cuts, prepend=0, append=dim)
     lam = np.exp(rng.uniform(np.log(0.03), np.log(3.0), levels))
@@ -180,13 +186,15 @@ def _readout(rng, units):
 
 def _with_vectors(rng, case):
     """Correlated teachers and students of any length, in every level; sometimes close to the teacher, or coinciding."""
-    K, M = case.K, case.M
+    K = case.K
+    M = case.M
     whole = np.round(case.levels[1] * case.dim).astype(int)
     length = np.exp(rng.uniform(np.log(0.3), np.log(1.6), K + M))
     kind = rng.choice(
         ["generic", "near", "coinciding", "opposite"], p=[0.75, 0.15, 0.05, 0.05]
     )
-    vectors, velocities = [], []
+    vectors = []
+    velocities = []
     for n in whole:
         d = min(n, 2 * K + M)
         x = rng.standard_normal((K + M, d)) / np.sqrt(d) * length[:, None]

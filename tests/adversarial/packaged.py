@@ -1,4 +1,7 @@
-"""A described problem in the package's words: the only file of this suite that touches the theory and the simulation."""
+"""A described problem in the package's words:
+
+the only file of this suite that touches the theory and the simulation.
+"""
 
 import warnings
 from unittest.mock import patch
@@ -171,7 +174,10 @@ def _named(trajectory, case):
 
 
 def solved(case, times, **options):
-    """The theory's curves: {name: (times, ...)}, to a thousandth; units may start alike here."""
+    """The theory's curves:
+
+    {name: (times, ...)}, to a thousandth; units may start alike here.
+    """
     accuracy = {
         "rtol": 1e-4,
         "atol": 1e-5,

@@ -64,7 +64,10 @@ def student_bias(case):
 
 
 def level_fields(case, samples, rng):
-    """Contributions of each level to all fields (students, teachers, momenta): (L, samples, 2K + M)."""
+    """Contributions of each level to all fields (students, teachers, momenta):
+
+    (L, samples, 2K + M).
+    """
     out = []
     for lam, p, x, velocity in zip(
         *case.levels, case.vectors, case.velocities, strict=True
@@ -75,7 +78,10 @@ def level_fields(case, samples, rng):
 
 
 def one_step(case, samples, chunks, seed):
-    """The mean of one step times N, for N to infinity: {name: (chunks, ...)}, independent estimates of the same numbers."""
+    """The mean of one step times N, for N to infinity:
+
+    {name: (chunks, ...)}, independent estimates of the same numbers.
+    """
     rng = np.random.default_rng([*seed, 1])
     parts = [_one_chunk(case, samples, rng) for _ in range(chunks)]
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
@@ -110,7 +116,8 @@ def _one_chunk(case, samples, rng):
         dq = half + half.swapaxes(1, 2) + eta**2 * mask * G * mask.swapaxes(1, 2)
         if case.spherical:
             mu = np.einsum("l,lkk->k", p, dq) / (2 * np.einsum("l,lkk->k", p, q))
-            dr, dq = dr - mu[:, None] * r, dq - (mu[:, None] + mu) * q
+            dr = dr - mu[:, None] * r
+            dq = dq - (mu[:, None] + mu) * q
         return out | {"r": dr, "q": dq}
     gamma = case.slow[0]
     U, V, W2 = velocity_overlaps(case)
@@ -168,7 +175,10 @@ def speeds(case, rng):
 
 
 def learn(case, N, steps, runs, seed):
-    """SGD on weights, `runs` networks at once: {name: (run, len(steps), ...)} of r, q (per level), R, Q, v and b."""
+    """SGD on weights, `runs` networks at once:
+
+    {name: (run, len(steps), ...)} of r, q (per level), R, Q, v and b.
+    """
     rng = np.random.default_rng([*seed, N, 2])
     K, (lam, _), whole = case.K, case.levels, case.dims(N)
     both = np.concatenate(
@@ -184,12 +194,13 @@ def learn(case, N, steps, runs, seed):
         if case.mask is None
         else np.repeat(case.mask * 1.0, whole, axis=1)
     )
-    W, teacher = np.repeat(both[None, :K], runs, axis=0), both[K:]
-    v, b = (
-        np.tile(case.v, (runs, 1)),
-        np.tile(np.zeros(K) if case.b is None else case.b, (runs, 1)),
-    )
-    Om, v_Om, b_Om = np.zeros_like(W), np.zeros_like(v), np.zeros_like(b)
+    W = np.repeat(both[None, :K], runs, axis=0)
+    teacher = both[K:]
+    v = np.tile(case.v, (runs, 1))
+    b = np.tile(np.zeros(K) if case.b is None else case.b, (runs, 1))
+    Om = np.zeros_like(W)
+    v_Om = np.zeros_like(v)
+    b_Om = np.zeros_like(b)
     norm = np.sum(W**2, axis=2, keepdims=True)
     records = [_record(case, W, teacher, v, b, lam, whole)] if 0 in steps else []
     for step in range(max(steps)):

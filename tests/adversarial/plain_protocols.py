@@ -17,7 +17,10 @@ OBJECTIVES = ("final", "integrated", "worst", "time", "function")
 
 @dataclass(frozen=True)
 class Lesson:
-    """A problem of two tasks, and the bounds of its protocols. state: R_1, R_2, Q, v_1, v_2."""
+    """A problem of two tasks, and the bounds of its protocols.
+
+    state: R_1, R_2, Q, v_1, v_2.
+    """
 
     seed: int
     state: np.ndarray
@@ -51,13 +54,17 @@ def draw_lesson(seed):
 
 def errors(state):
     """e_s of states (..., 5)."""
-    R, Q, v = state[..., :2], state[..., 2:3], state[..., 3:]
+    R = state[..., :2]
+    Q = state[..., 2:3]
+    v = state[..., 3:]
     return (1 - 2 * v * R + v**2 * Q) / 2
 
 
 def drift(state, lr, share, lesson):
     """The change of states (batch, 5) at rates and shares of the first task (batch,)."""
-    R, Q, v = state[:, :2], state[:, 2:3], state[:, 3:]
+    R = state[:, :2]
+    Q = state[:, 2:3]
+    v = state[:, 3:]
     T = np.array([[1.0, lesson.overlap], [lesson.overlap, 1.0]])
     lr = lr[:, None]
     p = np.stack([share, 1 - share], axis=1)
@@ -95,7 +102,10 @@ def simpson(values, h):
 
 
 def first_time(times, mean, level):
-    """When each curve first falls to the level, by the line of its logarithm; inf: never."""
+    """When each curve first falls to the level, by the line of its logarithm; inf:
+
+    never.
+    """
     found = np.full(len(mean), np.inf)
     for i, curve in enumerate(mean):
         below = np.flatnonzero(curve <= level)

@@ -1,4 +1,7 @@
-"""Random problems against plain NumPy: single steps, curves and laws (checks.py). A failure prints its seed."""
+"""Random problems against plain NumPy: single steps, curves and laws (checks.py).
+
+A failure prints its seed.
+"""
 
 import ast
 from dataclasses import replace
@@ -10,7 +13,9 @@ import pytest
 from tests.adversarial import checks, described, functions, packaged
 
 FEW = {"drift": range(2), "law": (1,), "curve": (2,)}
-MANY, PART = 200, 10  # seeds of the long version, and of one test of it
+# seeds of the long version, and of one test of it
+MANY = 200
+PART = 10
 READY = (
     "erf_of_x",
     "leaky_called_relu",
@@ -110,7 +115,8 @@ def test_the_theory_of_another_problem_is_noticed(change):
 
 def test_a_wrong_four_field_average_is_noticed():
     """Negative control: G times 0.9, which is a tenth of the way to gradient flow."""
-    right, flow = packaged.drift(RICH), packaged.drift(RICH, gradient_flow=True)
+    right = packaged.drift(RICH)
+    flow = packaged.drift(RICH, gradient_flow=True)
     assert checks.drift(
         RICH, theory={name: 0.9 * right[name] + 0.1 * flow[name] for name in right}
     ).alarming

@@ -25,7 +25,8 @@ LOSSES = {
     ),
 }
 ALARM = 1e-3  # probability that chance alone makes a case alarming
-MANY, PART = 60, 10
+MANY = 60
+PART = 10
 
 
 def problem_of(case):
@@ -63,7 +64,8 @@ def _drift(system, state):
 def scores(case, noise=None):
     """z-scores of dR and dQ, with the errors of both averages."""
     mean, error = noisy.one_step(case, noise=noise)
-    students, teachers = case.students, case.teachers
+    students = case.students
+    teachers = case.teachers
     start = tu.Start(
         students @ teachers.T, students @ students.T, teachers @ teachers.T
     )

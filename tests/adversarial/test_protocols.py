@@ -1,4 +1,7 @@
-"""Every objective of `optimize` against plain NumPy: values, local and global optimality, and larger sets of protocols."""
+"""Every objective of `optimize` against plain NumPy:
+
+values, local and global optimality, and larger sets of protocols.
+"""
 
 import numpy as np
 import pytest
@@ -181,13 +184,15 @@ def test_transfer_savings_and_replay_as_numbers(seed):
 @pytest.mark.full
 def test_a_batch_of_schedules():
     lesson = plain.draw_lesson(3)
-    Piecewise, even = tu.schedules.Piecewise, np.full(plain.SEGMENTS, 0.5)
+    Piecewise = tu.schedules.Piecewise
+    even = np.full(plain.SEGMENTS, 0.5)
     edges = edges_of(lesson)
     problem, start = with_schedule(
         lesson, tu.Interleave(Piecewise(edges, even)), Piecewise(edges, even)
     )
     rng = np.random.default_rng(0)
-    lr, share = rng.uniform(0.1, 1.0, (5, 3)), rng.random((5, 3))
+    lr = rng.uniform(0.1, 1.0, (5, 3))
+    share = rng.random((5, 3))
     over = {"lr.values": lr, "schedule.shares.values": share}
     found = tu.solve_batch(problem, over, start, [0.0, lesson.end]).error[:, -1]
     np.testing.assert_allclose(

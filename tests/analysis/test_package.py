@@ -1,4 +1,7 @@
-"""The namespace of analyses: what it holds, what it does not, and how results find their figures."""
+"""The namespace of analyses:
+
+what it holds, what it does not, and how results find their figures.
+"""
 
 from pathlib import Path
 
@@ -40,7 +43,10 @@ def test_importing_a_module_does_not_hide_a_function():
 
 
 def test_every_result_that_draws_itself_has_a_figure():
-    """`AnalysisResult.plot` finds its function by the name that the class gives: each must exist."""
+    """`AnalysisResult.plot` finds its function by the name that the class gives:
+
+    each must exist.
+    """
     classes = [getattr(analysis, name) for name in analysis.__all__] + [
         tu.schedules.OptimalProtocol
     ]

@@ -1,4 +1,7 @@
-"""Copies merged and dead units dropped: exact cases, mirrored copies, noise, bad input."""
+"""Copies merged and dead units dropped:
+
+exact cases, mirrored copies, noise, bad input.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Whatever is wrong with the input: exit code 2, one sentence on stderr, nothing on stdout, nothing written."""
+"""Whatever is wrong with the input:
+
+exit code 2, one sentence on stderr, nothing on stdout, nothing written.
+"""
 
 import pytest
 

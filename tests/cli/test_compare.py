@@ -53,7 +53,8 @@ def test_json_and_the_library_agree(tutelage, folder):
     assert (ending.code, ending.stderr) == (0, "")
     answer = json.loads(ending.stdout)
     problem = tu.Problem.from_dict(answer["problem"])
-    start, times = asymmetric_start(problem, 200), tu.linear_times(20, 41)
+    start = asymmetric_start(problem, 200)
+    times = tu.linear_times(20, 41)
     runs = tu.simulate(problem, start, times=times, runs=12, seed=4)
     np.testing.assert_allclose(
         answer["quantities"]["error"]["mean"], runs.error.mean(axis=0), rtol=1e-12

@@ -1,4 +1,7 @@
-"""Numbers and files that no machine can serve: one message and exit code 2, before anything is allocated."""
+"""Numbers and files that no machine can serve:
+
+one message and exit code 2, before anything is allocated.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""What only a process of its own can show: what is imported when, what is kept between runs, how it ends."""
+"""What only a process of its own can show:
+
+what is imported when, what is kept between runs, how it ends.
+"""
 
 import json
 import os
@@ -81,7 +84,9 @@ def test_programs_are_kept_between_runs(tmp_path):
         for k, v in os.environ.items()
         if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))
     }
-    cache, outputs, entries = tmp_path / "cache", [], []
+    cache = tmp_path / "cache"
+    outputs = []
+    entries = []
     for _ in range(2):
         run = subprocess.run(
             command,
@@ -227,7 +232,8 @@ def test_interrupted_runs_are_counted_and_left_out(folder):
 def everything(count):
     """The same runs without an interruption."""
     problem = tu.Problem(tu.Network(1), tu.Network(1), optimizer=tu.SGD(0.5))
-    times, begin = np.linspace(0, 200, 5), tu.load("runs.nc").start
+    times = np.linspace(0, 200, 5)
+    begin = tu.load("runs.nc").start
     return tu.simulate(problem, begin, dim=1000, times=times, runs=count).error
 
 

@@ -1,4 +1,7 @@
-"""`tutelage solve` as its user meets it: the same curve as the library, a table or JSON, and the files asked for."""
+"""`tutelage solve` as its user meets it:
+
+the same curve as the library, a table or JSON, and the files asked for.
+"""
 
 import json
 from dataclasses import fields
@@ -199,7 +202,9 @@ def test_a_logistic_loss_on_signs(tutelage, folder):
     assert answer["error_name"] == "probability of a wrong class"
     stored = tu.load("a.nc")
     np.testing.assert_array_equal(stored.loss, answer["loss"])
-    R, Q, T = stored.R[:, 0, 0], stored.Q[:, 0, 0], stored.T[0, 0]
+    R = stored.R[:, 0, 0]
+    Q = stored.Q[:, 0, 0]
+    T = stored.T[0, 0]
     np.testing.assert_allclose(
         answer["error"], np.arccos(R / np.sqrt(Q * T)) / np.pi, rtol=1e-6
     )

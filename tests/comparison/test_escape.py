@@ -14,7 +14,8 @@ from tutelage.comparison.pairing import pair
 from tutelage.stream.validity import Validity
 
 TIMES = tu.linear_times(300.0, 151)
-PLATEAU, RATE = 0.03, 0.08
+PLATEAU = 0.03
+RATE = 0.08
 
 
 def curve(escape, times=TIMES):

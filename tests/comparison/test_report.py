@@ -125,7 +125,8 @@ def test_the_page_is_well_formed(page):
 
 def test_the_page_can_be_computed_again(result):
     tables = tomllib.loads(result.problem_file())
-    start, times = tu.Start(**tables.pop("start")), tables.pop("times")
+    start = tu.Start(**tables.pop("start"))
+    times = tables.pop("times")
     assert start.dim == 200
     assert times == {"end": 20.0, "points": 41}
     again = tu.solve(tu.Problem.from_dict(tables), start, tu.linear_times(20.0, 41))

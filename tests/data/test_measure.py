@@ -9,7 +9,8 @@ import tutelage as tu
 from tutelage.data.field_shape import FieldShape
 from tutelage.errors import TutelageWarning, ValidityWarning
 
-N, C = 12, 3
+N = 12
+C = 3
 EIGENVALUES = np.geomspace(4.0, 0.1, N)
 
 
@@ -71,7 +72,8 @@ def test_the_mixture_has_these_means_and_the_mean_variances_of_its_levels(data):
 
 
 def test_what_is_thrown_away(drawn, data):
-    P, own = data.probabilities, np.einsum("cii->ci", data.covariances)
+    P = data.probabilities
+    own = np.einsum("cii->ci", data.covariances)
     whole = P @ np.sum(data.covariances**2, axis=(1, 2))
     off = P @ (np.sum(data.covariances**2, axis=(1, 2)) - np.sum(own**2, axis=1))
     assert data.off_diagonal == pytest.approx(np.sqrt(off / whole))
@@ -124,7 +126,8 @@ def test_shapes_of_fields(drawn):
     assert laplace.field_shapes["in random directions"].kurtosis == pytest.approx(
         3.0, abs=0.4
     )
-    skewed, y = rng.exponential(size=(20_000, 2)), np.repeat([0, 1], 10_000)
+    skewed = rng.exponential(size=(20_000, 2))
+    y = np.repeat([0, 1], 10_000)
     skewed[y == 1] = (
         6.0 - skewed[y == 1]
     )  # the tail of each class reaches toward the other
@@ -142,7 +145,8 @@ def test_a_linear_teacher_is_found():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((5000, 6)) * np.sqrt([9, 4, 2, 1, 0.5, 0.2]) + 1.0
     slope = np.array([0.3, -1.0, 0.0, 2.0, 0.5, 1.0])
-    signal, noise = x @ slope, rng.standard_normal(5000)
+    signal = x @ slope
+    noise = rng.standard_normal(5000)
     y = 5.0 + signal + 0.8 * noise
     data = tu.from_data(x, y, levels=3)
     fit, *_ = np.linalg.lstsq(np.column_stack([x, np.ones(5000)]), y, rcond=None)

@@ -20,10 +20,8 @@ def test_the_digits_are_those_of_the_repository():
 
 def test_images_are_rows_of_pixels():
     pictures = tu.digits()
-    flat, square = (
-        tu.from_data(pictures.reshape(1797, 64)).inputs,
-        tu.from_data(pictures).inputs,
-    )
+    flat = tu.from_data(pictures.reshape(1797, 64)).inputs
+    square = tu.from_data(pictures).inputs
     assert np.array_equal(flat.eigenvalues, square.eigenvalues)
     assert (square.known_dim, square.dropped) == (61, 3)
     assert np.array_equal(
@@ -61,7 +59,8 @@ def test_covariance_of_data_far_from_zero():
 def test_data_sets_archives_and_frames_bring_their_labels(tmp_path):
     digits = load_digits()
     kept = digits.target < 3
-    X, y = digits.data[kept], digits.target[kept]
+    X = digits.data[kept]
+    y = digits.target[kept]
     with pytest.warns(tu.errors.ValidityWarning):
         expected = tu.from_data(X, y)
     np.savez(tmp_path / "digits.npz", images=X.reshape(-1, 8, 8), labels=y)

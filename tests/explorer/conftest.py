@@ -58,7 +58,8 @@ def server(cache):
     ended = started.process.poll()
     _, error = started.stop()
     assert ended is None, error
-    # when all processes are interrupted at once, Python's own tracker may find a semaphore that is already gone
+    # when all processes are interrupted at once, Python's own tracker may find a
+    # semaphore that is already gone
     assert "Traceback" not in error or "resource_tracker.py" in error, error
 
 

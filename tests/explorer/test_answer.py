@@ -38,7 +38,8 @@ def test_the_curve_is_that_of_solve(told):
 
 def test_the_runs_are_those_of_simulate(told):
     problem = pair(2, 2, lr=0.7)
-    start, times = tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201)
+    start = tu.asymmetric_start(problem, dim=200)
+    times = tu.linear_times(20.0, 201)
     for index, part in enumerate(of(told, "runs")):
         run = tu.simulate(problem, start, times=times, runs=1, seed=index)
         np.testing.assert_allclose(part["errors"], run.error, rtol=1e-5)
@@ -132,7 +133,8 @@ def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_sa
     )
     found = list(answer.protocol(chosen, "lr"))[-1]
     problem = chosen.problem()
-    start, times = chosen.first(problem), chosen.times()
+    start = chosen.first(problem)
+    times = chosen.times()
     before = tu.solve(problem, start, times).error[-1]
     after = tu.solve(tu.Problem.from_toml(found["toml"]), start, times).error
     np.testing.assert_allclose(found["errors"][0], after, rtol=1e-5)
@@ -177,7 +179,8 @@ def test_the_band_ends_where_noise_decides_the_escape(monkeypatch):
         answer, "fluctuations_along", partial(answer.fluctuations_along, points=128)
     )
     part = answer._band(theory, 300, frames)
-    low, high = part["band"]["low"], part["band"]["high"]
+    low = part["band"]["low"]
+    high = part["band"]["high"]
     assert 5 < len(low) == len(high) < 35
     assert min(low) > 0
     assert part["note"].startswith(

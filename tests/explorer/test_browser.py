@@ -1,4 +1,7 @@
-"""The page in a real browser: what is drawn is what `solve` gives, whatever is moved and however quickly."""
+"""The page in a real browser:
+
+what is drawn is what `solve` gives, whatever is moved and however quickly.
+"""
 
 import numpy as np
 import pytest
@@ -84,7 +87,10 @@ def test_every_control_of_the_shape_changes_the_curve_as_it_should(server, live)
 
 
 def test_the_form_itself_moves_the_curve(server, live):
-    """Through the elements that a reader uses: number, slider, box, list; and through the keyboard."""
+    """Through the elements that a reader uses:
+
+    number, slider, box, list; and through the keyboard.
+    """
     live.open(address_of(server))
     page = live.page
     page.fill("#control-lr", "0.9")
@@ -153,10 +159,8 @@ def test_a_curve_of_other_settings_is_dimmed_and_says_so(server, live):
     }
     live.open(address_of(server))
     page = live.page
-    heading, opacity = (
-        ".curve h2",
-        "getComputedStyle(document.getElementById('curve')).opacity",
-    )
+    heading = ".curve h2"
+    opacity = "getComputedStyle(document.getElementById('curve')).opacity"
     page.wait_for_function(LATE, arg="")
     assert page.inner_text(heading) == "Learning curve"
     page.evaluate("more => tutelageExplorer.change(more)", huge)
@@ -259,14 +263,12 @@ DROP = """([name, text]) => {
 
 def test_a_problem_file_is_dropped_onto_the_page(server, live):
     live.open(address_of(server, end=10.0))
-    page, problem = (
-        live.page,
-        tu.Problem(
-            tu.Network(2, "erf"),
-            tu.Network(2, "erf"),
-            optimizer=tu.SGD(lr=0.9),
-            noise=0.3,
-        ),
+    page = live.page
+    problem = tu.Problem(
+        tu.Network(2, "erf"),
+        tu.Network(2, "erf"),
+        optimizer=tu.SGD(lr=0.9),
+        noise=0.3,
     )
     start = "[start]\nR = [[0.3, 0.2], [0.2, 0.275]]\nQ = [[0.23, 0.1], [0.1, 0.25]]\n"
     page.evaluate(DROP, ["mine.toml", f"{problem.to_toml()}\n{start}"])

@@ -1,4 +1,7 @@
-"""The explorer inside a notebook: cells are executed by a kernel, their HTML is opened in a browser without a network."""
+"""The explorer inside a notebook:
+
+cells are executed by a kernel, their HTML is opened in a browser without a network.
+"""
 
 import numpy as np
 import pytest

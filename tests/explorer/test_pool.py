@@ -22,7 +22,10 @@ def work_forever(kind, settings):
 
 
 def run(function):
-    """A coroutine function, in a thread of its own: the browser of other tests keeps an event loop in this one."""
+    """A coroutine function, in a thread of its own:
+
+    the browser of other tests keeps an event loop in this one.
+    """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(function())).result()
 
@@ -59,7 +62,8 @@ def test_the_work_of_a_closed_or_changed_page_is_ended(monkeypatch):
 
     async def close_a_page():
         pool = Pool(1, grace=0.05)
-        before, asked = process_of(pool), await begin(pool)
+        before = process_of(pool)
+        asked = await begin(pool)
         asked.cancel()
         await until(lambda: not before.is_alive())
         pool.close()
@@ -68,13 +72,17 @@ def test_the_work_of_a_closed_or_changed_page_is_ended(monkeypatch):
 
 
 def test_a_superseded_request_may_end_its_part(monkeypatch):
-    """It may be a compilation that the next request needs: its process is left alone for a moment of grace."""
+    """It may be a compilation that the next request needs:
+
+    its process is left alone for a moment of grace.
+    """
     monkeypatch.setattr(server, "next_part", work_forever)
     monkeypatch.setattr(server, "prepare", None)
 
     async def forget():
         pool = Pool(1, grace=60.0)
-        before, asked = process_of(pool), await begin(pool)
+        before = process_of(pool)
+        asked = await begin(pool)
         asked.cancel()
         await asyncio.sleep(0.5)
         alive = before.is_alive()
@@ -96,7 +104,8 @@ def test_a_stopped_answer_leaves_its_process_to_the_next_one(monkeypatch):
     monkeypatch.setattr(server, "prepare", None)
 
     async def stop_and_ask_again():
-        pool, seen = Pool(1, grace=5.0), []
+        pool = Pool(1, grace=5.0)
+        seen = []
         for _ in range(2):
             async with aclosing(pool.answer("curve", Settings.read({}))) as parts:
                 seen += [await anext(parts), await anext(parts)]

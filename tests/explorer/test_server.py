@@ -1,4 +1,7 @@
-"""What strangers, mistakes and bad networks send: refused in a sentence, with bounded work, and the server stays up."""
+"""What strangers, mistakes and bad networks send:
+
+refused in a sentence, with bounded work, and the server stays up.
+"""
 
 import json
 import urllib.error

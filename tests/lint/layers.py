@@ -9,7 +9,8 @@ import tutelage
 from tests.lint.findings import PACKAGE, Finding, dotted_package
 from tests.lint.imports import imports_of
 
-# Left to right; a group may import the groups before it, and within itself only packages do.
+# Left to right; a group may import the groups before it, and within itself only
+# packages do.
 LAYERS = (
     (
         "_version",

@@ -1,4 +1,7 @@
-"""What the page is made of: data of a stated schema, in one text that nothing in the data can break."""
+"""What the page is made of:
+
+data of a stated schema, in one text that nothing in the data can break.
+"""
 
 import dataclasses
 import json

@@ -1,4 +1,7 @@
-"""The page in a real browser, without a network: what moves when the slider moves, and that nothing leaves the page."""
+"""The page in a real browser, without a network:
+
+what moves when the slider moves, and that nothing leaves the page.
+"""
 
 from contextlib import contextmanager
 
@@ -81,7 +84,8 @@ def wait_until(page, expression, value=True):
 def expected(theory, index):
     """What the page must show at a recorded time; students 2, 1 face teachers 1, 2."""
     order = [1, 0]
-    R, Q = theory.R[index][order], theory.Q[index][order][:, order]
+    R = theory.R[index][order]
+    Q = theory.Q[index][order][:, order]
     return float(theory.times[index]), float(theory.error[index]), R, Q
 
 
@@ -261,7 +265,8 @@ def test_several_tasks_and_a_second_slider(browser, tmp_path):
         Q=[[0.3, 0.02], [0.02, 0.2]],
         readout=[[0.3, 0.1], [0.2, -0.1]],
     )
-    student, V = tu.Network(2, "erf", train_readout=True), [0.0, 0.5]
+    student = tu.Network(2, "erf", train_readout=True)
+    V = [0.0, 0.5]
     tasks = [
         tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(10.0), similarity=v) for v in V
     ]

@@ -1,4 +1,7 @@
-"""The page that solves by itself, in a real browser without a network: its numbers are those of `solve`, and it is usable."""
+"""The page that solves by itself, in a real browser without a network:
+
+its numbers are those of `solve`, and it is usable.
+"""
 
 import json
 from pathlib import Path
@@ -28,10 +31,14 @@ SETTLED = "tutelageExplorer.settled()"
 
 
 def random_problem(shape, seed):
-    """A problem with generic overlaps, readouts and rates: as tutelage has it, and as theory.js has it."""
+    """A problem with generic overlaps, readouts and rates:
+
+    as tutelage has it, and as theory.js has it.
+    """
     rng = np.random.default_rng(seed)
     activation, K, units, L, trained, aligned = shape
-    n, M = K + sum(units), sum(units)
+    n = K + sum(units)
+    M = sum(units)
     inputs = (
         tu.Isotropic()
         if L == 1
@@ -40,14 +47,15 @@ def random_problem(shape, seed):
     vectors = rng.standard_normal((L, n, 3 * n)) / np.sqrt(3 * n)
     vectors[:, :K] *= 0.6
     gram = vectors @ np.swapaxes(vectors, 1, 2)
-    r, q, t = gram[:, :K, K:], gram[:, :K, :K], gram[:, K:, K:]
-    v, v_teacher = rng.uniform(0.5, 1.5, (len(units), K)), rng.uniform(0.5, 1.5, M)
+    r = gram[:, :K, K:]
+    q = gram[:, :K, :K]
+    t = gram[:, K:, K:]
+    v = rng.uniform(0.5, 1.5, (len(units), K))
+    v_teacher = rng.uniform(0.5, 1.5, M)
     lr = rng.uniform(0.1, 0.6) * (0.1 if activation == "quadratic" else 1.0)
-    noise, batch, decay = (
-        rng.uniform(0.0, 0.5),
-        int(rng.integers(1, 5)),
-        rng.uniform(0.0, 0.03),
-    )
+    noise = rng.uniform(0.0, 0.5)
+    batch = int(rng.integers(1, 5))
+    decay = rng.uniform(0.0, 0.03)
     feedback = rng.uniform(0.5, 1.5, K)
     parts = np.split(v_teacher, np.cumsum(units)[:-1])
     teachers = [tu.Network(len(part), activation, readout=part) for part in parts]
@@ -155,7 +163,10 @@ def test_a_wrong_formula_would_be_noticed(page):
 
 
 def test_an_error_near_perfect_learning_keeps_its_digits(page):
-    """Where the error is a difference of equal numbers: 1e-13, next to numbers of order one."""
+    """Where the error is a difference of equal numbers:
+
+    1e-13, next to numbers of order one.
+    """
     plain = {
         "K": 2,
         "units": [2],
@@ -174,7 +185,8 @@ def test_an_error_near_perfect_learning_keeps_its_digits(page):
         "feedback": None,
     }
     small = 1e-6
-    R, Q = np.array([[0.0, 1 - small], [1.0, 0.0]]), np.diag([(1 - small) ** 2, 1.0])
+    R = np.array([[0.0, 1 - small], [1.0, 0.0]])
+    Q = np.diag([(1 - small) ** 2, 1.0])
     start = {
         "r": R.ravel().tolist(),
         "q": Q.ravel().tolist(),

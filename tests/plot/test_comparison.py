@@ -1,4 +1,7 @@
-"""What the figure of a comparison shows: theory as lines, runs as bands, scores below; legends outside."""
+"""What the figure of a comparison shows:
+
+theory as lines, runs as bands, scores below; legends outside.
+"""
 
 import numpy as np
 import pytest

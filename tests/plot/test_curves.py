@@ -1,4 +1,7 @@
-"""Figures of the verbs that read a curve: what they show, legends outside, other objects refused."""
+"""Figures of the verbs that read a curve:
+
+what they show, legends outside, other objects refused.
+"""
 
 import numpy as np
 import pytest

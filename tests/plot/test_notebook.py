@@ -1,4 +1,7 @@
-"""A figure is a picture in a fresh notebook kernel: nothing is set up, by the reader or by the package."""
+"""A figure is a picture in a fresh notebook kernel:
+
+nothing is set up, by the reader or by the package.
+"""
 
 import ast
 import base64
@@ -21,7 +24,10 @@ PLAIN = "from matplotlib.figure import Figure\nfigure = Figure()"
 
 
 def shown(*cells):
-    """What a new kernel displays for these cells: one dictionary per output, by kind of content."""
+    """What a new kernel displays for these cells:
+
+    one dictionary per output, by kind of content.
+    """
     found = []
 
     def look(message):

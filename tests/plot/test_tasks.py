@@ -1,4 +1,7 @@
-"""Figures of several tasks: a curve for each, switches marked, overlaps named by task and unit."""
+"""Figures of several tasks:
+
+a curve for each, switches marked, overlaps named by task and unit.
+"""
 
 import numpy as np
 import pytest

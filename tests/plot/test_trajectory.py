@@ -1,4 +1,7 @@
-"""What the standard figure shows, checked on the figure itself: labels, axes, legends, the sentence of a failure."""
+"""What the standard figure shows, checked on the figure itself:
+
+labels, axes, legends, the sentence of a failure.
+"""
 
 from dataclasses import replace
 
@@ -24,7 +27,10 @@ def trajectory(
     code=tu.errors.Status.FINISHED,
     runs=(),
 ):
-    """A made-up solution of the right shape: an error that falls by `decades`, overlaps that all differ."""
+    """A made-up solution of the right shape:
+
+    an error that falls by `decades`, overlaps that all differ.
+    """
     problem = tu.Problem(
         tu.Network(K, "erf", train_readout=train),
         tu.Network(M, "erf"),

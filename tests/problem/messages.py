@@ -1,4 +1,7 @@
-"""The form of every refusal: one line, one sentence (a short fix may follow), what was given, what is allowed."""
+"""The form of every refusal:
+
+one line, one sentence (a short fix may follow), what was given, what is allowed.
+"""
 
 import re
 

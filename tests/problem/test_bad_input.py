@@ -15,7 +15,8 @@ import tutelage as tu
 from tests.problem.messages import require_form, require_refusal
 from tests.problems import linear_regression
 
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
+INF = float("inf")
 NET = tu.Network(2)
 PROBLEM = tu.Problem(NET, NET)
 START = tu.Start(R=[[0.1, 0.0], [0.0, 0.2]], Q=0.1 * np.eye(2))

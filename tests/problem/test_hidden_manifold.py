@@ -1,4 +1,8 @@
-"""Inputs x = sigma(F c / sqrt(D)): averages, levels, visible teachers; the theory against SGD on x itself, written out here."""
+"""Inputs x = sigma(F c / sqrt(D)):
+
+averages, levels, visible teachers; the theory against SGD on x itself, written out
+here.
+"""
 
 import numpy as np
 import pytest
@@ -23,10 +27,8 @@ def problem_on(inputs, teacher=ERF, **options):
 def known_weights(inputs, seed=3, scale=0.5):
     """Latent teacher vectors, student weights, and the problem in which the theory sees just these."""
     rng = np.random.default_rng(seed)
-    W, beta = (
-        scale * rng.standard_normal((2, inputs.dim)),
-        rng.standard_normal((2, inputs.dim_latent)),
-    )
+    W = scale * rng.standard_normal((2, inputs.dim))
+    beta = rng.standard_normal((2, inputs.dim_latent))
     teacher = tu.Network(
         2,
         "erf",
@@ -89,7 +91,8 @@ def test_visible_teacher_and_unseen_part_are_regression_on_the_samples(name):
     rng, (N, D) = np.random.default_rng(1), FEATURES.shape
     beta = rng.standard_normal((2, D))
     c = rng.standard_normal((100_000, D))
-    x, fields = SIGMA[name](c @ inputs.features.T / np.sqrt(D)), c @ beta.T / np.sqrt(D)
+    x = SIGMA[name](c @ inputs.features.T / np.sqrt(D))
+    fields = c @ beta.T / np.sqrt(D)
     rest = fields - x @ inputs.visible_teacher(beta).T / np.sqrt(N)
     np.testing.assert_allclose(
         rest.T @ rest / len(x), inputs.unseen_part(beta), atol=0.02
@@ -120,7 +123,8 @@ def test_laws_are_those_of_drawn_matrices(D, features):
         [law.weights.sum(), total], [0.5 - 1 / (2 * np.pi), 1.0], rtol=1e-9
     )
     if features == "orthogonal":  # two levels, by hand
-        k1, rest = 0.25, 0.25 - 1 / (2 * np.pi)
+        k1 = 0.25
+        rest = 0.25 - 1 / (2 * np.pi)
         np.testing.assert_allclose(law.eigenvalues, [2 * k1 + rest, rest], rtol=1e-9)
         np.testing.assert_allclose(law.unseen_share, rest / (2 * k1 + rest), rtol=1e-9)
 
@@ -160,8 +164,13 @@ def test_starts_agree_with_each_other(shape):
     ],
 )
 def test_theory_predicts_the_error_on_fresh_samples(name):
-    """Within 3 standard errors; the theory without the unseen part is far outside. At N = 200 the equivalence is 1 to 2% off."""
-    N, D, steps = 400, 200, 2000
+    """Within 3 standard errors; the theory without the unseen part is far outside.
+
+    At N = 200 the equivalence is 1 to 2% off.
+    """
+    N = 400
+    D = 200
+    steps = 2000
     F = np.random.default_rng(7).standard_normal((N, D))
     inputs = tu.HiddenManifold(F, name, levels=N)
     W, beta, problem = known_weights(inputs)
@@ -175,7 +184,8 @@ def test_theory_predicts_the_error_on_fresh_samples(name):
 
 @pytest.mark.full
 def test_many_steps_of_a_wide_network():
-    N, D = 512, 256
+    N = 512
+    D = 256
     F = np.random.default_rng(0).standard_normal((N, D))
     inputs = tu.HiddenManifold(F, "erf", levels=N)
     W, beta, problem = known_weights(inputs)
@@ -191,7 +201,10 @@ def test_many_steps_of_a_wide_network():
 
 @pytest.mark.parametrize("D", [pytest.param(100, marks=pytest.mark.full), 250])
 def test_simulated_weights_learn_from_the_samples(D):
-    """`simulate` builds the same thing from overlaps: latent teacher, features, unseen part; D > N has hidden directions."""
+    """`simulate` builds the same thing from overlaps:
+
+    latent teacher, features, unseen part; D > N has hidden directions.
+    """
     problem = problem_on(tu.HiddenManifold("random", "sign", D, dim=200, levels=10))
     start = tu.random_start(problem, dim=200, scale=0.5, seed=2)
     theory = tu.solve(problem, start, [0.0, 5.0])
@@ -229,10 +242,8 @@ def test_given_weights_learn_from_the_samples():
         runs.R[0, 0], np.einsum("l,lkm->km", inputs.weights, start.R), rtol=1e-9
     )
     measured = sgd_on_samples(W, beta, inputs.features, "erf", 180, runs=200)
-    gap, se = (
-        runs.error[:, 1].mean() - measured.mean(),
-        np.hypot(runs.error[:, 1].std() / 40**0.5, measured.std() / 200**0.5),
-    )
+    gap = runs.error[:, 1].mean() - measured.mean()
+    se = np.hypot(runs.error[:, 1].std() / 40**0.5, measured.std() / 200**0.5)
     assert (
         abs(gap) < 3.5 * se + 0.02 * measured.mean()
     )  # the error of the Gaussian vector, N = 60
@@ -284,7 +295,8 @@ def test_files_and_changes():
 
 
 def test_tasks_share_the_manifold():
-    one, inputs = tu.Network(1, "erf"), tu.HiddenManifold(FEATURES, "sign", levels=4)
+    one = tu.Network(1, "erf")
+    inputs = tu.HiddenManifold(FEATURES, "sign", levels=4)
     alike = tu.Problem(ERF, tu.Tasks([one, one], similarity=0.5), inputs)
     given = alike.replace(teacher=tu.Tasks([one, one], gram=[[1.0, 0.5], [0.5, 2.0]]))
     np.testing.assert_allclose(

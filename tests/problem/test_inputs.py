@@ -1,4 +1,7 @@
-"""Laws of the inputs: unit mean, whole dimensions per level, and spectra measured on data."""
+"""Laws of the inputs:
+
+unit mean, whole dimensions per level, and spectra measured on data.
+"""
 
 from itertools import pairwise
 
@@ -37,7 +40,8 @@ def test_level_dims_are_whole_positive_and_sum_to_dim(levels, more):
 @PROPERTY
 @given(spectra)
 def test_a_spectrum_has_unit_mean_and_remembers_its_scale(levels):
-    ours, free = spectrum(levels), spectrum(levels, normalize=False)
+    ours = spectrum(levels)
+    free = spectrum(levels, normalize=False)
     assert np.isclose(ours.weights.sum(), 1.0)
     assert np.allclose(ours.eigenvalues * ours.scale, np.array(levels)[:, 0])
     assert np.array_equal(free.eigenvalues, np.array(levels)[:, 0])
@@ -94,14 +98,16 @@ def test_from_data_centres_drops_rescales_and_records(data):
 
 def test_from_covariance_agrees_with_from_data(data):
     covariance = np.cov(data, rowvar=False, bias=True)
-    ours, theirs = tu.Spectrum.from_covariance(covariance), tu.from_data(data).inputs
+    ours = tu.Spectrum.from_covariance(covariance)
+    theirs = tu.from_data(data).inputs
     assert np.allclose(ours.eigenvalues, theirs.eigenvalues)
     assert (ours.dropped, ours.known_dim, ours.center) == (2, 7, None)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5, 7])
 def test_levels_group_neighbors_and_keep_the_mean(data, levels):
-    fine, coarse = tu.from_data(data).inputs, tu.from_data(data, levels=levels).inputs
+    fine = tu.from_data(data).inputs
+    coarse = tu.from_data(data, levels=levels).inputs
     dims = coarse.level_dims(7)
     assert dims.tolist() == [
         len(group) for group in np.array_split(np.arange(7), levels)

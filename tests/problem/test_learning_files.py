@@ -129,7 +129,8 @@ def test_a_stored_trajectory_never_imports(tmp_path, monkeypatch):
     text = single(loss="huber").to_toml().replace("huber", "quiet_module:loss")
     problem = tu.Problem.from_toml(text, allow=("quiet_module",))
     assert problem.loss.function is sys.modules["quiet_module"].loss
-    curve, number = np.ones(2), np.asarray(0.0)
+    curve = np.ones(2)
+    number = np.asarray(0.0)
     trajectory = tu.Trajectory(
         np.arange(2.0), {}, curve, number.astype(int), number, number, problem=problem
     )
@@ -273,7 +274,8 @@ def test_replace_changes_loss_labels_rule_and_their_fields():
 
 def test_starts_of_several_outputs():
     problem = PROBLEMS["outputs"]
-    K, M = 2, 3
+    K = 2
+    M = 3
     for start in (
         tu.random_start(problem, dim=100, seed=3),
         tu.random_start(problem),
@@ -281,7 +283,8 @@ def test_starts_of_several_outputs():
     ):
         assert (start.R.shape, start.Q.shape, start.readout) == ((K, M), (K, K), None)
     rng = np.random.default_rng(0)
-    W, teacher = rng.standard_normal((K, 40)), rng.standard_normal((M, 40))
+    W = rng.standard_normal((K, 40))
+    teacher = rng.standard_normal((M, 40))
     start = tu.start_from_weights(
         problem, W, teacher, readout=np.arange(6.0).reshape(3, 2)
     )

@@ -1,4 +1,7 @@
-"""Losses, labels, rules and averages that do not fit are refused with one message: what was given, and how to fix it."""
+"""Losses, labels, rules and averages that do not fit are refused with one message:
+
+what was given, and how to fix it.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,8 @@ import pytest
 import tutelage as tu
 from tests.problem.messages import require_refusal
 
-UNIT, PAIR = tu.Network(1, "linear"), tu.Network(2, "erf")
+UNIT = tu.Network(1, "linear")
+PAIR = tu.Network(2, "erf")
 CLASSES = tu.Network(3, "linear", outputs=3)
 START = tu.Start([[0.1]], [[0.5]])
 LEARNS = tu.Network(1, "erf", train_readout=True)

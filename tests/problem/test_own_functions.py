@@ -1,4 +1,8 @@
-"""Functions of one's own: taken for what they compute, never for how they are called; recorded once; one message each."""
+"""Functions of one's own:
+
+taken for what they compute, never for how they are called; recorded once; one message
+each.
+"""
 
 import pickle
 from dataclasses import dataclass, replace

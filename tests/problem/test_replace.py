@@ -1,4 +1,7 @@
-"""`Problem.replace` and reprs: a changed problem is the one that would have been built so."""
+"""`Problem.replace` and reprs:
+
+a changed problem is the one that would have been built so.
+"""
 
 import equinox as eqx
 import jax

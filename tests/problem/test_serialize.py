@@ -91,11 +91,10 @@ def networks(draw, teacher, levels):
 @st.composite
 def problems(draw):
     inputs = draw(laws)
-    student, teacher = (
-        draw(networks(False, inputs.levels)),
-        draw(networks(True, inputs.levels)),
-    )
-    K, L = student.hidden, inputs.levels
+    student = draw(networks(False, inputs.levels))
+    teacher = draw(networks(True, inputs.levels))
+    K = student.hidden
+    L = inputs.levels
     trainable = st.one_of(
         st.none(),
         st.lists(st.integers(0, L - 1), min_size=1, max_size=3),

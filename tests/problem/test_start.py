@@ -1,4 +1,8 @@
-"""Starts: the law of random overlaps, the exact overlaps of given weights, and what a problem makes of them."""
+"""Starts:
+
+the law of random overlaps, the exact overlaps of given weights, and what a problem
+makes of them.
+"""
 
 import equinox as eqx
 import jax
@@ -8,7 +12,10 @@ import pytest
 
 import tutelage as tu
 
-K, M, SCALE, SEEDS = 2, 3, 0.3, 600
+K = 2
+M = 3
+SCALE = 0.3
+SEEDS = 600
 
 
 def problem(inputs=None, gram=None, **options):
@@ -25,10 +32,8 @@ def blocks_over_seeds(asked, dim):
 
 def require_moments(samples, mean, variance):
     """Sample means and variances within five standard errors (the kurtosis of each entry is measured)."""
-    mean, variance = (
-        np.broadcast_to(mean, samples.shape[1:]),
-        np.broadcast_to(variance, samples.shape[1:]),
-    )
+    mean = np.broadcast_to(mean, samples.shape[1:])
+    variance = np.broadcast_to(variance, samples.shape[1:])
     centered = samples - mean
     assert np.all(np.abs(centered.mean(0)) < 5 * np.sqrt(variance / len(samples)))
     spread = np.sqrt(np.var(centered**2, axis=0) / len(samples))
@@ -68,13 +73,15 @@ def test_random_overlaps_have_the_law_of_random_weights(name):
 
 def test_random_overlaps_agree_with_random_vectors_beyond_two_moments():
     """E[r_km q_kk t_mm r_km] of the Gram matrix drawn against that of vectors drawn."""
-    asked, dim = problem(), 6
+    asked = problem()
+    dim = 6
     r, q, t = (x[:, 0] for x in blocks_over_seeds(asked, dim))
     vectors = (
         np.random.default_rng(5).standard_normal((40 * SEEDS, 2, dim))
         * np.array([SCALE, 1.0])[:, None]
     )
-    w, u = vectors[:, 0], vectors[:, 1]
+    w = vectors[:, 0]
+    u = vectors[:, 1]
     direct = ((w * u).sum(1) / dim) ** 2 * (w**2).sum(1) / dim * (u**2).sum(1) / dim
     ours = (
         r**2 * np.einsum("skk->sk", q)[:, :, None] * np.einsum("smm->sm", t)[:, None, :]
@@ -95,7 +102,8 @@ def test_random_overlaps_agree_with_random_vectors_beyond_two_moments():
 )
 def test_a_given_gram_is_kept_exactly_and_students_are_random_beside_it(inputs):
     gram = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 0.5]])
-    asked, dim = problem(inputs, gram), 20
+    asked = problem(inputs, gram)
+    dim = 20
     mean = asked.inputs.weights.sum()
     n = asked.inputs.level_dims(dim)
     r, q, t = blocks_over_seeds(asked, dim)
@@ -155,7 +163,8 @@ def test_one_level_is_shown_as_field_covariances():
 def test_weights_give_their_overlaps_in_each_eigenspace():
     rng = np.random.default_rng(1)
     asked = problem(tu.Spectrum([3.0, 1.0, 0.2], [0.2, 0.3, 0.5]))
-    W, teacher = rng.standard_normal((K, 10)), rng.standard_normal((M, 10))
+    W = rng.standard_normal((K, 10))
+    teacher = rng.standard_normal((M, 10))
     start = tu.start_from_weights(asked, W, teacher, readout=[1.0, 2.0])
     for level, columns in enumerate((slice(0, 2), slice(2, 5), slice(5, 10))):
         n = columns.stop - columns.start
@@ -177,7 +186,8 @@ def test_weights_on_measured_data_give_the_covariance_of_its_fields(levels):
     data = np.column_stack([data, np.full(80, 3.0)])  # a direction without variance
     inputs = tu.from_data(data, levels=levels).inputs
     asked = problem(inputs)
-    W, teacher = rng.standard_normal((K, 7)), rng.standard_normal((M, 7))
+    W = rng.standard_normal((K, 7))
+    teacher = rng.standard_normal((M, 7))
     start = tu.start_from_weights(asked, W, teacher)
     assert start.dim == 6
     r, q, t = start.blocks(asked)
@@ -212,7 +222,8 @@ def test_an_equal_T_and_gram_are_accepted_in_either_form():
     gram = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 0.5]])
     asked = problem(tu.Spectrum([3.0, 2.0], normalize=False), gram)
     mean = asked.inputs.weights.sum()
-    r, q = np.zeros((2, K, M)), np.stack([np.eye(K)] * 2)
+    r = np.zeros((2, K, M))
+    q = np.stack([np.eye(K)] * 2)
     for T in (gram, np.stack([gram / mean] * 2)):
         assert np.allclose(tu.Start(R=r, Q=q, T=T).blocks(asked)[2], gram / mean)
     with pytest.raises(tu.InputError, match="differ by"):

@@ -1,4 +1,7 @@
-"""Tasks as plain data: probabilities over time, overlaps, messages, files and changes by name."""
+"""Tasks as plain data:
+
+probabilities over time, overlaps, messages, files and changes by name.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,8 @@ import pytest
 import tutelage as tu
 from tests.problem.messages import require_refusal
 
-ONE, TWO = tu.Network(1, "erf"), tu.Network(2, "relu")
+ONE = tu.Network(1, "erf")
+TWO = tu.Network(2, "relu")
 STUDENT = tu.Network(2, "erf", train_readout=True)
 
 

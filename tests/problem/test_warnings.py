@@ -107,10 +107,8 @@ def test_unequal_readouts_or_biases_break_the_symmetry(said):
     [("linear", 5.0, TIMES), ("quadratic", 5.0, np.linspace(0, 0.04, 9))],
 )
 def test_divergence_keeps_what_came_before(activation, lr, times):
-    problem, quick = (
-        one(activation, lr),
-        {"max_steps": 3000} if activation == "quadratic" else {},
-    )
+    problem = one(activation, lr)
+    quick = {"max_steps": 3000} if activation == "quadratic" else {}
     trajectory, caught = heard(lambda: tu.solve(problem, ALONE, times=times, **quick))
     assert [w.category for w in caught] == [tu.errors.DivergenceWarning]
     text = str(caught[0].message)
@@ -131,7 +129,10 @@ def test_divergence_keeps_what_came_before(activation, lr, times):
 
 
 def test_a_blow_up_in_finite_time_is_a_divergence():
-    """Q' ~ Q^3 reaches infinity at a finite time: the step shrinks to nothing long before the bound is met."""
+    """Q' ~ Q^3 reaches infinity at a finite time:
+
+    the step shrinks to nothing long before the bound is met.
+    """
     trajectory, _ = heard(
         lambda: tu.solve(
             one("quadratic", 5.0), ALONE, times=np.linspace(0, 0.04, 9), max_steps=3000

@@ -39,7 +39,8 @@ def test_the_plateau_of_a_finite_learning_rate():
 
 def test_the_escape_rate_of_gradient_flow():
     """2 K eta / (pi sqrt(2K - 1) (2K + 1)^(3/2))."""
-    K, eta = 3, 0.5
+    K = 3
+    eta = 0.5
     point = tu.analysis.fixed_point(committee(K, rate=eta), gradient_flow=True)
     rate = 2 * K * eta / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5)
     assert point.modes[0].rate == pytest.approx(rate, rel=1e-7)
@@ -232,7 +233,10 @@ def test_the_exponent_of_a_spectrum():
 
 
 def test_the_landscape_of_a_linear_unit():
-    """e_g = |w - w*|^2 / 2N: the gradient is (w - w*) / sqrt N, every curvature is 1."""
+    """e_g = |w - w*|^2 / 2N:
+
+    the gradient is (w - w*) / sqrt N, every curvature is 1.
+    """
     task = committee(1, "linear")
     teacher = np.array([[1.0, 2.0, 3.0, 4.0]])
     student = np.array([[2.0, 0.0, 1.0, 1.0]])

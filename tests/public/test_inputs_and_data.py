@@ -7,7 +7,10 @@ import tutelage as tu
 
 
 def test_a_mixture_of_two_gaussians_follows_its_closed_error():
-    """Means +-m, noise 1: a linear unit of overlap R and norm Q errs with Phi(-R / sqrt Q)."""
+    """Means +-m, noise 1:
+
+    a linear unit of overlap R and norm Q errs with Phi(-R / sqrt Q).
+    """
     from scipy.stats import norm
 
     mixture = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
@@ -26,7 +29,10 @@ def test_the_mixture_of_exclusive_or_has_four_classes():
 
 
 def test_a_hidden_manifold_has_the_two_levels_of_orthogonal_features():
-    """k1^2 N / D + k*^2 on D / N of the directions, k*^2 on the rest (Goldt et al. 2020)."""
+    """k1^2 N / D + k*^2 on D / N of the directions, k*^2 on the rest (Goldt et al.
+
+    2020).
+    """
     inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
     k1 = np.sqrt(1 / np.pi)  # E[z erf(z / sqrt 2)]
     second = 1 / 3  # E[erf(z / sqrt 2)^2]

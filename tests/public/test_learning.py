@@ -174,7 +174,8 @@ def test_node_perturbation_adds_the_variance_of_its_noise():
 
     delta = (e xi - scale xi^2 / 2) xi, e the error, so E[delta^2] = 3 e^2 + (15/4) scale^2.
     """
-    eta, scale = 0.1, 0.2
+    eta = 0.1
+    scale = 0.2
     rule = tu.rules.NodePerturbation(scale)
     task = tu.Problem(UNIT, UNIT, optimizer=tu.SGD(eta), rule=rule)
     theory = tu.solve(task, tu.Start([[0.0]], [[0.0]]), [0.0, 500.0], rtol=1e-6)

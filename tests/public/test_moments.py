@@ -56,7 +56,9 @@ def test_quadrature_gives_the_closed_form():
 
 def test_all_pairs_of_two_networks():
     """Q, R and T in place of one covariance: students first, then teachers."""
-    Q, R, T = np.array([[0.4]]), np.array([[0.2, 0.1]]), np.eye(2)
+    Q = np.array([[0.4]])
+    R = np.array([[0.2, 0.1]])
+    T = np.eye(2)
     pairs = tu.moments.I2("erf", Q, R, T)
     assert pairs.shape == (3, 3)
     assert float(pairs[0, 1]) == pytest.approx(2 / pi * asin(0.2 / sqrt(1.4 * 2.0)))

@@ -40,7 +40,10 @@ def test_the_plateau_of_gradient_flow(K):
 
 def test_a_linear_network_with_weight_decay_settles_at_its_closed_form():
     """The stationary variance of one linear unit with ridge kappa and noise sigma."""
-    kappa, eta, sigma, rho = 0.2, 0.7, 0.4, 1.3
+    kappa = 0.2
+    eta = 0.7
+    sigma = 0.4
+    rho = 1.3
     optimizer = tu.SGD(eta, weight_decay=kappa)
     task = committee(1, "linear", optimizer=optimizer, noise=sigma)
     theory = tu.solve(task, tu.Start([[0.1]], [[0.5]], [[rho]]), [0.0, 200.0])

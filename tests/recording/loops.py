@@ -1,4 +1,7 @@
-"""Training loops as a reader writes them: plain NumPy, fields W . x, rates of autograd."""
+"""Training loops as a reader writes them: plain NumPy, fields W .
+
+x, rates of autograd.
+"""
 
 import numpy as np
 from scipy.special import erf

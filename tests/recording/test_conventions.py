@@ -1,4 +1,7 @@
-"""Conversions: a loop by automatic differentiation with converted settings is the same SGD."""
+"""Conversions:
+
+a loop by automatic differentiation with converted settings is the same SGD.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Loops of NumPy next to the theory: the right one agrees, and each missed factor is named."""
+"""Loops of NumPy next to the theory:
+
+the right one agrees, and each missed factor is named.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""HTML cards for notebooks: well-formed, small, without colors, and with every field."""
+"""HTML cards for notebooks:
+
+well-formed, small, without colors, and with every field.
+"""
 
 import inspect
 from dataclasses import fields, is_dataclass

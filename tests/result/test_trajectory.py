@@ -1,4 +1,7 @@
-"""Trajectories at the edge: labeled data and files that come back as they were, or a sentence that says why not."""
+"""Trajectories at the edge:
+
+labeled data and files that come back as they were, or a sentence that says why not.
+"""
 
 import json
 import os
@@ -208,7 +211,8 @@ def test_a_batch_is_not_taken_for_levels(transform):
 
     def member(lr):
         start = tu.Start(R=lr * jnp.ones((1, 1)), Q=[[1.0]])
-        curve, number = lr * jnp.ones(3), jnp.zeros(())
+        curve = lr * jnp.ones(3)
+        number = jnp.zeros(())
         return tu.Trajectory(np.arange(3.0), {"R": curve[:, None, None]}, curve, number.astype(int), number, number,
                              problem=problem.replace(lr=lr), start=start)  # fmt: skip
 
@@ -268,7 +272,8 @@ def test_traced_trajectories_are_refused():
 
 @pytest.mark.parametrize("name", ["error", "time", "steps", "x_0"])
 def test_a_variable_with_a_name_of_the_file_is_refused(name):
-    curve, end = np.ones(3), np.zeros(())
+    curve = np.ones(3)
+    end = np.zeros(())
     variables = {"x": np.ones((3, 2)), name: curve}
     trajectory = tu.Trajectory(
         np.arange(3.0), variables, curve, end.astype(int), end, end, kind="equations"

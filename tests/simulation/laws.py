@@ -13,7 +13,10 @@ LEVEL = 1e-4
 
 
 def features(runs: Trajectory, time: int) -> np.ndarray:
-    """(run, features): R, the upper triangle of Q, the readout, and (if kept) the same per level."""
+    """(run, features):
+
+    R, the upper triangle of Q, the readout, and (if kept) the same per level.
+    """
     parts = []
     for name in ("R", "r"):
         if name in runs.variables:
@@ -34,9 +37,12 @@ def z_scores(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Standardized differences of the means, and of the covariances, of two samples (run, features)."""
     together = np.concatenate([a, b])
     moves = together.std(axis=0) > 1e-12 * (1 + np.abs(together).max(axis=0))
-    a, b = a[:, moves], b[:, moves]
-    center, size = together[:, moves].mean(axis=0), together[:, moves].std(axis=0)
-    a, b = (a - center) / size, (b - center) / size
+    a = a[:, moves]
+    b = b[:, moves]
+    center = together[:, moves].mean(axis=0)
+    size = together[:, moves].std(axis=0)
+    a = (a - center) / size
+    b = (b - center) / size
     first, second = np.triu_indices(a.shape[1])
     samples = [np.concatenate([x, x[:, first] * x[:, second]], axis=1) for x in (a, b)]
     gap = samples[0].mean(axis=0) - samples[1].mean(axis=0)

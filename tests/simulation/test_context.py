@@ -1,4 +1,7 @@
-"""A rule may look at the rate, the time and the overlaps: theory and every simulation loop show it the same ones."""
+"""A rule may look at the rate, the time and the overlaps:
+
+theory and every simulation loop show it the same ones.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +51,8 @@ def test_simulations_show_a_rule_what_the_theory_shows_it(options, theory):
         problem(), START, dim=300, times=TIMES, runs=120, seed=3, **options
     )
     for name in ("R", "Q"):
-        mean, error = runs[name].mean(axis=0), runs[name].std(axis=0) / np.sqrt(120)
+        mean = runs[name].mean(axis=0)
+        error = runs[name].std(axis=0) / np.sqrt(120)
         np.testing.assert_array_less(
             np.abs(mean - theory[name])[1:], 4 * error[1:] + 2e-3
         )
@@ -59,7 +63,10 @@ def test_simulations_show_a_rule_what_the_theory_shows_it(options, theory):
 
 
 def test_a_derivative_that_would_be_wrong_is_refused():
-    """With sampled averages the hinge loss jumps where the readout says: no silent zero."""
+    """With sampled averages the hinge loss jumps where the readout says:
+
+    no silent zero.
+    """
     committee = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), loss="hinge", labels="sign"
     )

@@ -127,10 +127,12 @@ def test_measured_rows_are_centered_scaled_and_rotated():
         inputs=tu.from_data(data).inputs,
         optimizer=tu.SGD(0.3),
     )
-    W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
+    W = rng.standard_normal((2, 6))
+    W_teacher = rng.standard_normal((1, 6))
     runs = tu.simulate(problem, weights=(W, W_teacher), inputs=data, times=[0.0, 50.0])
     x = (data - problem.inputs.center) / np.sqrt(problem.inputs.scale)
-    g, slope = problem.student.activation, problem.student.activation.slope
+    g = problem.student.activation
+    slope = problem.student.activation.slope
     for row in x:
         fields = W @ row / np.sqrt(6)
         delta = float(np.sum(g(W_teacher @ row / np.sqrt(6))) - np.sum(g(fields)))

@@ -31,7 +31,10 @@ print(students.item(), sum(onto_sphere.stats.cache_hits.values()))
 
 
 def moved(folder: Path) -> tuple[float, int]:
-    """A unit vector brought to length: share * x^2 = 2, so x = 2. And how often cached machine code was loaded."""
+    """A unit vector brought to length: share * x^2 = 2, so x = 2.
+
+    And how often cached machine code was loaded.
+    """
     environment = os.environ | {
         "PYTHONPATH": str(folder),
         "NUMBA_CACHE_DIR": str(folder / "cache"),
@@ -51,7 +54,10 @@ def moved(folder: Path) -> tuple[float, int]:
 
 @pytest.mark.full  # the names are tested below; this compiles the kernels three times
 def test_a_new_order_of_fields_is_compiled_again(tmp_path):
-    """Share and step exchanged, in a file of the same size and date: stale code would read the step, 11, for the share."""
+    """Share and step exchanged, in a file of the same size and date:
+
+    stale code would read the step, 11, for the share.
+    """
     shutil.copytree(
         Path(tutelage.__file__).parent,
         tmp_path / "tutelage",
@@ -60,7 +66,8 @@ def test_a_new_order_of_fields_is_compiled_again(tmp_path):
     assert moved(tmp_path) == (2.0, 0)
     assert moved(tmp_path) == (2.0, 1)  # the cache works
     kernels = tmp_path / "tutelage" / "simulation" / "numba_kernels.py"
-    text, before = kernels.read_text(), kernels.stat()
+    text = kernels.read_text()
+    before = kernels.stat()
     first, second = (
         f'    {name}: Float[np.ndarray, " L"]\n' for name in ("step", "share")
     )
@@ -136,17 +143,16 @@ def test_a_kernel_that_reaches_outside_is_found(name):
 
 def test_one_machine_code_serves_all_problems(monkeypatch):
     """Arrays of another order in memory would compile the loops again, which takes ten seconds."""
-    seen, loop = set(), method.advance
+    seen = set()
+    loop = method.advance
 
     def recorded(*arguments):
         seen.add(tuple(str(numba.typeof(each)) for each in arguments))
         return loop(*arguments)
 
     monkeypatch.setattr(method, "advance", recorded)
-    erf, trained = (
-        tu.Network(2, "erf"),
-        tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True),
-    )
+    erf = tu.Network(2, "erf")
+    trained = tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
     tasks = [
         tu.Tasks([erf, erf], tu.Switch(0.2), heads, drift=tu.Drift(0.1))
         for heads in ("separate", "shared")

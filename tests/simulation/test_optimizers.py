@@ -7,7 +7,10 @@ from scipy.special import erf
 import tutelage as tu
 
 o = tu.optimizers
-N, K, M, STEPS = 24, 2, 2, 30
+N = 24
+K = 2
+M = 2
+STEPS = 30
 EACH = [
     o.SGD(0.5, clip=0.4),
     o.SGD(0.5, clip_coordinates=0.2, weight_decay=0.3),
@@ -44,7 +47,9 @@ def adapted(optimizer, g, state, step):
 
 def naive(optimizer, W, W_teacher, X, v, b):
     """Weights, readout and biases after all steps."""
-    w, v, b = W.copy(), v.copy(), b.copy()
+    w = W.copy()
+    v = v.copy()
+    b = b.copy()
     start = float(getattr(optimizer, "initial_scale", 0.0))
     states = [(np.zeros_like(x), np.full_like(x, start)) for x in (w, v, b)]
     norm_scale = start
@@ -66,7 +71,9 @@ def naive(optimizer, W, W_teacher, X, v, b):
             delta = delta * np.minimum(1, float(optimizer.clip) / length)
             h_bias = np.mean(delta, axis=0)  # biases follow the clipped delta
         gradient = delta.T @ x / batch
-        move, v_move, b_move = gradient, h, h_bias
+        move = gradient
+        v_move = h
+        b_move = h_bias
         if isinstance(optimizer, o.SGD):
             if optimizer.clip_coordinates is not None:
                 most = float(optimizer.clip_coordinates)

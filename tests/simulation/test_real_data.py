@@ -1,4 +1,7 @@
-"""A teacher labels handwritten digits: Gaussian theory of the measured spectrum against SGD on the images themselves."""
+"""A teacher labels handwritten digits:
+
+Gaussian theory of the measured spectrum against SGD on the images themselves.
+"""
 
 import numpy as np
 import pytest
@@ -34,10 +37,8 @@ def curves():
 
 
 def relative_gap(runs, theory):
-    mean, spread = (
-        runs.error.mean(axis=0),
-        runs.error.std(axis=0, ddof=1) / np.sqrt(len(runs.error)),
-    )
+    mean = runs.error.mean(axis=0)
+    spread = runs.error.std(axis=0, ddof=1) / np.sqrt(len(runs.error))
     return mean / theory.error - 1, spread / theory.error
 
 
@@ -48,7 +49,11 @@ def test_gaussian_inputs_of_that_spectrum_follow_the_theory(curves):
 
 
 def test_digits_stay_within_the_stated_tolerance(curves):
-    """docs/simulate.md: images are not Gaussian; the theory of their spectrum misses them by 9% at alpha = 25."""
+    """docs/simulate.md:
+
+    images are not Gaussian; the theory of their spectrum misses them by 9% at alpha =
+    25.
+    """
     theory, _, digits = curves
     gap, noise = relative_gap(digits, theory)
     np.testing.assert_allclose(gap, [0.0, 0.0, 0.03, 0.09], atol=0.015)

@@ -21,7 +21,9 @@ from tutelage.simulation.prepare import (
 from tutelage.training import losses, rules
 from tutelage.training.rules import Parameters
 
-K, M, SAMPLES = 3, 2, 300
+K = 3
+M = 2
+SAMPLES = 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])
 TEACHER = tu.Network(M, "erf", readout=[1.2, 0.7], bias=[0.2, -0.1])
 LABELS = {
@@ -68,7 +70,9 @@ def draws(seed=0):
 
 def by_machine_code(problem, students, teachers, z):
     """delta, and the forces on readout and bias, one row per sample; and label - output."""
-    rule, rows, gaps = step_constants(problem, 10), [], []
+    rule = step_constants(problem, 10)
+    rows = []
+    gaps = []
     of_label = RateTable(problem, 10, 1).table(0, 1)[0, -1]
     for student, teacher, number in zip(students, teachers, z, strict=True):
         bias = (
@@ -91,15 +95,18 @@ def by_machine_code(problem, students, teachers, z):
 
 
 def by_the_rule(problem, students, teachers, z):
-    student, teacher = problem.student, problem.teacher
+    student = problem.student
+    teacher = problem.teacher
     biases = [
         jnp.zeros(n.hidden) if n.bias is None else jnp.asarray(n.bias)
         for n in (student, teacher)
     ]
-    count, context = normals_needed(problem), context_of(problem)
+    count = normals_needed(problem)
+    context = context_of(problem)
 
     def one(fields, references, number):
-        normals, reference = jnp.full(count, number), references + biases[1]
+        normals = jnp.full(count, number)
+        reference = references + biases[1]
         parameters = Parameters(jnp.asarray(student.readout, float), biases[0])
         label = label_of(problem, reference, normals)
         one_of_each = (x[None] for x in (fields + biases[0], reference, label, normals))

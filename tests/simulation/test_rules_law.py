@@ -1,4 +1,7 @@
-"""Overlaps and weights follow one law for every loss, label and rule: means, covariances and whole distributions."""
+"""Overlaps and weights follow one law for every loss, label and rule:
+
+means, covariances and whole distributions.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ from tests.simulation.laws import LEVEL, features, probability
 from tutelage.simulation import recorded_error
 
 TIMES = [0.0, 1.0, 3.0]
-TWO, ONE = tu.Network(2, "erf", train_readout=True), tu.Network(1, "erf")
+TWO = tu.Network(2, "erf", train_readout=True)
+ONE = tu.Network(1, "erf")
 UNIT = tu.Network(1, "linear")
 CASES = {
     "logistic": (
@@ -74,7 +78,10 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def states_alone(monkeypatch):
-    """The law of the states is tested: the error at each of thousands of them is not needed, and takes most of the time."""
+    """The law of the states is tested:
+
+    the error at each of thousands of them is not needed, and takes most of the time.
+    """
     monkeypatch.setattr(
         recorded_error,
         "errors_at_records",

@@ -1,4 +1,7 @@
-"""Overlaps and weights follow one law: means and covariances of all overlaps and parameters, at three times, at the 1e-4 level."""
+"""Overlaps and weights follow one law:
+
+means and covariances of all overlaps and parameters, at three times, at the 1e-4 level.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,10 @@ TIMES = [0.0, 0.5, 1.5, 3.0]
 
 @pytest.fixture(autouse=True)
 def states_alone(monkeypatch):
-    """The law of the states is tested: the error is a function of the state, and takes much of the time."""
+    """The law of the states is tested:
+
+    the error is a function of the state, and takes much of the time.
+    """
     monkeypatch.setattr(
         recorded_error,
         "errors_at_records",
@@ -88,10 +94,15 @@ def test_one_degree_of_freedom_is_noticed(monkeypatch):
     assert probability(*ensembles("erf with noise", 3000, 1500)) < 1e-2 * LEVEL
 
 
-@pytest.mark.full  # traced and compiled loops are compared below (overlaps) and in test_response.py (weights)
+# traced and compiled loops are compared below (overlaps) and in test_response.py
+# (weights)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["batch of five", "momentum"])
 def test_traced_loop_has_the_same_law(name):
-    """A function of the user's own: the JAX loop of the overlaps method against that of the weights method."""
+    """A function of the user's own:
+
+    the JAX loop of the overlaps method against that of the weights method.
+    """
     assert (
         probability(*ensembles(name, 400, changes={"student.activation": softened}))
         > LEVEL

@@ -1,4 +1,8 @@
-"""What `simulate` promises: times and steps, reproducible runs, divergence and interruption, files, and clear refusals."""
+"""What `simulate` promises:
+
+times and steps, reproducible runs, divergence and interruption, files, and clear
+refusals.
+"""
 
 import signal
 import threading
@@ -90,7 +94,10 @@ def test_every_run_may_have_its_own_start():
 
 
 def test_levels_of_one_dimension_are_ordinary_simulation():
-    """L = N: nothing is left to sum over, and the start must fit into one dimension per level."""
+    """L = N:
+
+    nothing is left to sum over, and the start must fit into one dimension per level.
+    """
     problem = tu.Problem(
         tu.Network(2, "erf"),
         tu.Network(2, "erf"),
@@ -216,7 +223,9 @@ def test_a_file_holds_it_all(tmp_path):
     np.testing.assert_array_equal(back.status_code, runs.status_code)
 
 
-W, W_TEACHER, ROWS = np.ones((2, 10)), np.eye(2, 10), np.ones((30, 10))
+W = np.ones((2, 10))
+W_TEACHER = np.eye(2, 10)
+ROWS = np.ones((30, 10))
 WIDE = tu.random_start(ERF, dim=100)
 REFUSED = {
     "not a problem": ({"problem": 3}, "problem is of type int"),

@@ -1,4 +1,7 @@
-"""Networks that learn several tasks, against plain NumPy: weight by weight through switches, and in law where tasks are drawn."""
+"""Networks that learn several tasks, against plain NumPy:
+
+weight by weight through switches, and in law where tasks are drawn.
+"""
 
 import numpy as np
 import pytest
@@ -32,19 +35,19 @@ BACK = tu.Switch([0.5, 1.0, 1.5], order=[0, 1, 2, 0])
 
 def sgd_step(problem, W, V, teachers, x, task, lr):
     """One step on one sample of a task, as one would write it, of a network or of several. V: (..., heads, K)."""
-    N, tasks = W.shape[-1], problem.teacher
-    network, units, head = (
-        tasks.teachers[task],
-        tasks.units(task),
-        task if tasks.heads == "separate" else 0,
-    )
+    N = W.shape[-1]
+    tasks = problem.teacher
+    network = tasks.teachers[task]
+    units = tasks.units(task)
+    head = task if tasks.heads == "separate" else 0
     g_teacher = G[network.activation.name][0]
     g, slope = G[problem.student.activation.name]
     fields, label_fields = (
         np.einsum("...in,...n->...i", rows, x) / np.sqrt(N)
         for rows in (W, teachers[..., units, :])
     )
-    W, V = W.copy(), V.copy()
+    W = W.copy()
+    V = V.copy()
     v = V[..., head, :]
     delta = g_teacher(label_fields) @ network.readout - (v * g(fields)).sum(axis=-1)
     W += (
@@ -62,17 +65,22 @@ def sgd_step(problem, W, V, teachers, x, task, lr):
 def test_weights_follow_the_plain_loop_through_switches_and_back(
     heads, loop, monkeypatch
 ):
-    """Three tasks of different widths and activations, and the first one again: the same numbers to 1e-12."""
+    """Three tasks of different widths and activations, and the first one again:
+
+    the same numbers to 1e-12.
+    """
     if loop == "jax":
         monkeypatch.setattr(prepare, "has_kernels", lambda problem: False)
     problem = tu.Problem(
         STUDENT, tu.Tasks(TEACHERS, BACK, heads), optimizer=tu.SGD(lr=0.8)
     )
-    rng, dim = np.random.default_rng(3), 30
+    rng = np.random.default_rng(3)
+    dim = 30
     W, teachers, X = (rng.standard_normal((n, dim)) for n in (2, 6, 2 * dim))
     times = [0.0, 0.5, 0.7, 1.0, 1.5, 2.0]
     runs = tu.simulate(problem, weights=(W, teachers), inputs=X, times=times)
-    order, V = [0, 1, 2, 0], np.full((3 if heads == "separate" else 1, 2), 0.4)
+    order = [0, 1, 2, 0]
+    V = np.full((3 if heads == "separate" else 1, 2), 0.4)
     for step in range(2 * dim + 1):
         for at in np.flatnonzero(runs.step == step):
             np.testing.assert_allclose(
@@ -96,20 +104,20 @@ def plain_runs(problem, start, dim, times, runs, seed, probabilities=None):
 
     probabilities: function of time, in place of those of the problem, for negative controls.
     """
-    rng, K = np.random.default_rng(seed), problem.student.hidden
+    rng = np.random.default_rng(seed)
+    K = problem.student.hidden
     gram = np.block([[start.Q, start.R], [start.R.T, problem.teacher.gram]])
     values, vectors = np.linalg.eigh(gram)
-    root, steps = (
-        vectors * np.sqrt(np.maximum(values, 0.0)),
-        np.ceil(np.array(times) * dim).astype(int),
-    )
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    steps = np.ceil(np.array(times) * dim).astype(int)
     probabilities = (
         problem.teacher.probabilities if probabilities is None else probabilities
     )
     shares = np.array([np.asarray(probabilities(s / dim)) for s in range(steps[-1])])
     frame = np.linalg.qr(rng.standard_normal((runs, dim, len(gram))))[0]
     both = np.sqrt(dim) * root @ np.swapaxes(frame, 1, 2)
-    W, teachers = both[:, :K].copy(), both[:, K:]
+    W = both[:, :K].copy()
+    teachers = both[:, K:]
     V = np.tile(np.array(start.readout_of(problem)).reshape(-1, K), (runs, 1, 1))
     found = []
     for step in range(steps[-1] + 1):
@@ -151,8 +159,12 @@ def flat(theory):
     "heads", ["separate", pytest.param("shared", marks=pytest.mark.full)]
 )
 def test_theory_follows_plain_sgd_with_drawn_tasks(heads):
-    """Three tasks, the earlier ones replayed: every entry within four standard errors; other probabilities are not."""
-    schedule, times = tu.Replay(0.4, after=[1.0, 2.0]), [0.0, 1.0, 2.0, 3.0]
+    """Three tasks, the earlier ones replayed:
+
+    every entry within four standard errors; other probabilities are not.
+    """
+    schedule = tu.Replay(0.4, after=[1.0, 2.0])
+    times = [0.0, 1.0, 2.0, 3.0]
     problem = tu.Problem(
         STUDENT,
         tu.Tasks(CLOSED, schedule, heads, similarity=0.3),
@@ -189,7 +201,9 @@ OPTIONS = {"dim": 36, "times": [0.0, 0.5, 1.0, 1.5]}
 
 def test_overlaps_and_weights_follow_one_law():
     """Both methods, numba and JAX; tasks drawn at each sample, two levels, batches, a frozen head, a drifting teacher."""
-    problem, start, options = DRIFTING, tu.asymmetric_start(DRIFTING), OPTIONS
+    problem = DRIFTING
+    start = tu.asymmetric_start(DRIFTING)
+    options = OPTIONS
     numba = tu.simulate(problem, start, runs=1500, seed=1, **options)
     assert (
         laws.probability(
@@ -212,7 +226,8 @@ def test_overlaps_and_weights_follow_one_law():
         < laws.LEVEL
     )  # a negative control
     assert numba.T is None
-    T, spread = numba["T"].mean(axis=0), numba["T"].std(axis=0) / np.sqrt(1500)
+    T = numba["T"].mean(axis=0)
+    spread = numba["T"].std(axis=0) / np.sqrt(1500)
     assert (
         np.max(np.abs(T - T[0]) / (spread + 1e-12)) < 5
     )  # the overlaps of the teachers stay on average
@@ -244,10 +259,8 @@ def test_runs_lie_in_the_band_through_the_switch(tmp_path):
         tu.Network(2, "erf", train_readout=True), tasks, optimizer=tu.SGD(lr=1.0)
     )
     times = tu.linear_times(16, 17)
-    theory, runs = (
-        tu.solve(problem, start, times),
-        tu.simulate(problem, start, dim=500, times=times, runs=60, seed=1),
-    )
+    theory = tu.solve(problem, start, times)
+    runs = tu.simulate(problem, start, dim=500, times=times, runs=60, seed=1)
     result = tu.compare(theory, runs)
     assert result.agrees
     assert result["error"].z.shape == (17, 2)
@@ -292,7 +305,8 @@ def test_rules_that_draw_numbers_or_see_episodes_learn_several_tasks(rule):
         labels="sign" if classes else "real",
         optimizer=tu.SGD(lr=0.5),
     )
-    start, times = tu.asymmetric_start(problem, dim=200), [0.0, 1.0, 2.0]
+    start = tu.asymmetric_start(problem, dim=200)
+    times = [0.0, 1.0, 2.0]
     theory = tu.solve(problem, start, times)
     for method, runs in (("overlaps", 60), ("weights", 20)):
         found = tu.simulate(

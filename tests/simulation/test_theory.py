@@ -1,4 +1,7 @@
-"""Runs against theory from a start of order one: what theory drops is of order 1/N, and nothing else is missing."""
+"""Runs against theory from a start of order one:
+
+what theory drops is of order 1/N, and nothing else is missing.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +34,8 @@ def theory(scale: float = 1.0) -> float:
             None,
             None,
         )
-        d, d_flow = full.drift(time, state), flow.drift(time, state)
+        d = full.drift(time, state)
+        d_flow = flow.drift(time, state)
         return jnp.stack(
             [d.r[0, 0, 0], d_flow.q[0, 0, 0] + scale * (d.q - d_flow.q)[0, 0, 0]]
         )
@@ -61,21 +65,25 @@ def test_bias_shrinks_as_one_over_N_and_nothing_is_left():
         mean_error(30, 6000),
         mean_error(120, 12000),
     )
-    limit, wrong = theory(), theory(0.9)
+    limit = theory()
+    wrong = theory(0.9)
     exponent = np.log((small - limit) / (large - limit)) / np.log(4)
     assert se_small < 0.1 * abs(small - limit)
     assert se_large < 0.1 * abs(large - limit)
     assert abs(exponent - 1) < 0.25
     assert abs(np.log(sd_small / sd_large) / np.log(4) - 0.5) < 0.1
-    extrapolated, se = (4 * large - small) / 3, np.hypot(4 * se_large, se_small) / 3
+    extrapolated = (4 * large - small) / 3
+    se = np.hypot(4 * se_large, se_small) / 3
     assert abs(extrapolated - limit) < 4 * se
     assert abs(extrapolated - wrong) > 8 * se  # negative control: 0.9 of the eta^2 term
 
 
 @pytest.mark.full
 def test_bias_and_spread_over_five_sizes():
-    limit, sizes = theory(), np.array([50, 100, 200, 400, 800])
-    bias, spread = np.empty(5), np.empty(5)
+    limit = theory()
+    sizes = np.array([50, 100, 200, 400, 800])
+    bias = np.empty(5)
+    spread = np.empty(5)
     for i, dim in enumerate(sizes):
         mean, se, spread[i] = mean_error(int(dim), int(90 * dim))
         bias[i] = mean - limit

@@ -28,7 +28,8 @@ def ensembles(name: str, runs: int, compiled_runs: int | None = None):
     )
 
 
-@pytest.mark.full  # test_same_law.py compares the same step, side by side, with the compiled loop
+# test_same_law.py compares the same step, side by side, with the compiled loop
+@pytest.mark.full
 def test_same_law():
     """Levels of several sizes, batches, noise; all cases, with many runs, below."""
     assert probability(*ensembles("batch of five", 660, 2100)) > LEVEL
@@ -72,7 +73,8 @@ def test_chi_has_its_law(dof):
 
 def test_uniform_numbers_are_threefry_of_step_and_number():
     """Against JAX's own use of the same generator, bit by bit; steps beyond 2^32 are others."""
-    keys, steps = draws.run_keys(0, 3), jnp.array([0, 5, 5 + 2**32])
+    keys = draws.run_keys(0, 3)
+    steps = jnp.array([0, 5, 5 + 2**32])
     u = np.asarray(jax.jit(draws.uniform)(keys, steps, np.array([[2, 9]])))
     assert u.shape == (3, 1, 2, 3)
     words = threefry_2x32(keys[:, 1], jnp.array([5, 5, 2, 9], dtype=jnp.uint32)).astype(
@@ -99,9 +101,11 @@ def test_normal_numbers_have_their_law_and_no_correlations():
 
 def test_fold_keeps_the_gram_matrix():
     rng = np.random.default_rng(0)
-    Z, extra = rng.standard_normal((2, 3, 3, 5)), rng.standard_normal((2, 3, 2, 5))
+    Z = rng.standard_normal((2, 3, 3, 5))
+    extra = rng.standard_normal((2, 3, 2, 5))
     fold = jax.jit(jax_steps.fold)
-    folded, both = np.asarray(fold(Z, extra)), np.concatenate([Z, extra], axis=2)
+    folded = np.asarray(fold(Z, extra))
+    both = np.concatenate([Z, extra], axis=2)
     gram = "licr,ljcr->lrij"
     np.testing.assert_allclose(
         np.einsum(gram, folded, folded), np.einsum(gram, both, both), atol=1e-12
@@ -140,7 +144,8 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
     one_by_one = tu.simulate(problem, STARTS[:5], **options)
     monkeypatch.setattr(overlaps, "MOST_STEPS", 6)
     monkeypatch.setattr(overlaps.jax, "default_backend", lambda: "gpu")
-    whole, right = [], jax_steps.advance
+    whole = []
+    right = jax_steps.advance
     monkeypatch.setattr(
         jax_steps, "advance", lambda *about: whole.append(about[1]) or right(*about)
     )
@@ -172,7 +177,8 @@ def test_divergence_is_said():
 
 def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
     problem = CASES["erf with noise"][0]
-    right, calls = jax_steps.advance, []
+    right = jax_steps.advance
+    calls = []
 
     def interrupted(*arguments):
         calls.append(1)

@@ -1,4 +1,7 @@
-"""The weights method against a plain NumPy loop: same weights, same inputs, same numbers to 1e-12."""
+"""The weights method against a plain NumPy loop:
+
+same weights, same inputs, same numbers to 1e-12.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +16,18 @@ from tutelage.simulation.runs import stream
 
 
 def plain_loop(problem, W, W_teacher, X, steps, noise=None):
-    """SGD as one would write it: x is a row of X. Yields (W, readout, bias) after each number of steps."""
-    student, teacher, optimizer = problem.student, problem.teacher, problem.optimizer
+    """SGD as one would write it: x is a row of X.
+
+    Yields (W, readout, bias) after each number of steps.
+    """
+    student = problem.student
+    teacher = problem.teacher
+    optimizer = problem.optimizer
     g = lambda x: np.asarray(student.activation(jnp.asarray(x)))  # noqa: E731
     g_slope = lambda x: np.asarray(student.activation.slope(jnp.asarray(x)))  # noqa: E731
-    N, K, B = W.shape[1], student.hidden, optimizer.batch
+    N = W.shape[1]
+    K = student.hidden
+    B = optimizer.batch
     v = np.array(student.readout)
     b = np.zeros(K) if student.bias is None else np.array(student.bias)
     b_teacher = 0.0 if teacher.bias is None else teacher.bias
@@ -54,10 +64,8 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
         gradient = mask * (
             pull.T @ x / (B * np.sqrt(N)) - optimizer.weight_decay / N * W
         )
-        mv, mb = (
-            beta * mv + delta @ g(fields) / (B * N),
-            beta * mb + pull.mean(axis=0) / N,
-        )
+        mv = beta * mv + delta @ g(fields) / (B * N)
+        mb = beta * mb + pull.mean(axis=0) / N
         if slow:
             gamma = float(optimizer.momentum.gamma)
             k = (
@@ -97,12 +105,12 @@ def plain_loop(problem, W, W_teacher, X, steps, noise=None):
 
 def check_against_loop(problem, dim=24, seed=0):
     rng = np.random.default_rng(5)
-    K, M, B = problem.student.hidden, problem.teacher.hidden, problem.optimizer.batch
-    W, W_teacher, times = (
-        rng.standard_normal((K, dim)),
-        rng.standard_normal((M, dim)),
-        [0.0, 0.3, 1.0, 2.0],
-    )
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    B = problem.optimizer.batch
+    W = rng.standard_normal((K, dim))
+    W_teacher = rng.standard_normal((M, dim))
+    times = [0.0, 0.3, 1.0, 2.0]
     X = rng.standard_normal((2 * dim * B, dim))
     runs = tu.simulate(
         problem, weights=(W, W_teacher), inputs=X, times=times, seed=seed
@@ -142,10 +150,8 @@ def test_traced_loop_equals_plain_loop(name):
 @pytest.mark.parametrize("name", NAMED_ACTIVATIONS)
 def test_compiled_activations(name):
     """g and g' of the compiled loops are those of the problem."""
-    activation, x = (
-        NAMED_ACTIVATIONS[name],
-        np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]]),
-    )
+    activation = NAMED_ACTIVATIONS[name]
+    x = np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]])
     constants = step_constants(
         tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)), 10
     )

@@ -1,4 +1,7 @@
-"""The explicit integrator: its coefficients, its error control, and the same curves as scipy and diffrax give."""
+"""The explicit integrator:
+
+its coefficients, its error control, and the same curves as scipy and diffrax give.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,8 @@ from tutelage.stream.program import integrate_equations
 
 
 def test_coefficients_are_those_of_scipy():
-    n, m = dp.STEP_STAGES, dp.STEP_STAGES + 4
+    n = dp.STEP_STAGES
+    m = dp.STEP_STAGES + 4
     np.testing.assert_array_equal(dp.STAGES[:n, :n], DOP853.A)
     np.testing.assert_array_equal(dp.STAGES[n, :n], DOP853.B)
     np.testing.assert_array_equal(dp.STAGES[n + 1 : m, :m], DOP853.A_EXTRA)
@@ -29,7 +33,9 @@ def test_coefficients_are_those_of_scipy():
 
 def test_order_conditions():
     """Sums of the stages that make the step of order 8, its error estimates of order 5 and 3, and the curve of order 7."""
-    c, a, b = dp.NODES, dp.STAGES, dp.STAGES[dp.STEP_STAGES]
+    c = dp.NODES
+    a = dp.STAGES
+    b = dp.STAGES[dp.STEP_STAGES]
     np.testing.assert_allclose(a.sum(axis=1), c, atol=1e-13)
     for m in range(1, 9):
         np.testing.assert_allclose(b @ c ** (m - 1), 1 / m, rtol=1e-13)
@@ -64,7 +70,8 @@ def one_step(h: float) -> tuple[float, np.ndarray]:
 
 
 def test_a_step_is_of_order_8_and_the_curve_of_order_7():
-    coarse, fine = np.array(one_step(1.0)), np.array(one_step(0.5))
+    coarse = np.array(one_step(1.0))
+    fine = np.array(one_step(0.5))
     assert np.log2(np.abs(coarse / fine)) == pytest.approx([9, 8], abs=0.5)
 
 
@@ -82,7 +89,8 @@ def run(
         "shortest": 1e-12,
         "max_steps": 5000,
     }
-    start, times = jnp.asarray(y0, float), jnp.asarray(times, float)
+    start = jnp.asarray(y0, float)
+    times = jnp.asarray(times, float)
     return jax.jit(
         lambda y: dp.integrate_explicitly(
             dp.ODE(rates, y, times, rtol=rtol, atol=atol, **(usual | options))
@@ -199,7 +207,8 @@ def test_members_of_a_batch_run_as_alone():
             jax.vmap(lambda push, axis=axis: one(push, axis), axis_name="members")
         )(pushes)
         for i, single in enumerate(alone):
-            # an error of 1e-8 is known to 8 digits, and so are the steps that follow from it
+            # an error of 1e-8 is known to 8 digits, and so are the steps that follow
+            # from it
             jax.tree.map(
                 lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-8),
                 batch,
@@ -232,7 +241,8 @@ def test_forward_derivatives():
             )
         ).records[-1]
 
-    value, slopes = last(0.5, 1.0), jax.jacfwd(last, (0, 1))(0.5, 1.0)
+    value = last(0.5, 1.0)
+    slopes = jax.jacfwd(last, (0, 1))(0.5, 1.0)
     np.testing.assert_allclose(value, np.exp(-1.0), rtol=1e-9)
     np.testing.assert_allclose(
         slopes, [-2 * np.exp(-1.0), 0.5 * np.exp(-1.0)], rtol=1e-8
@@ -290,8 +300,10 @@ LONG = (
     [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in PROBLEMS],
 )
 def test_the_same_curve_as_by_diffrax(name):
-    problem, times = PROBLEMS[name], np.linspace(0, 15, 31)
-    start, moments = tu.random_start(problem, dim=1000, seed=1), moments_for(problem)
+    problem = PROBLEMS[name]
+    times = np.linspace(0, 15, 31)
+    start = tu.random_start(problem, dim=1000, seed=1)
+    moments = moments_for(problem)
     by = {
         gradient: integrate_equations(
             as_arrays(problem),

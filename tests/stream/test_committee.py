@@ -1,4 +1,7 @@
-"""Committees without JAX (dynamics/committee.py): what the linear theory needs is what the JAX code gives."""
+"""Committees without JAX (dynamics/committee.py):
+
+what the linear theory needs is what the JAX code gives.
+"""
 
 import numpy as np
 import pytest
@@ -31,8 +34,11 @@ PROBLEMS = {
 
 def both(problem, gradient_flow=False):
     """The machine code, the JAX programs, and three vectors."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    vectors, like, t = [], None, None
+    K = problem.student.hidden
+    M = problem.teacher.hidden
+    vectors = []
+    like = None
+    t = None
     T = generic_overlaps(K, M)[2]
     for seed in range(3):
         R, Q, _ = generic_overlaps(K, M, seed=seed)

@@ -1,4 +1,7 @@
-"""The kernel of small committees (dynamics/committee_kernel.py): the same curves, steps and messages as the JAX program."""
+"""The kernel of small committees (dynamics/committee_kernel.py):
+
+the same curves, steps and messages as the JAX program.
+"""
 
 import jax
 import numpy as np
@@ -48,10 +51,8 @@ def by_kernel(one, start, times=TIMES, flow=False, max_steps=MAX_STEPS):
 
 
 def by_jax(one, start, times=TIMES, flow=False, max_steps=MAX_STEPS):
-    options, moments = (
-        Options(flow, "explicit", True, max_steps=max_steps),
-        moments_for(one),
-    )
+    options = Options(flow, "explicit", True, max_steps=max_steps)
+    moments = moments_for(one)
     raw = program.integrate_equations(
         as_arrays(one),
         moments,
@@ -99,7 +100,8 @@ def test_the_kernel_gives_what_the_jax_program_gives(name):
     """The same steps, but for rounding; and not the same curve for a rate that is a thousandth larger."""
     one = PROBLEMS[name]
     start = tu.random_start(one, dim=500, scale=0.5)
-    kernel, jax_ = by_kernel(one, start), by_jax(one, start)
+    kernel = by_kernel(one, start)
+    jax_ = by_jax(one, start)
     assert abs(int(kernel.steps) - int(jax_.steps)) <= 1
     assert kernel.status_code == Status.FINISHED
     assert gap(kernel, jax_) < 1e-8
@@ -124,7 +126,8 @@ def test_near_perfect_learning_the_error_keeps_its_digits(sign):
         Q=np.array([[0.99, 0.0], [0.0, 1.01]]) + 0.02 * np.eye(2),
     )
     times = np.linspace(0.0, 600.0, 16)
-    kernel, jax_ = by_kernel(one, start, times), by_jax(one, start, times)
+    kernel = by_kernel(one, start, times)
+    jax_ = by_jax(one, start, times)
     assert kernel.error[-1] < 1e-11
     np.testing.assert_allclose(kernel.error, jax_.error, rtol=1e-5, atol=2e-15)
 
@@ -149,9 +152,11 @@ def test_a_silent_teacher_unit_gives_no_warning():
 
 
 def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
-    one, times = problem(2, 2, lr=1000.0), np.linspace(0.0, 1e10, 31)
+    one = problem(2, 2, lr=1000.0)
+    times = np.linspace(0.0, 1e10, 31)
     start = tu.random_start(one, dim=500)
-    kernel, jax_ = by_kernel(one, start, times), by_jax(one, start, times)
+    kernel = by_kernel(one, start, times)
+    jax_ = by_jax(one, start, times)
     assert kernel.status_code == jax_.status_code == Status.FAILED
     np.testing.assert_array_equal(np.isnan(kernel.error), np.isnan(jax_.error))
     one = problem(2, 2, lr=3.0)
@@ -171,11 +176,9 @@ def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
 def test_random_problems():
     rng = np.random.default_rng(3)
     for seed in range(6):
-        K, M, trained = (
-            int(rng.integers(1, 4)),
-            int(rng.integers(1, 4)),
-            bool(rng.integers(2)),
-        )
+        K = int(rng.integers(1, 4))
+        M = int(rng.integers(1, 4))
+        trained = bool(rng.integers(2))
         one = problem(
             K,
             M,

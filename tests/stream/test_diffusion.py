@@ -1,4 +1,7 @@
-"""The diffusion matrix: sampled steps, Isserlis' theorem, and one network cut into levels."""
+"""The diffusion matrix:
+
+sampled steps, Isserlis' theorem, and one network cut into levels.
+"""
 
 import numpy as np
 import pytest
@@ -34,18 +37,17 @@ def found(problem, start=START, gradient_flow=False, count=2**15):
 def numpy_steps(problem, state, t, count, seed=0):
     """Shares of single samples in a step of erf units, with every level drawn by itself, in plain NumPy."""
     rng, (L, K, M) = np.random.default_rng(seed), state.r.shape
-    lam, p, eta = (
-        np.asarray(problem.inputs.eigenvalues),
-        np.asarray(problem.inputs.fractions),
-        float(problem.optimizer.lr),
-    )
+    lam = np.asarray(problem.inputs.eigenvalues)
+    p = np.asarray(problem.inputs.fractions)
+    eta = float(problem.optimizer.lr)
     fields = np.empty((count, L, K + M))
     for level in range(L):
         C = np.block([[state.q[level], state.r[level]], [state.r[level].T, t[level]]])
         fields[:, level] = rng.multivariate_normal(
             np.zeros(K + M), lam[level] * p[level] * C, count
         )
-    summed, v = fields.sum(axis=1), np.asarray(state.readout)
+    summed = fields.sum(axis=1)
+    v = np.asarray(state.readout)
     g = erf(summed / np.sqrt(2))
     off = (
         g[:, K:].sum(axis=1)
@@ -84,7 +86,8 @@ def test_against_sampled_steps_of_several_levels():
     away = samples - samples.mean(axis=0)
     D = away.T @ away / SAMPLES / 3
     error = np.sqrt(((away**2).T @ away**2 / SAMPLES / 9 - D**2) / SAMPLES) + 1e-12
-    ours, scale = found(problem), np.sqrt(np.outer(np.diagonal(D), np.diagonal(D)))
+    ours = found(problem)
+    scale = np.sqrt(np.outer(np.diagonal(D), np.diagonal(D)))
     z = (ours - D) / np.hypot(error, 0.004 * scale)  # 0.4%: what 2^15 points leave
     assert np.max(np.abs(z)) < 4.5  # 23 coordinates, 276 entries: a false alarm in 500
     wrong = found(problem, gradient_flow=True)  # without the eta^2 part of psi_Q
@@ -93,9 +96,17 @@ def test_against_sampled_steps_of_several_levels():
 
 def test_linear_unit_by_isserlis():
     """psi_R = eta Delta rho, psi_Q = 2 eta Delta lambda + eta^2 Delta^2 with Delta, rho, lambda Gaussian."""
-    eta, sigma, r, q = 0.8, 0.4, 0.3, 0.5
+    eta = 0.8
+    sigma = 0.4
+    r = 0.3
+    q = 0.5
     problem = pair(1, 1, "linear", lr=eta, noise=sigma)
-    dd, dr, dl, rr, ll, rl = 1 - 2 * r + q + sigma**2, 1 - r, r - q, 1.0, q, r
+    dd = 1 - 2 * r + q + sigma**2
+    dr = 1 - r
+    dl = r - q
+    rr = 1.0
+    ll = q
+    rl = r
     RR = eta**2 * (dd * rr + dr**2)
     RQ = 2 * eta**2 * (dd * rl + dr * dl) + eta**3 * 2 * dd * dr
     QQ = 4 * eta**2 * (dd * ll + dl**2) + 4 * eta**3 * 2 * dd * dl + eta**4 * 2 * dd**2

@@ -1,4 +1,7 @@
-"""Derivatives exist where students are alike, perfect or without norm: that is where learning begins and ends."""
+"""Derivatives exist where students are alike, perfect or without norm:
+
+that is where learning begins and ends.
+"""
 
 import equinox as eqx
 import jax
@@ -36,7 +39,10 @@ def build(activation, bias=None):
 
 @eqx.filter_jit
 def derivatives(system, state):
-    """The gradient of the error plus a sum over the drift: one that is not a number makes all of it so."""
+    """The gradient of the error plus a sum over the drift:
+
+    one that is not a number makes all of it so.
+    """
 
     def both(s):
         drift = jax.tree.leaves(system.drift(jnp.asarray(0.0), s))
@@ -84,12 +90,13 @@ def pull_and_gradient(system, state):
 
 @pytest.mark.parametrize("activation", ["erf", "quadratic", "tanh", "relu"])
 def test_gradient_of_the_error_is_minus_the_pull(activation):
-    """The gradient with respect to Q and R is -A/2 and -B: checked by differentiating, away from special states."""
-    R, Q, T = (
-        np.array([[0.4, 0.1], [-0.2, 0.3]]),
-        np.array([[0.6, 0.1], [0.1, 0.5]]),
-        EYE,
-    )
+    """The gradient with respect to Q and R is -A/2 and -B:
+
+    checked by differentiating, away from special states.
+    """
+    R = np.array([[0.4, 0.1], [-0.2, 0.3]])
+    Q = np.array([[0.6, 0.1], [0.1, 0.5]])
+    T = EYE
     system = eqx.tree_at(lambda s: s.t, build(activation), jnp.asarray(T)[None])
     state = Overlaps(
         jnp.asarray(R)[None], jnp.asarray(Q)[None], jnp.array([0.7, -1.2]), None, None

@@ -10,7 +10,10 @@ from tutelage.stream.moments import moments_for
 
 
 def test_a_grid_whose_finer_grid_is_not_exact_is_covered(monkeypatch):
-    """With truth 1, the grid is off by 0.3 and the finer one by 0.05: they differ by 0.25."""
+    """With truth 1, the grid is off by 0.3 and the finer one by 0.05:
+
+    they differ by 0.25.
+    """
     unit = tu.Network(1, "erf")
     problem = tu.Problem(unit, unit, labels=tu.labels.Sign(), loss="logistic")
     grid = moments_for(problem)

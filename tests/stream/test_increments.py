@@ -33,7 +33,8 @@ COUNT = 200_000
 def test_mean_increment_is_the_drift(case):
     problem = problem_of(**case)
     state, t = overlaps(2, 2, 3, bias=case.get("bias"))
-    system, time = OrderParameters(problem, t), jnp.asarray(0.0)
+    system = OrderParameters(problem, t)
+    time = jnp.asarray(0.0)
 
     @eqx.filter_jit
     def moments(system, state):

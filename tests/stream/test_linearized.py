@@ -34,7 +34,10 @@ def steps():
 
 
 def test_a_deviation_follows_its_differential_equation(steps):
-    """To second order in the intervals between moments: half of the moments, four times the error."""
+    """To second order in the intervals between moments:
+
+    half of the moments, four times the error.
+    """
     x = np.array([1.0, -0.5, 0.2])
     exact = solve_ivp(lambda t, x: turning(t) @ x, (0, 3), x, rtol=1e-10, atol=1e-12).y[
         :, -1
@@ -50,10 +53,8 @@ def test_a_deviation_follows_its_differential_equation(steps):
 
 def test_the_adjoint_tells_the_end_of_a_deviation_from_any_moment(steps):
     rng = np.random.default_rng(0)
-    x, w = (
-        propagate(steps, rng.standard_normal((3, 2))),
-        propagate_adjoint(steps, rng.standard_normal((3, 2))),
-    )
+    x = propagate(steps, rng.standard_normal((3, 2)))
+    w = propagate_adjoint(steps, rng.standard_normal((3, 2)))
     products = np.einsum("mna,mnb->mab", w, x)
     np.testing.assert_allclose(
         products, np.broadcast_to(products[-1], products.shape), rtol=1e-10
@@ -76,16 +77,17 @@ def test_growing_directions_are_left_eigenvectors_of_the_largest_rates():
 
 
 def test_noise_is_fed_into_a_direction_as_its_steps_vary_and_batches_average_it():
-    """R_12 changes by eta delta_1 rho_2 / N per step: its variance by plain Monte Carlo."""
+    """R_12 changes by eta delta_1 rho_2 / N per step:
+
+    its variance by plain Monte Carlo.
+    """
     R, Q, T = generic_overlaps(2, 2, seed=3)
 
     def fed(lr, batch):
         problem = pair(2, 2, lr=lr, batch=batch)
         state, t = initial_overlaps(problem, tu.Start(R, Q, T))
-        local, direction = (
-            LocalDynamics(OrderParameters(problem, t), state),
-            np.eye(9)[None, :, 1:2],
-        )
+        local = LocalDynamics(OrderParameters(problem, t), state)
+        direction = np.eye(9)[None, :, 1:2]
         return float(
             noise_covariances(local, 0.0, flatten(state)[None], direction)[0, 0, 0]
         )
@@ -127,11 +129,15 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_jacobians_are_the_derivatives_that_jax_finds(name):
-    """By differences where the drift is analytic: eleven digits. A wrong learning rate shows what the test can see."""
+    """By differences where the drift is analytic: eleven digits.
+
+    A wrong learning rate shows what the test can see.
+    """
     problem = PROBLEMS[name]
     R, Q, T = generic_overlaps(problem.student.hidden, problem.teacher.hidden, seed=1)
     state, t = initial_overlaps(problem, tu.Start(R, Q, T))
-    local, vector = LocalDynamics(OrderParameters(problem, t), state), flatten(state)
+    local = LocalDynamics(OrderParameters(problem, t), state)
+    vector = flatten(state)
     exact = np.asarray(jacobian(OrderParameters(problem, t), 0.0, state))
     np.testing.assert_allclose(
         local.jacobian(vector), exact, rtol=0, atol=5e-12 * np.max(np.abs(exact))

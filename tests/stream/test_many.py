@@ -1,4 +1,7 @@
-"""Many problems at once are the problems one by one: numbers, divergences, starts, and what is refused."""
+"""Many problems at once are the problems one by one:
+
+numbers, divergences, starts, and what is refused.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ TIMES = tu.linear_times(20, 5)
 
 
 def test_each_member_is_its_own_solve():
-    rates, noises = np.linspace(0.1, 1.0, 7), np.linspace(0.0, 0.3, 7)
+    rates = np.linspace(0.1, 1.0, 7)
+    noises = np.linspace(0.0, 0.3, 7)
     many = tu.solve_batch(
         PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3
     )  # the last chunk is padded
@@ -133,7 +137,8 @@ def test_members_with_a_loss_of_one_s_own():
     problem = tu.Problem(
         line, line, loss=lambda output, label: (label - output) ** 2, labels="sign"
     )
-    start, rates = tu.Start(R=[[0.2]], Q=[[0.3]]), [0.1, 0.4]
+    start = tu.Start(R=[[0.2]], Q=[[0.3]])
+    rates = [0.1, 0.4]
     many = tu.solve_batch(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
     for lr, R, Q, error in zip(
         rates, many.R[:, :, 0, 0], many.Q[:, :, 0, 0], many.error, strict=True
@@ -154,7 +159,8 @@ TASKS = tu.Tasks(
     tu.Interleave(tu.schedules.Piecewise([5.0], [0.5, 0.5])),
     similarity=0.5,
 )
-BETWEEN = {  # the first, the last, and the smallest and largest numbers of all members are allowed
+# the first, the last, and the smallest and largest numbers of all members are allowed
+BETWEEN = {
     "order": (
         PROBLEM.replace(lr=STEPS),
         {"lr.switches": [[1, 2], [2.5, 1.5], [3, 4]]},

@@ -1,4 +1,7 @@
-"""Gaussian mixtures: digits, one step by quadrature, plain NumPy SGD, and what users do with them."""
+"""Gaussian mixtures:
+
+digits, one step by quadrature, plain NumPy SGD, and what users do with them.
+"""
 
 import jax
 import numpy as np
@@ -27,12 +30,11 @@ SPECTRA = [
     tu.Spectrum([2.5, 0.25], [1 / 3, 2 / 3]),
     tu.Spectrum([0.4, 1.3], [1 / 3, 2 / 3]),
 ]
-S, GRAM, P = (
-    np.array([[1.0, 0.3], [-0.6, 0.5]]),
-    np.array([[4.0, 0.5], [0.5, 2.0]]),
-    [0.3, 0.7],
-)
-BY_LEVEL = tu.Start(  # levels that differ: class means of fields are not weighted by eigenvalues
+S = np.array([[1.0, 0.3], [-0.6, 0.5]])
+GRAM = np.array([[4.0, 0.5], [0.5, 2.0]])
+P = [0.3, 0.7]
+# levels that differ: class means of fields are not weighted by eigenvalues
+BY_LEVEL = tu.Start(
     R=[[[0.9, 0.3], [-0.4, 0.5]], [[0.1, 0.0], [0.0, 0.1]]],
     Q=[[[0.7, 0.1], [0.1, 0.6]], [[0.4, 0.1], [0.1, 0.3]]],
 )
@@ -74,20 +76,27 @@ def test_exclusive_or_has_the_known_digits():
 
 
 def test_one_unit_obeys_its_drift_by_quadrature():
-    """Logistic regression on two Gaussians of norm 2: the first change of R and Q, by quadrature over one field."""
+    """Logistic regression on two Gaussians of norm 2:
+
+    the first change of R and Q, by quadrature over one field.
+    """
     problem = tu.Problem(
         tu.Network(1, "linear"),
         inputs=tu.Mixture.two_gaussians(2.0),
         loss="logistic",
         optimizer=tu.SGD(lr=0.5),
     )
-    R, Q, h = 0.3, 0.5, 1e-4
+    R = 0.3
+    Q = 0.5
+    h = 1e-4
     z, w = np.polynomial.hermite_e.hermegauss(80)
     w = w / w.sum()
     delta = expit(
         -(R + np.sqrt(Q) * z)
     )  # of the class with label 1; the other is its mirror image
-    d, A, G = w @ delta, w @ (delta * z) / np.sqrt(Q), w @ delta**2
+    d = w @ delta
+    A = w @ (delta * z) / np.sqrt(Q)
+    G = w @ delta**2
     theory = tu.solve(problem, tu.Start(R=[[R]], Q=[[Q]]), [0.0, h])
     slopes = (theory.R[1, 0, 0] - R) / h, (theory.Q[1, 0, 0] - Q) / h
     right = 0.5 * (d * 4.0 + A * R), 2 * 0.5 * (d * R + A * Q) + 0.25 * G
@@ -104,25 +113,32 @@ def test_one_unit_obeys_its_drift_by_quadrature():
 
 def plain_sgd(problem, start, dim, end, runs, seed):
     """SGD on weights with NumPy, all runs at once; returns R, Q, r without the eigenvalues, readouts at the end, per run."""
-    rng, K, lr = np.random.default_rng(seed), 2, float(problem.optimizer.lr)
+    rng = np.random.default_rng(seed)
+    K = 2
+    lr = float(problem.optimizer.lr)
     dims = problem.inputs.level_dims(dim)
     lam = np.repeat(np.stack([law.eigenvalues for law in SPECTRA]), dims, axis=1)
     r, q, t = (np.asarray(x) for x in start.blocks(problem))
-    M, parts = t.shape[1], []
+    M = t.shape[1]
+    parts = []
     for i, n in enumerate(dims):
         gram = np.block([[t[i], r[i].T], [r[i], q[i]]])
         values, vectors = np.linalg.eigh(gram)
         frame = np.linalg.qr(rng.standard_normal((n, M + K)))[0]
         parts.append(np.sqrt(n) * (vectors * np.sqrt(np.maximum(values, 0))) @ frame.T)
     whole = np.concatenate(parts, axis=1)
-    teachers, W = whole[:M], np.repeat(whole[None, M:], runs, axis=0)
+    teachers = whole[:M]
+    W = np.repeat(whole[None, M:], runs, axis=0)
     v = np.ones((runs, K))
     units = problem.label_fields
     means = S @ teachers[units:] / np.sqrt(dim)
-    g, slope = (
-        (lambda x: erf(x / np.sqrt(2))),
-        (lambda x: np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2)),
-    )
+
+    def g(x):
+        return erf(x / np.sqrt(2))
+
+    def slope(x):
+        return np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2)
+
     for _ in range(round(end * dim)):
         c = (rng.random(runs) > P[0]).astype(int)
         x = means[c] + np.sqrt(lam[c]) * rng.standard_normal((runs, dim))
@@ -161,7 +177,10 @@ def worst_gap(values, theory):
     ("make", "start"), [(labeled, BY_LEVEL), (taught, WITH_TEACHER)]
 )
 def test_theory_follows_plain_sgd(make, start):
-    """Class-dependent spectra, means that a teacher shares: 60 networks of 300 inputs, written in plain NumPy."""
+    """Class-dependent spectra, means that a teacher shares:
+
+    60 networks of 300 inputs, written in plain NumPy.
+    """
     problem = make()
     R, Q, v = plain_sgd(problem, start, dim=300, end=3.0, runs=60, seed=5)
     theory = tu.solve(problem, start, [0.0, 3.0], rtol=1e-4)
@@ -195,10 +214,8 @@ def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
     ):  # the law of the states is tested; the error at each of them takes most of the time
         skipped = lambda problem, r, *rest: 2 * (np.zeros((*r.shape[:-3], 2)),)  # noqa: E731
         monkeypatch.setattr(recorded_error, "errors_at_records", skipped)
-    problem, start = (
-        make().replace(batch=batch),
-        TWO if make is labeled else WITH_TEACHER,
-    )
+    problem = make().replace(batch=batch)
+    start = TWO if make is labeled else WITH_TEACHER
     asked = {"dim": 24, "times": [0.0, 0.5, 2.0], "runs": 150}
     chain = tu.simulate(problem, start, method="overlaps", seed=1, **asked)
     weights = tu.simulate(problem, start, method="weights", seed=2, **asked)
@@ -216,7 +233,8 @@ def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
 @pytest.mark.full
 @pytest.mark.parametrize("make", [labeled, taught])
 def test_overlap_chain_and_weights_follow_one_law_in_many_runs(make):
-    problem, start = make(), TWO if make is labeled else WITH_TEACHER
+    problem = make()
+    start = TWO if make is labeled else WITH_TEACHER
     asked = {"dim": 24, "times": [0.0, 0.5, 2.0], "runs": 3000}
     chain, weights = (
         tu.simulate(problem, start, method=m, seed=s, **asked)
@@ -330,7 +348,8 @@ def test_labels_follow_the_loss_and_a_name_replaces_any_part():
 
 
 def test_means_given_as_vectors_have_their_overlaps_on_every_level():
-    rng, spectrum = np.random.default_rng(0), tu.Spectrum([3.0, 0.5], [0.2, 0.8])
+    rng = np.random.default_rng(0)
+    spectrum = tu.Spectrum([3.0, 0.5], [0.2, 0.8])
     means = rng.standard_normal((3, 50)) / np.sqrt(50)
     mixture = tu.Mixture.from_means(means, inputs=spectrum, labels=[1, -1, 1])
     np.testing.assert_allclose(mixture.gram[0], means[:, :10] @ means[:, :10].T / 0.2)
@@ -428,7 +447,9 @@ def test_batches_and_sweeps_solve_mixtures_as_solve_does():
     problem = tu.Problem(
         tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic"
     )
-    start, rates, times = tu.Start(R=[[0.1]], Q=[[0.5]]), [0.2, 0.5], [0.0, 1.0]
+    start = tu.Start(R=[[0.1]], Q=[[0.5]])
+    rates = [0.2, 0.5]
+    times = [0.0, 1.0]
     single = [
         float(tu.solve(problem.replace(lr=lr), start, times).error[-1]) for lr in rates
     ]
@@ -440,7 +461,10 @@ def test_batches_and_sweeps_solve_mixtures_as_solve_does():
 
 @pytest.mark.parametrize("method", ["overlaps", "weights"])
 def test_noise_of_each_class_has_its_own_spectrum(method):
-    """One class moves the student, the other hardly does: q grows on the levels of the first class only."""
+    """One class moves the student, the other hardly does:
+
+    q grows on the levels of the first class only.
+    """
     spectra = [tu.Spectrum([1.9, 0.1], [0.5, 0.5]), tu.Spectrum([0.1, 1.9], [0.5, 0.5])]
     inputs = tu.Mixture([[1.0], [-1.0]], [[0.01]], inputs=spectra, labels=[3.0, 0.0])
     problem = tu.Problem(

@@ -170,7 +170,8 @@ def test_two_levels_of_a_linear_unit(optimizer, expected):
 def test_sign_sgd_keeps_the_difference_of_two_units_with_single_samples():
     problem = tu.Problem(ERF, ERF, optimizer=o.SignSGD(0.3))
     theory = solved(problem, START, TIMES)
-    R, Q = theory.R, theory.Q
+    R = theory.R
+    Q = theory.Q
     np.testing.assert_allclose(
         R[:, 0] - R[:, 1], np.tile(R[0, 0] - R[0, 1], (4, 1)), atol=1e-6
     )

@@ -1,4 +1,8 @@
-"""The drift of the overlaps: against raw averages of one step, against naive loops, and in the limits that must agree."""
+"""The drift of the overlaps:
+
+against raw averages of one step, against naive loops, and in the limits that must
+agree.
+"""
 
 import equinox as eqx
 import jax
@@ -11,7 +15,8 @@ from tests.stream.moments import reference as ref
 from tutelage.stream import OrderParameters, Overlaps, Velocity
 
 SPECTRUM = tu.Spectrum([3.0, 1.0, 0.25], [0.2, 0.5, 0.3])
-READOUT, TEACHER = np.array([0.7, -1.2]), np.array([1.1, -0.6])
+READOUT = np.array([0.7, -1.2])
+TEACHER = np.array([1.1, -0.6])
 TIME = jnp.asarray(0.0)
 
 
@@ -21,7 +26,9 @@ def overlaps(K, M, L, seed=0, bias=None, velocity=False, scale=0.5):
     vectors = rng.normal(size=(L, K + M + (K if velocity else 0), 9)) / 3
     vectors[:, :K] *= scale
     gram = vectors @ np.swapaxes(vectors, 1, 2)
-    q, r, t = gram[:, :K, :K], gram[:, :K, K : K + M], gram[:, K : K + M, K : K + M]
+    q = gram[:, :K, :K]
+    r = gram[:, :K, K : K + M]
+    t = gram[:, K : K + M, K : K + M]
     extra = None
     if velocity:
         s = slice(K + M, None)
@@ -79,8 +86,15 @@ def matrices_of(system, state):
     [("erf", "erf", None), ("he3", "quadratic", np.array([0.3, -0.5]))],
 )
 def test_drift_is_the_mean_of_one_step(student, teacher, bias):
-    """No Stein, no A, B, G: E[delta rho], E[delta lambda], E[delta delta], E[Delta g] on a grid over all fields at once."""
-    eta, eta_v, batch, sigma = 0.8, 0.3, 3, 0.3
+    """No Stein, no A, B, G:
+
+    E[delta rho], E[delta lambda], E[delta delta], E[Delta g] on a grid over all fields
+    at once.
+    """
+    eta = 0.8
+    eta_v = 0.3
+    batch = 3
+    sigma = 0.3
     problem = problem_of(
         student,
         teacher,
@@ -99,7 +113,8 @@ def test_drift_is_the_mean_of_one_step(student, teacher, bias):
         else ref.grid(C, mean, nodes=37)
     )
     centered = fields - (0 if mean is None else mean[:, None])
-    g, h = ref.UNITS[student], ref.UNITS[teacher]
+    g = ref.UNITS[student]
+    h = ref.UNITS[teacher]
     Delta = TEACHER @ h.value(fields[2:]) - READOUT @ g.value(fields[:2])
     slopes = READOUT[:, None] * g.slope(fields[:2])
     delta = Delta * slopes
@@ -124,14 +139,13 @@ def test_drift_is_the_mean_of_one_step(student, teacher, bias):
 
 def naive(problem, state, t, A, B, G, eta):
     """d r_l and d q_l entry by entry."""
-    lam, kappa, batch = (
-        problem.inputs.eigenvalues,
-        float(problem.optimizer.weight_decay),
-        problem.optimizer.batch,
-    )
+    lam = problem.inputs.eigenvalues
+    kappa = float(problem.optimizer.weight_decay)
+    batch = problem.optimizer.batch
     r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
     L, K, M = r.shape
-    dr, dq = np.zeros_like(r), np.zeros_like(q)
+    dr = np.zeros_like(r)
+    dq = np.zeros_like(q)
     for l in range(L):
         for k in range(K):
             for m in range(M):
@@ -225,7 +239,10 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_error_rate_is_the_derivative_of_the_error(case):
-    """A/2 and B are the gradient of e_g: the shortcut equals forward differentiation, with three levels."""
+    """A/2 and B are the gradient of e_g:
+
+    the shortcut equals forward differentiation, with three levels.
+    """
     problem = problem_of(inputs=SPECTRUM, **case)
     state, t = overlaps(2, 2, 3, bias=case.get("bias"), scale=0.8)
     system = OrderParameters(problem, t)
@@ -246,15 +263,14 @@ def test_error_rate_is_the_derivative_of_the_error(case):
 def test_frozen_components_do_not_move():
     mask = np.array([[True, False, True], [False, True, True]])  # (students, levels)
     state, t = overlaps(2, 2, 3)
-    free, held = (
-        problem_of(inputs=SPECTRUM),
-        problem_of(inputs=SPECTRUM, trainable=mask),
-    )
+    free = problem_of(inputs=SPECTRUM)
+    held = problem_of(inputs=SPECTRUM, trainable=mask)
     A, B, G = map(np.asarray, matrices_of(OrderParameters(free, t), state))
     d = drift_of(OrderParameters(held, t), state)
     lam = SPECTRUM.eigenvalues
     for l in range(3):
-        r, q = np.asarray(state.r[l]), np.asarray(state.q[l])
+        r = np.asarray(state.r[l])
+        q = np.asarray(state.q[l])
         force = 0.8 * lam[l] * (A @ q + B @ r.T)
         for k in range(2):
             on = float(mask[k, l])
@@ -318,7 +334,8 @@ def test_fixed_momentum_is_a_larger_rate():
 
 
 def test_slow_momentum_follows_the_naive_loop():
-    gamma, k = 2.0, 1.5
+    gamma = 2.0
+    k = 1.5
     problem = problem_of(
         inputs=SPECTRUM, momentum=tu.SlowMomentum(gamma, k=k), weight_decay=0.1, batch=2
     )
@@ -326,7 +343,9 @@ def test_slow_momentum_follows_the_naive_loop():
     system = OrderParameters(problem, t)
     A, B, G = map(np.asarray, matrices_of(system, state))
     d = drift_of(system, state)
-    v, lam, kappa = state.velocity, SPECTRUM.eigenvalues, 0.1
+    v = state.velocity
+    lam = SPECTRUM.eigenvalues
+    kappa = 0.1
     for l in range(3):
         r, q, tl, U, V, W = (
             np.asarray(x[l]) for x in (state.r, state.q, t, v.teacher, v.student, v.own)

@@ -1,4 +1,7 @@
-"""The linear dynamics around perfect learning: what moves what, and which state it is."""
+"""The linear dynamics around perfect learning:
+
+what moves what, and which state it is.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +26,10 @@ def test_overlaps_outside_the_span_move_by_themselves():
 
 
 def test_a_wrong_split_leaks(monkeypatch):
-    """A negative control: with students exchanged, the same Jacobian is not block triangular."""
+    """A negative control:
+
+    with students exchanged, the same Jacobian is not block triangular.
+    """
     import tutelage.stream.perfect_learning as module
 
     right = module._coordinates

@@ -1,4 +1,7 @@
-"""Rates that are functions of time with short features: none may be stepped over. Truth: LSODA in pieces, in plain NumPy."""
+"""Rates that are functions of time with short features: none may be stepped over.
+
+Truth: LSODA in pieces, in plain NumPy.
+"""
 
 from itertools import pairwise
 
@@ -11,12 +14,17 @@ from scipy.integrate import solve_ivp
 import tutelage as tu
 from tutelage.training.schedules import STOPS_PER_SWING, switch_times
 
-END, RHO, NOISE = 1000.0, 1.0, 0.5
+END = 1000.0
+RHO = 1.0
+NOISE = 0.5
 TIMES = np.linspace(0.0, END, 11)
 
 
 def linear(**optimizer):
-    """One linear unit learns another: m' = eta (1 - m), q' = 2 eta (m - q) + eta^2 (1 - 2m + q + noise^2)."""
+    """One linear unit learns another:
+
+    m' = eta (1 - m), q' = 2 eta (m - q) + eta^2 (1 - 2m + q + noise^2).
+    """
     return tu.Problem(
         tu.Network(1, "linear"),
         tu.Network(1, "linear"),
@@ -156,7 +164,8 @@ def test_every_rate_equals_the_same_steps_as_a_piecewise_schedule(name):
         if name == "momentum"
         else (lambda rate: rate)
     )
-    start, times = tu.Start(R=[[0.3]], Q=[[0.4]]), [0.0, 510.0]
+    start = tu.Start(R=[[0.3]], Q=[[0.4]])
+    times = [0.0, 510.0]
     errors = [
         tu.solve(trained(name == "bias_lr", **{name: wrap(rate)}), start, times).error
         for rate in (burst, as_steps)
@@ -169,7 +178,10 @@ def test_every_rate_equals_the_same_steps_as_a_piecewise_schedule(name):
     "gradient", ["forward", pytest.param("reverse", marks=pytest.mark.full)]
 )
 def test_inside_transformations_of_jax(gradient):
-    """A schedule that holds a traced number: its height is differentiated, and its features are found all the same."""
+    """A schedule that holds a traced number:
+
+    its height is differentiated, and its features are found all the same.
+    """
 
     def final(height):
         rate = lambda t: jnp.where((t > 500.3) & (t < 502.3), height, 1e-4)  # noqa: E731

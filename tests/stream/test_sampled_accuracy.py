@@ -79,7 +79,8 @@ def test_blocks_of_points_give_the_average_over_all():
 
 @pytest.mark.full
 def test_a_plateau_amplifies_what_points_miss_and_the_solve_says_so():
-    start, times = tu.random_start(PLATEAU, dim=1000), tu.linear_times(127.5, 52)
+    start = tu.random_start(PLATEAU, dim=1000)
+    times = tu.linear_times(127.5, 52)
     with pytest.warns(ValidityWarning, match="uncertain by up to"):
         theory = tu.solve(PLATEAU, start, times)
     assert theory.accuracy > 0.02

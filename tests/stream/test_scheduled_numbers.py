@@ -1,4 +1,7 @@
-"""Noise, flips, weight decay, feedback and shares of tasks that change in time: theory, simulations and files."""
+"""Noise, flips, weight decay, feedback and shares of tasks that change in time:
+
+theory, simulations and files.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +11,8 @@ from tests.problem.messages import require_refusal
 from tests.problems import pair
 from tutelage.simulation.prepare import RateTable
 
-SWITCH, END = 4.0, 8.0
+SWITCH = 4.0
+END = 8.0
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 ONE = tu.Start([[0.1]], [[0.5]])
 BASE = pair(2, 2, lr=1.0, noise=0.3)
@@ -122,7 +126,10 @@ def test_a_simulation_follows_the_schedule(case, method):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", METHODS, ids=("overlaps", "weights", "together"))
 def test_simulations_agree_with_the_theory(case, method):
-    """Three means within 4.5 standard errors, and a 1/N gap of 2%: right code fails once in thousands of runs."""
+    """Three means within 4.5 standard errors, and a 1/N gap of 2%:
+
+    right code fails once in thousands of runs.
+    """
     both, start = scheduled(case)
     times = [0.0, SWITCH, 6.0, END]
     theory = tu.solve(both, start, times)

@@ -50,7 +50,10 @@ def knots(t):
     ids=["power", "cosine", "constant", "interpolated", "function"],
 )
 def test_schedules_are_functions_of_time(schedule, rate):
-    """One linear unit: e' = -2 eta e + eta^2 (e + sigma^2 / 2), by scipy, with the rate written out."""
+    """One linear unit:
+
+    e' = -2 eta e + eta^2 (e + sigma^2 / 2), by scipy, with the rate written out.
+    """
 
     def slope(t, e, eta):
         return -2 * eta(t) * e + eta(t) ** 2 * (e + 0.045)
@@ -215,7 +218,8 @@ def test_the_progress_bar_is_silent_for_short_solves(capfd):
 )
 def test_default_tolerances_suit_single_precision(solver):
     problem = pair(2, 2, lr=0.5)
-    start, times = tu.asymmetric_start(problem), [0.0, 50.0, 100.0, 200.0]
+    start = tu.asymmetric_start(problem)
+    times = [0.0, 50.0, 100.0, 200.0]
     exact = tu.solve(problem, start, times)
     with jax.enable_x64(False):
         rough = tu.solve(problem, start, times, solver=solver)
@@ -237,7 +241,10 @@ def test_default_tolerances_suit_single_precision(solver):
     ],
 )
 def test_a_rate_that_no_step_can_follow_keeps_the_initial_state(activation, solver):
-    """By the machine code, the JAX program and diffrax: time zero is known, and another solver would not help."""
+    """By the machine code, the JAX program and diffrax:
+
+    time zero is known, and another solver would not help.
+    """
     problem = tu.Problem(
         tu.Network(2, activation), tu.Network(2, activation), optimizer=tu.SGD(lr=1e9)
     )

@@ -1,4 +1,7 @@
-"""`solve` against an independent implementation: plain loops, scipy's DOP853 at 1e-11, or at COARSE (tests/naive.py)."""
+"""`solve` against an independent implementation:
+
+plain loops, scipy's DOP853 at 1e-11, or at COARSE (tests/naive.py).
+"""
 
 import numpy as np
 import pytest
@@ -164,8 +167,14 @@ def test_tanh_gradient_flow():
 
 
 def test_tanh_with_all_terms():
-    """Three fields: every average directly on a tensor grid, no textbook integrals at all."""
-    K, M, lr, sigma = 2, 1, 0.8, 0.2
+    """Three fields:
+
+    every average directly on a tensor grid, no textbook integrals at all.
+    """
+    K = 2
+    M = 1
+    lr = 0.8
+    sigma = 0.2
     R, Q, T = generic_overlaps(K, M, seed=1)
     problem = tu.Problem(
         tu.Network(K, "tanh"), tu.Network(M, "tanh"), optimizer=tu.SGD(lr), noise=sigma

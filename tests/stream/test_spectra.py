@@ -1,4 +1,7 @@
-"""Inputs with a spectrum: the block form against its own invariances and against the moment hierarchy."""
+"""Inputs with a spectrum:
+
+the block form against its own invariances and against the moment hierarchy.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +24,8 @@ def test_a_thousand_levels():
 
 
 def test_splitting_a_level_changes_nothing():
-    lam, p = np.array([2.5, 1.0, 0.3]), np.array([0.2, 0.3, 0.5])
+    lam = np.array([2.5, 1.0, 0.3])
+    p = np.array([0.2, 0.3, 0.5])
     whole = tu.Spectrum(lam, p)
     split = tu.Spectrum([2.5, 1.0, 1.0, 0.3], [0.2, 0.15, 0.15, 0.5])
     R, Q, T = (
@@ -55,9 +59,12 @@ def test_equal_levels_are_isotropic():
 def matrices(R, Q, T, sigma):
     """A, B, G of erf students with unit readouts, entry by entry."""
     K, M = R.shape
-    C, w = np.block([[Q, R], [R.T, T]]), np.array([-1.0] * K + [1.0] * M)
+    C = np.block([[Q, R], [R.T, T]])
+    w = np.array([-1.0] * K + [1.0] * M)
     n = K + M
-    A, B, G = np.zeros((K, K)), np.zeros((K, M)), np.zeros((K, K))
+    A = np.zeros((K, K))
+    B = np.zeros((K, M))
+    G = np.zeros((K, K))
     for k in range(K):
         for a in range(n):
             slope = Erf.J2(C[np.ix_([k, a], [k, a])])
@@ -87,9 +94,14 @@ def matrices(R, Q, T, sigma):
 
 def test_blocks_equal_the_moment_hierarchy():
     """Moments X^(j) = sum_l p_l lam_l^j x_l couple upwards; Cayley-Hamilton closes them at j = L."""
-    L, K, M, eta, sigma = 3, 2, 2, 0.4, 0.2
+    L = 3
+    K = 2
+    M = 2
+    eta = 0.4
+    sigma = 0.2
     inputs = tu.PowerLaw(0.7, L)
-    lam, p = np.asarray(inputs.eigenvalues), np.asarray(inputs.fractions)
+    lam = np.asarray(inputs.eigenvalues)
+    p = np.asarray(inputs.fractions)
     blocks = [
         np.stack([generic_overlaps(K, M, seed)[i] for seed in range(L)])
         for i in range(3)
@@ -103,7 +115,8 @@ def test_blocks_equal_the_moment_hierarchy():
         return np.concatenate([x[1:], np.einsum("j,jab->ab", closing, x)[None]])
 
     def rhs(time, y):
-        r, q = y[: L * K * M].reshape(L, K, M), y[L * K * M :].reshape(L, K, K)
+        r = y[: L * K * M].reshape(L, K, M)
+        q = y[L * K * M :].reshape(L, K, K)
         A, B, G = matrices(up(r)[0], up(q)[0], up(t)[0], sigma)
         dr = eta * (A @ up(r) + B @ up(t))
         fq = eta * (A @ up(q) + B @ np.swapaxes(up(r), 1, 2))
@@ -143,21 +156,17 @@ def test_blocks_equal_the_moment_hierarchy():
 
 def test_linear_network_on_random_blocks_equals_its_error_modes():
     """E_l = mean of (w - w*)^2 in level l obeys a linear system of its own."""
-    lam, p, eta, sigma, batch = (
-        np.array([3.0, 1.0, 0.2]),
-        np.array([0.1, 0.5, 0.4]),
-        0.6,
-        0.3,
-        2,
-    )
+    lam = np.array([3.0, 1.0, 0.2])
+    p = np.array([0.1, 0.5, 0.4])
+    eta = 0.6
+    sigma = 0.3
+    batch = 2
     inputs = tu.Spectrum(lam, p)
     lam = np.asarray(inputs.eigenvalues)
     rng = np.random.default_rng(0)
-    r, q, t = (
-        rng.normal(size=(3, 1, 1)) * 0.3,
-        np.full((3, 1, 1), 1.5),
-        np.full((3, 1, 1), 1.2),
-    )
+    r = rng.normal(size=(3, 1, 1)) * 0.3
+    q = np.full((3, 1, 1), 1.5)
+    t = np.full((3, 1, 1), 1.2)
     matrix = np.diag(-2 * eta * lam) + eta**2 / batch * np.outer(lam, p * lam)
     force = eta**2 / batch * lam * sigma**2
     E = (q - 2 * r + t).ravel()
@@ -186,7 +195,8 @@ def test_the_spectrum_of_real_images():
     assert inputs.levels == 61
     assert np.sum(inputs.weights) == pytest.approx(1.0)
     rng = np.random.default_rng(0)
-    W, W_teacher = rng.standard_normal((2, 64)), rng.standard_normal((2, 64))
+    W = rng.standard_normal((2, 64))
+    W_teacher = rng.standard_normal((2, 64))
     start = tu.start_from_weights(problem, W, W_teacher)
     centered = (images - images.mean(axis=0)) / np.sqrt(inputs.scale)
     fields = centered @ np.concatenate([W, W_teacher]).T / np.sqrt(61)

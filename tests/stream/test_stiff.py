@@ -1,4 +1,8 @@
-"""The stiff solver: the resolvent against a dense inverse, the order of the method, its answers against others, its cost."""
+"""The stiff solver:
+
+the resolvent against a dense inverse, the order of the method, its answers against
+others, its cost.
+"""
 
 import diffrax
 import equinox as eqx
@@ -75,7 +79,10 @@ def test_the_resolvent_is_the_inverse_of_a_dense_matrix(problem, flow):
 
 
 def without_fields(system, t, state, shift):
-    """A negative control: each level for itself, as if A, B, G did not depend on the overlaps."""
+    """A negative control:
+
+    each level for itself, as if A, B, G did not depend on the overlaps.
+    """
     levels = Levels(system, t, state, shift)
     levels.slopes = jax.tree.map(jnp.zeros_like, levels.slopes)
     return levels.solve
@@ -116,10 +123,8 @@ def test_rodas5p_has_order_five_and_order_four_between():
     @jax.jit
     def at(dt):
         saveat = diffrax.SaveAt(ts=jnp.linspace(0.0, 2.0, 41), t1=True)
-        terms, start = (
-            diffrax.ODETerm(with_error(f)),
-            (jnp.array([1.0, 0.0]), jnp.zeros(())),
-        )
+        terms = diffrax.ODETerm(with_error(f))
+        start = (jnp.array([1.0, 0.0]), jnp.zeros(()))
         return diffrax.diffeqsolve(
             terms,
             Rodas5P(dense, unguided),
@@ -159,9 +164,13 @@ def at_fixed_steps(solver):
 
 @pytest.mark.full  # the two parts, resolvent and order of the method, are tested above
 def test_the_order_holds_for_overlaps_and_needs_the_whole_jacobian():
-    """Steps up to 5 time constants of the fastest level. Control: without the fields' part the order is lost."""
+    """Steps up to 5 time constants of the fastest level.
+
+    Control: without the fields' part the order is lost.
+    """
     counts = np.array([64, 96, 144])
-    whole, part = at_fixed_steps(resolvent), at_fixed_steps(without_fields)
+    whole = at_fixed_steps(resolvent)
+    part = at_fixed_steps(without_fields)
     best = whole(4.0 / 400)  # its error is 200 times smaller than the smallest below
     gaps = [np.abs(whole(4.0 / n) - best).max() for n in counts]
     assert observed_order(gaps, 4.0 / counts) > 4.5
@@ -216,15 +225,19 @@ def test_equals_explicit(problem, flow):
 
 
 def test_equals_scipy_on_the_equations_written_out():
-    lam, p, eta = np.asarray(WIDE.eigenvalues), np.asarray(WIDE.fractions), 0.1
+    lam = np.asarray(WIDE.eigenvalues)
+    p = np.asarray(WIDE.fractions)
+    eta = 0.1
     r, q, t = BLOCKS
 
     def rhs(time, y):
-        r, q = y[:16].reshape(4, 2, 2), y[16:].reshape(4, 2, 2)
+        r = y[:16].reshape(4, 2, 2)
+        q = y[16:].reshape(4, 2, 2)
         A, B, G = matrices(
             *(np.einsum("l,lab->ab", p * lam, x) for x in (r, q, t)), 0.0
         )
-        dr, fq = A @ r + B @ t, A @ q + B @ np.swapaxes(r, 1, 2)
+        dr = A @ r + B @ t
+        fq = A @ q + B @ np.swapaxes(r, 1, 2)
         scale = eta * lam[:, None, None]
         return np.concatenate(
             [
@@ -317,7 +330,8 @@ def test_vmap_equals_the_loop():
 
 
 def test_auto_takes_the_stiff_solver_where_it_pays():
-    long, short = np.array([0.0, 1e4]), np.array([0.0, 100.0])
+    long = np.array([0.0, 1e4])
+    short = np.array([0.0, 100.0])
     assert choose("auto", PLAIN, long) == "stiff"
     assert choose("auto", PLAIN, short) == "explicit"
     assert choose("auto", pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum

@@ -1,4 +1,8 @@
-"""Several tasks in the limit: printed digits, one task as a special case, general averages, drift, batches, gradients, files."""
+"""Several tasks in the limit:
+
+printed digits, one task as a special case, general averages, drift, batches, gradients,
+files.
+"""
 
 from functools import partial
 
@@ -72,7 +76,8 @@ def test_equal_tasks_to_the_printed_digits():
 @pytest.fixture(scope="module")
 def batch():
     """Eight similarities, and another time of the switch."""
-    V, switch = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.1], [[60.0]] * 8 + [[50.0]]
+    V = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.1]
+    switch = [[60.0]] * 8 + [[50.0]]
     return tu.solve_batch(
         two_tasks(), {"similarity": V, "schedule.times": switch}, START, TIMES
     )
@@ -127,7 +132,10 @@ def doubled(start):
     "heads", ["separate", pytest.param("shared", marks=pytest.mark.full)]
 )
 def test_general_averages_equal_closed_forms(heads):
-    """The same loss as a function: each task is averaged over a grid of its three fields."""
+    """The same loss as a function:
+
+    each task is averaged over a grid of its three fields.
+    """
     closed = tu.Problem(
         STUDENT,
         tu.Tasks(
@@ -155,11 +163,9 @@ def test_general_averages_equal_closed_forms(heads):
         jax.jit(partial(everything, problem)) for problem in (closed, general)
     )
     for time in (1.0, 3.0):
-        one, other, wrong = (
-            by_formulas(time, 0.3),
-            by_nodes(time, 0.3),
-            by_formulas(time, 0.31),
-        )
+        one = by_formulas(time, 0.3)
+        other = by_nodes(time, 0.3)
+        wrong = by_formulas(time, 0.31)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7),
             one,
@@ -188,14 +194,16 @@ def test_schedules_that_are_equal():
 
 def test_freezing_and_restarts():
     """Freeze the first layer or the heads at the switch, or begin the schedule of the learning rate again."""
-    base, times = two_tasks(), [0.0, 60.0, 90.0]
+    base = two_tasks()
+    times = [0.0, 60.0, 90.0]
     plain = tu.solve(base, START, times)
     first = base.replace(lr=tu.schedules.Piecewise([60.0], [1.0, 0.0]), readout_lr=1.0)
     frozen = tu.solve(first, START, times)
     np.testing.assert_allclose(frozen.R[2], frozen.R[1], rtol=1e-14)
     assert np.max(np.abs(frozen.readout[2, 1] - frozen.readout[1, 1])) > 0.1
     np.testing.assert_allclose(frozen.error[:2], plain.error[:2], rtol=1e-6)
-    decay, never = tu.schedules.PowerDecay(1.0, timescale=5.0), 1e6
+    decay = tu.schedules.PowerDecay(1.0, timescale=5.0)
+    never = 1e6
 
     def decaying(start, times, restart=never, switch=60.0, freeze=np.inf):
         problem = two_tasks(tu.Switch(switch)).replace(
@@ -215,7 +223,8 @@ def test_freezing_and_restarts():
         heads.readout[3, 1], heads.readout[2, 1], rtol=0, atol=1e-14
     )
     assert np.max(np.abs(heads.readout[2, 1] - heads.readout[1, 1])) > 0.1
-    again, slow = decaying(START, times, restart=60.0), decaying(START, times)
+    again = decaying(START, times, restart=60.0)
+    slow = decaying(START, times)
     np.testing.assert_allclose(again.error[1], slow.error[1], rtol=1e-6)
     second = tu.Start(again.R[1], again.Q[1], readout=again.readout[1])
     alone = decaying(second, [0.0, 30.0], switch=0.0)
@@ -227,12 +236,17 @@ def test_freezing_and_restarts():
 
 
 def test_a_drifting_teacher_has_the_exact_error(tmp_path):
-    """Linear unit and teacher: e = (eta sigma^2 + 2 omega / (eta + omega)) / (2 (2 - eta))."""
+    """Linear unit and teacher:
+
+    e = (eta sigma^2 + 2 omega / (eta + omega)) / (2 (2 - eta)).
+    """
     tasks = tu.Tasks([tu.Network(1, "linear")], drift=tu.Drift(0.03))
     problem = tu.Problem(
         tu.Network(1, "linear"), tasks, optimizer=tu.SGD(0.3), noise=0.3
     )
-    eta, omega, sigma = 0.3, 0.03, 0.3
+    eta = 0.3
+    omega = 0.03
+    sigma = 0.3
     expected = (eta * sigma**2 + 2 * omega / (eta + omega)) / (2 * (2 - eta))
     rates = tu.solve_batch(
         problem, {"drift.rate": [0.0, 0.03]}, tu.Start([[0.1]], [[0.5]]), [0.0, 300.0]

@@ -157,12 +157,10 @@ def test_equal_shapes_compile_once(compilations):
 
 def test_averages_over_nodes_compile_once_for_any_number_of_times(compilations):
     unit = tu.Network(1, "linear")
-    problem, start = (
-        tu.Problem(
-            unit, unit, loss="logistic", labels="sign", optimizer=tu.SGD(lr=0.5)
-        ),
-        tu.Start([[0.3]], [[0.5]]),
+    problem = tu.Problem(
+        unit, unit, loss="logistic", labels="sign", optimizer=tu.SGD(lr=0.5)
     )
+    start = tu.Start([[0.3]], [[0.5]])
     many = tu.solve(problem, start, np.linspace(0.0, 2.0, 21))
     compilations.clear()
     few = tu.solve(problem, start, [0.0, 1.0, 2.0])

@@ -12,11 +12,9 @@ import tutelage as tu
 from tutelage.simulation import prepare
 
 UNSEEN = np.array([[0.3, 0.1], [0.1, 0.2]])
-R, Q, T = (
-    np.array([[0.3, 0.1], [0.05, 0.2]]),
-    np.array([[0.4, 0.1], [0.1, 0.3]]),
-    np.array([[1.0, 0.2], [0.2, 0.8]]),
-)
+R = np.array([[0.3, 0.1], [0.05, 0.2]])
+Q = np.array([[0.4, 0.1], [0.1, 0.3]])
+T = np.array([[1.0, 0.2], [0.2, 0.8]])
 START = tu.Start(R, Q, T)
 TIMES = tu.linear_times(20.0, 6)
 
@@ -107,7 +105,11 @@ def test_an_unseen_part_is_a_level_that_no_student_learns_from(name):
 
 
 def test_the_floor_of_a_linear_teacher_is_its_unseen_variance():
-    """y = rho: the best student has lambda = the visible part of rho, and half the unseen variance is left (eta -> 0)."""
+    """y = rho:
+
+    the best student has lambda = the visible part of rho, and half the unseen variance
+    is left (eta -> 0).
+    """
     problem = tu.Problem(
         tu.Network(1, "linear"),
         tu.Network(1, "linear", unseen=[[0.3]]),
@@ -168,7 +170,8 @@ def test_runs_follow_the_theory(loop, way, monkeypatch):
     )
     np.testing.assert_allclose(runs.T, T + UNSEEN)
     for name in ("error", "R", "Q"):
-        values, expected = getattr(runs, name)[:, 1], getattr(theory, name)[1]
+        values = getattr(runs, name)[:, 1]
+        expected = getattr(theory, name)[1]
         z = (values.mean(axis=0) - expected) / (
             values.std(axis=0, ddof=1) / np.sqrt(60)
         )
@@ -176,7 +179,8 @@ def test_runs_follow_the_theory(loop, way, monkeypatch):
 
 
 def test_tasks_have_unseen_parts_of_their_own():
-    unseen, plain = tu.Network(1, "erf", unseen=[[0.4]]), tu.Network(1, "erf")
+    unseen = tu.Network(1, "erf", unseen=[[0.4]])
+    plain = tu.Network(1, "erf")
     problem = tu.Problem(
         tu.Network(2),
         tu.Tasks([unseen, plain], heads="shared"),
@@ -185,7 +189,8 @@ def test_tasks_have_unseen_parts_of_their_own():
     np.testing.assert_array_equal(problem.unseen, np.diag([0.4, 0.0]))
     twice, at = two_levels(problem)
     frozen = on_frozen_level(twice, at)
-    theory, other = tu.solve(twice, at, [0.0, 5.0]), tu.solve(*frozen, [0.0, 5.0])
+    theory = tu.solve(twice, at, [0.0, 5.0])
+    other = tu.solve(*frozen, [0.0, 5.0])
     np.testing.assert_allclose(theory.error, other.error, rtol=1e-6)
     theory = tu.solve(problem, START, [0.0, 5.0])
     runs = tu.simulate(problem, START, dim=150, times=[0.0, 5.0], runs=40, seed=0)

@@ -31,7 +31,8 @@ def test_critical_rate_and_limit_of_the_committee_machine():
 
 def test_the_start_decides_when_its_asymmetry_is_large_and_noise_when_it_is_small():
     """The N at which noise matches the start grows as the inverse square of the asymmetry."""
-    large, small = escape(0.02, dim=100_000), escape(0.005, dim=300)
+    large = escape(0.02, dim=100_000)
+    small = escape(0.005, dim=300)
     assert large.start_to_noise > 10
     assert "the initial condition determines" in str(large)
     assert small.start_to_noise < 3
@@ -51,17 +52,18 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     from tutelage.stream import OrderParameters, initial_overlaps
     from tutelage.stream.linearized import flatten, unflatten
 
-    N, asymmetry, runs, end = (
-        500,
-        0.02,
-        80,
-        30.0,
-    )  # a spread known to 8%; the start is ten times the noise
+    # a spread known to 8%; the start is ten times the noise
+    N = 500
+    asymmetry = 0.02
+    runs = 80
+    end = 30.0
     R = 0.3 + asymmetry * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    problem, start = pair(2, 2), tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=N)
+    problem = pair(2, 2)
+    start = tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=N)
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t)
-    chunk = 25  # steps whose noise is added together; small against the time scales of order N
+    # steps whose noise is added together; small against the time scales of order N
+    chunk = 25
 
     def run(key):
         def advance(x, key):
@@ -81,7 +83,8 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     R_end = theory.R[at_end]
     signal = R_end[0, 0] - R_end[0, 1] - R_end[1, 0] + R_end[1, 1]
     report = theory.validity
-    # at time `end` the noise fed until then has sd `spread`; what comes later adds the rest of the report's number
+    # at time `end` the noise fed until then has sd `spread`; what comes later adds the
+    # rest of the report's number
     rate = 0.0316
     total = signal / report.start_to_noise
     assert spread < total
@@ -117,7 +120,10 @@ def test_a_traced_solve_has_no_report():
     ("activation", "M", "most"), [("erf", 2, 0), ("quadratic", 3, 3)]
 )
 def test_the_report_compiles_few_programs(activation, M, most):
-    """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
+    """None for erf, which has machine code; else drift, noise and slopes.
+
+    Single operations on JAX arrays would add dozens.
+    """
     problem = pair(3, M, activation, lr=0.02)
     theory = tu.solve(
         problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31)

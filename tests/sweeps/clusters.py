@@ -1,4 +1,7 @@
-"""A Dask cluster as on a real one: a scheduler and workers, each a process of its own, started by their commands."""
+"""A Dask cluster as on a real one:
+
+a scheduler and workers, each a process of its own, started by their commands.
+"""
 
 import json
 import os
@@ -91,7 +94,10 @@ def _start(
 def dask_cluster(
     folder: Path, workers: int = 2, **environment: str
 ) -> Iterator[Cluster]:
-    """A scheduler and its workers, ended afterwards. environment: variables for all of them."""
+    """A scheduler and its workers, ended afterwards.
+
+    environment: variables for all of them.
+    """
     cluster = Cluster.start(folder, **environment)
     try:
         for _ in range(workers):

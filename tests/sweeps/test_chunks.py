@@ -58,10 +58,8 @@ def test_a_schedule_does():
 
 def test_a_list_is_grouped_like_a_grid():
     listed = [spec_of(over=OVER).point(i) for i in range(12)]
-    grid, flat = (
-        spec_of(over=OVER, points_per_chunk=4),
-        spec_of(over=None, points=listed, points_per_chunk=4),
-    )
+    grid = spec_of(over=OVER, points_per_chunk=4)
+    flat = spec_of(over=None, points=listed, points_per_chunk=4)
     assert chunks(grid) == chunks(flat)
     for one, other in zip(tasks_of(grid), tasks_of(flat), strict=True):
         assert one.points == other.points

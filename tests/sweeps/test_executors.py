@@ -1,4 +1,7 @@
-"""Serial, processes and a real Dask cluster: the same bytes, the same failures, the same sentences."""
+"""Serial, processes and a real Dask cluster:
+
+the same bytes, the same failures, the same sentences.
+"""
 
 import gc
 import importlib
@@ -224,7 +227,10 @@ def test_a_scheduler_file_is_an_address_and_late_workers_are_waited_for(
 
 @pytest.fixture
 def sbatch(tmp_path, monkeypatch):
-    """A SLURM of this machine: `sbatch` starts the job's script at once, `scancel` ends it."""
+    """A SLURM of this machine:
+
+    `sbatch` starts the job's script at once, `scancel` ends it.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
     job = f"{tmp_path}/job.sh"
@@ -256,15 +262,14 @@ def test_options_that_the_cluster_refuses(tmp_path, sbatch, options):
         )
     assert "\n" not in str(caught.value)
     del caught
-    gc.collect()  # dask-jobqueue's half-built cluster complains now, where that is ignored
+    # dask-jobqueue's half-built cluster complains now, where that is ignored
+    gc.collect()
 
 
 def test_slurm_is_asked_for_jobs_with_one_core_each(tmp_path, sbatch):
     """The job's script is dask-jobqueue's and really runs; only the queue is missing."""
-    tasks, options = (
-        toys.tasks(COUNT, log=str(tmp_path / "log")),
-        {"memory": "1GB", "queue": "long", "walltime": "00:10:00"},
-    )
+    tasks = toys.tasks(COUNT, log=str(tmp_path / "log"))
+    options = {"memory": "1GB", "queue": "long", "walltime": "00:10:00"}
     run(
         toys.store(tmp_path / "s", COUNT),
         tasks,

@@ -1,4 +1,8 @@
-"""Real faults: processes killed at random moments, workers lost, a full disk, two writers. Finished work is always kept."""
+"""Real faults:
+
+processes killed at random moments, workers lost, a full disk, two writers. Finished
+work is always kept.
+"""
 
 import errno
 import fcntl
@@ -105,7 +109,8 @@ def torn(folder):
     """The chunks whose bytes are not those that were to be written."""
     if not (folder / "spec.json").exists():
         return []
-    key, files = Store(folder).key, (folder / "chunks").glob("*.nc")
+    key = Store(folder).key
+    files = (folder / "chunks").glob("*.nc")
     return [
         path.name
         for path in files
@@ -158,7 +163,10 @@ def listing(folder):
 
 
 def test_interrupted_from_the_keyboard(tmp_path):
-    """Ctrl-C goes to the whole group, as a terminal sends it: one sentence, no word from the workers, none left."""
+    """Ctrl-C goes to the whole group, as a terminal sends it:
+
+    one sentence, no word from the workers, none left.
+    """
     program = Program(tmp_path, count=20, workers=2, payload={"seconds": 0.2}).start()
     wait_until(lambda: len(program.announcements()) >= 2, "two chunks are there")
     os.killpg(program.process.pid, signal.SIGINT)
@@ -245,7 +253,8 @@ def recorded_as_failed(folder, chunk, error):
 
 @pytest.mark.full
 def test_a_chunk_that_kills_three_workers_is_recorded_and_the_rest_goes_on(tmp_path):
-    log, store = tmp_path / "log", toys.store(tmp_path / "s", 6)
+    log = tmp_path / "log"
+    store = toys.store(tmp_path / "s", 6)
     tasks = toys.tasks(6, log=str(log), deadly=[2])
     run(store, tasks, toys.deadly, "processes", workers=2)
     assert toys.begun(log).count(2) == 3

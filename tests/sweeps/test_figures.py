@@ -1,4 +1,7 @@
-"""Figures of sweeps: which kind is drawn, what stands on it, what is refused. The numbers are made up."""
+"""Figures of sweeps: which kind is drawn, what stands on it, what is refused.
+
+The numbers are made up.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +12,8 @@ from tests.sweeps.questions import PROBLEM, spec_of
 from tutelage.plot import save_figure
 from tutelage.sweeps.sweep import Sweep, combine_chunks
 
-RATES, NOISES = np.linspace(0.1, 2.5, 12), np.geomspace(0.05, 1.0, 9)
+RATES = np.linspace(0.1, 2.5, 12)
+NOISES = np.geomspace(0.05, 1.0, 9)
 TIMES = [0.0, 10.0, 20.0]
 
 
@@ -172,7 +176,8 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     assert eta_c.get_xdata()[[0, -1]].tolist() == NOISES[[0, -1]].tolist()
     assert eta_c.get_ydata() == pytest.approx(np.full(eta_c.get_xdata().size, critical))
     assert own.get_ydata() == pytest.approx(1 + own.get_xdata())
-    rates, noises = floor.get_ydata()[::5], floor.get_xdata()[::5]
+    rates = floor.get_ydata()[::5]
+    noises = floor.get_xdata()[::5]
     stable = rates < critical
     exact = [
         np.sqrt(0.01 / tu.analysis.noise_floor(PROBLEM.replace(lr=lr)).per_variance)

@@ -52,7 +52,10 @@ def swept():
 
 @pytest.fixture(scope="module")
 def directly():
-    """The same by calls of the library: (problem, starts, theories, runs) of each point."""
+    """The same by calls of the library:
+
+    (problem, starts, theories, runs) of each point.
+    """
     found = []
     for number, point in enumerate(POINTS):
         problem = PROBLEM.replace(**point)

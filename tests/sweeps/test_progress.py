@@ -1,4 +1,7 @@
-"""What is seen of a running sweep: nothing unless asked for; rate, time left and failures if so."""
+"""What is seen of a running sweep:
+
+nothing unless asked for; rate, time left and failures if so.
+"""
 
 import io
 import sys

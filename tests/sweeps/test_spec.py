@@ -121,7 +121,8 @@ def test_a_custom_law_of_inputs_is_swept_as_its_spectrum():
 
 
 def test_a_grid_beyond_reason_is_refused():
-    problem, values = tu.Problem(tu.Network(1), tu.Network(1)), np.linspace(0.1, 1, 500)
+    problem = tu.Problem(tu.Network(1), tu.Network(1))
+    values = np.linspace(0.1, 1, 500)
     with pytest.raises(
         tu.InputError, match="the number of points is 125000000; it must be at most"
     ):

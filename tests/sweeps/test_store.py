@@ -188,7 +188,10 @@ def test_no_chunk_without_failures_is_opened_to_list_them(tmp_path, monkeypatch)
 
 
 def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch):
-    """Not one per chunk, nor one per point: the mechanism behind benchmarks/sweeps.py."""
+    """Not one per chunk, nor one per point:
+
+    the mechanism behind benchmarks/sweeps.py.
+    """
     sweep(tmp_path / "s", tmp_path / "log", count=40)
     looks = []
 

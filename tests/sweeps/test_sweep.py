@@ -103,7 +103,10 @@ def test_numbers_do_not_depend_on_the_chunks(in_memory):
     "measure", [["final_error", "error"], ["final_error", "run_error"]], ids=str
 )
 def test_a_hundred_points_on_every_executor(tmp_path, two_workers, measure):
-    """Identical, bit by bit: here, in processes, and on a Dask cluster of two workers."""
+    """Identical, bit by bit:
+
+    here, in processes, and on a Dask cluster of two workers.
+    """
     over = {"lr": np.linspace(0.1, 2.0, 10), "noise": np.linspace(0.0, 0.5, 10)}
     options = OPTIONS | {
         "runs": 2,

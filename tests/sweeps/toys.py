@@ -109,7 +109,10 @@ def begun(log: Path) -> list[int]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What a sweep has left: the names and bytes of its chunks; hidden files are those of killed processes."""
+    """What a sweep has left:
+
+    the names and bytes of its chunks; hidden files are those of killed processes.
+    """
     return {
         path.name: path.read_bytes()
         for path in sorted((folder / "chunks").glob("[!.]*"))

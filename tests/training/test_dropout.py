@@ -1,4 +1,8 @@
-"""Dropout: digits of independent code, all masks one by one, the general averages, SGD on weights, both simulations."""
+"""Dropout:
+
+digits of independent code, all masks one by one, the general averages, SGD on weights,
+both simulations.
+"""
 
 import itertools
 
@@ -72,7 +76,10 @@ def test_keeping_all_units_is_backpropagation(activation):
 )
 def test_closed_form_is_the_average_over_all_masks(activation):
     """With f = m v and w = (-m v, v*), mask by mask; the readout's force is that of the kept units."""
-    K, keep, noise, rng = 3, 0.7, 0.4, np.random.default_rng(0)
+    K = 3
+    keep = 0.7
+    noise = 0.4
+    rng = np.random.default_rng(0)
     v = np.array([0.8, -0.5, 1.1])
     plain = tu.Problem(
         tu.Network(K, activation, readout=v, train_readout=True),
@@ -82,11 +89,9 @@ def test_closed_form_is_the_average_over_all_masks(activation):
     vectors = rng.standard_normal((K + 2, 8)) / np.sqrt(8)
     gram = vectors @ vectors.T
     start = tu.Start(gram[:K, K:], gram[:K, :K], gram[K:, K:])
-    C, averages, v_teacher = (
-        joint_covariance(start.R, start.Q, start.T),
-        averages_of(plain),
-        jnp.ones(2),
-    )
+    C = joint_covariance(start.R, start.Q, start.T)
+    averages = averages_of(plain)
+    v_teacher = jnp.ones(2)
 
     @jax.jit
     def of_mask(m):
@@ -202,7 +207,8 @@ def test_both_simulations_agree_in_law():
             problem, START, dim=40, times=[0.0, 5.0], runs=300, seed=seed, method=method
         ).error[:, -1]
 
-    chain, weights = errors(0.8, "overlaps", 1), errors(0.8, "weights", 2)
+    chain = errors(0.8, "overlaps", 1)
+    weights = errors(0.8, "weights", 2)
     assert stats.ks_2samp(chain, weights).pvalue > 1e-3
     assert stats.ks_2samp(errors(0.5, "overlaps", 3), weights).pvalue < 1e-3
 

@@ -1,4 +1,8 @@
-"""Feedback alignment: digits of independent code, the general averages, SGD on weights in plain NumPy, both simulations."""
+"""Feedback alignment:
+
+digits of independent code, the general averages, SGD on weights in plain NumPy, both
+simulations.
+"""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +20,8 @@ from tutelage.training.rules import as_rule
 TEACHER = tu.Network(2, "erf")
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 TIMES = [0.0, 3.0, 15.0, 30.0, 60.0]
-FEEDBACK, READOUT = [1.0, 0.5], [0.6, 0.4]
+FEEDBACK = [1.0, 0.5]
+READOUT = [0.6, 0.4]
 
 
 def aligned(feedback=FEEDBACK, readout=READOUT, train_readout=True, **changes):
@@ -57,16 +62,17 @@ def erf_slope(x):
 
 
 def numpy_sgd(dim, runs, end, lr, readout_lr, readout, feedback=None, keep=1.0, seed=0):
-    """R, Q, v of plain SGD on weights, (runs, ...): the definition of the rule, sample by sample."""
+    """R, Q, v of plain SGD on weights, (runs, ...):
+
+    the definition of the rule, sample by sample.
+    """
     rng = np.random.default_rng(seed)
     gram = np.block([[np.eye(2), START.R.T], [START.R, START.Q]])
     frames = np.linalg.qr(rng.standard_normal((dim, 4)))[0].T * np.sqrt(dim)
     vectors = np.linalg.cholesky(gram) @ frames
-    W_teacher, W, v = (
-        vectors[:2],
-        np.repeat(vectors[None, 2:], runs, axis=0),
-        np.tile(readout, (runs, 1)).astype(float),
-    )
+    W_teacher = vectors[:2]
+    W = np.repeat(vectors[None, 2:], runs, axis=0)
+    v = np.tile(readout, (runs, 1)).astype(float)
     for _ in range(round(end * dim)):
         x = rng.standard_normal((runs, dim))
         fields = np.einsum("rkn,rn->rk", W, x) / np.sqrt(dim)
@@ -105,7 +111,8 @@ def test_digits(theory):
 
 
 def test_alignment_is_the_cosine_with_the_feedback(theory):
-    v, f = theory.readout, np.array(FEEDBACK)
+    v = theory.readout
+    f = np.array(FEEDBACK)
     np.testing.assert_allclose(
         theory.alignment,
         v @ f / np.linalg.norm(v, axis=1) / np.linalg.norm(f),
@@ -161,11 +168,9 @@ def test_several_outputs():
     problem = tu.Problem(
         student, tu.Network(2, "erf", outputs=2), rule=tu.rules.FeedbackAlignment(f)
     )
-    fields, label, v = (
-        np.array([0.4, -0.7]),
-        np.array([0.2, 0.9]),
-        np.asarray(student.readout),
-    )
+    fields = np.array([0.4, -0.7])
+    label = np.array([0.2, 0.9])
+    v = np.asarray(student.readout)
     sample = tu.rules.Sample(jnp.asarray(fields), jnp.zeros(2), jnp.asarray(label))
     update = problem.rule.update(
         sample,
@@ -222,13 +227,15 @@ def test_both_simulations_agree_in_law():
         ).error[:, -1]
 
     rule = tu.rules.FeedbackAlignment(FEEDBACK)
-    chain, weights = errors(rule, "overlaps", 1), errors(rule, "weights", 2)
+    chain = errors(rule, "overlaps", 1)
+    weights = errors(rule, "weights", 2)
     assert stats.ks_2samp(chain, weights).pvalue > 1e-3
     assert stats.ks_2samp(errors("gradient", "overlaps", 3), weights).pvalue < 1e-3
 
 
 @pytest.mark.full
 def test_compare_agrees():
-    problem, times = aligned(noise=0.1), tu.linear_times(10, 11)
+    problem = aligned(noise=0.1)
+    times = tu.linear_times(10, 11)
     runs = tu.simulate(problem, START, dim=500, times=times, runs=40, seed=1)
     assert tu.compare(tu.solve(problem, START, times), runs).verdict.outcome == "agree"

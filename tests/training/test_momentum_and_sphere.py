@@ -6,13 +6,19 @@ from scipy.special import erf
 
 import tutelage as tu
 
-DIM, RUNS, END = 200, 60, 2.0
+DIM = 200
+RUNS = 60
+END = 2.0
 R = np.array([[0.3, 0.05], [0.02, 0.2]])
 Q = np.array([[0.5, 0.1], [0.1, 0.4]])
 READOUT = np.array([0.6, 0.4])
 FEEDBACK = np.array([1.0, 0.5])
-KEEP, SCALE, NOISE, DELTA = 0.8, 0.3, 0.3, 0.5
-STUDENT, TEACHER = tu.Network(2, "erf", readout=READOUT), tu.Network(2, "erf")
+KEEP = 0.8
+SCALE = 0.3
+NOISE = 0.3
+DELTA = 0.5
+STUDENT = tu.Network(2, "erf", readout=READOUT)
+TEACHER = tu.Network(2, "erf")
 
 
 def g(field):
@@ -87,7 +93,8 @@ def descend(delta, lr, *, beta=None, gamma=None, spherical=False):
     rng = np.random.default_rng(1)
     covariance = np.block([[Q, R], [R.T, np.eye(2)]])
     vectors = np.linalg.cholesky(covariance) @ perpendicular(rng, 4)
-    W, W_teacher = vectors[:, :2], vectors[:, 2:]
+    W = vectors[:, :2]
+    W_teacher = vectors[:, 2:]
     lengths = np.linalg.norm(W, axis=2, keepdims=True)
     velocity = np.zeros_like(W)
     for _ in range(int(END * DIM)):

@@ -1,4 +1,8 @@
-"""Node perturbation: the smoothed gradient, its limit, quadrature in plain NumPy, SGD on weights, both simulations."""
+"""Node perturbation:
+
+the smoothed gradient, its limit, quadrature in plain NumPy, SGD on weights, both
+simulations.
+"""
 
 import jax
 import numpy as np
@@ -32,7 +36,10 @@ def perturbed(scale=0.3, units=2, **changes):
 
 
 def numpy_sgd(dim, runs, end, scale, lr=0.5, readout_lr=0.5, shared=False, seed=0):
-    """R, Q, v of plain SGD on weights. shared: one noise for both units, another rule."""
+    """R, Q, v of plain SGD on weights.
+
+    shared: one noise for both units, another rule.
+    """
     rng = np.random.default_rng(seed)
     gram = np.block([[np.eye(2), START.R.T], [START.R, START.Q]])
     vectors = (
@@ -40,11 +47,9 @@ def numpy_sgd(dim, runs, end, scale, lr=0.5, readout_lr=0.5, shared=False, seed=
         @ np.linalg.qr(rng.standard_normal((dim, 4)))[0].T
         * np.sqrt(dim)
     )
-    W_teacher, W, v = (
-        vectors[:2],
-        np.repeat(vectors[None, 2:], runs, axis=0),
-        np.tile(READOUT, (runs, 1)),
-    )
+    W_teacher = vectors[:2]
+    W = np.repeat(vectors[None, 2:], runs, axis=0)
+    v = np.tile(READOUT, (runs, 1))
     erf = lambda x: special.erf(x / np.sqrt(2))  # noqa: E731
     for _ in range(round(end * dim)):
         x = rng.standard_normal((runs, dim))
@@ -63,14 +68,19 @@ def numpy_sgd(dim, runs, end, scale, lr=0.5, readout_lr=0.5, shared=False, seed=
 @pytest.mark.parametrize("scale", [1e-3, 0.5, 1.0])
 def test_one_unit_by_quadrature(scale):
     """Averages over both fields, xi and label noise by a product rule; and the mean is that of backpropagation, smoothed."""
-    R, Q, sigma = 0.4, 0.8, 0.3
-    problem, start = perturbed(scale, 1, noise=sigma), tu.Start([[R]], [[Q]])
+    R = 0.4
+    Q = 0.8
+    sigma = 0.3
+    problem = perturbed(scale, 1, noise=sigma)
+    start = tu.Start([[R]], [[Q]])
     both, G, _, _ = matrices(problem, start)
     (x, w), (z, wz) = (np.polynomial.hermite_e.hermegauss(n) for n in (60, 4))
-    w, wz = w / w.sum(), wz / wz.sum()
+    w = w / w.sum()
+    wz = wz / wz.sum()
     rho = x[:, None, None, None]
     field = R * rho + np.sqrt(Q - R**2) * x[:, None, None]
-    xi, label = x[:, None], special.erf(rho / np.sqrt(2)) + sigma * z
+    xi = x[:, None]
+    label = special.erf(rho / np.sqrt(2)) + sigma * z
     loss = lambda at: (label - READOUT[0] * special.erf(at / np.sqrt(2))) ** 2 / 2  # noqa: E731
     delta = -(loss(field + scale * xi) - loss(field)) * xi / scale
     mean = lambda f: np.einsum("abcd,a,b,c,d->", f, w, w, w, wz)  # noqa: E731
@@ -109,7 +119,8 @@ def test_small_noise_is_the_gradient_with_a_larger_variance():
 
 
 def test_one_unit_has_three_times_the_variance():
-    problem, start = perturbed(1e-4, 1, noise=0.3), tu.Start([[0.4]], [[0.8]])
+    problem = perturbed(1e-4, 1, noise=0.3)
+    start = tu.Start([[0.4]], [[0.8]])
     np.testing.assert_allclose(
         matrices(problem, start)[1],
         3 * matrices(problem.replace(rule="gradient"), start)[1],

@@ -61,7 +61,8 @@ def test_perceptron():
 
 def test_perceptron_has_the_closed_drift():
     """E[delta rho] = (1 - R/sqrt(Q))/sqrt(2 pi), E[delta lambda] = -(sqrt(Q) - R)/sqrt(2 pi), G = arccos(R/sqrt(Q))/pi."""
-    R, Q = 0.4, 0.9
+    R = 0.4
+    Q = 0.9
     A, B, G = matrices(one_unit(rule="perceptron"), tu.Start([[R]], [[Q]]))
     root = np.sqrt(2 * np.pi)
     np.testing.assert_allclose(A * R + B, (1 - R / np.sqrt(Q)) / root, rtol=1e-9)
@@ -71,10 +72,8 @@ def test_perceptron_has_the_closed_drift():
 
 def test_hinge_is_a_perceptron_with_margin_one():
     start = tu.Start([[0.4]], [[0.9]])
-    hinge, perceptron = (
-        one_unit(loss="hinge"),
-        one_unit(rule=tu.rules.Perceptron(margin=1.0)),
-    )
+    hinge = one_unit(loss="hinge")
+    perceptron = one_unit(rule=tu.rules.Perceptron(margin=1.0))
     for a, b in zip(matrices(hinge, start), matrices(perceptron, start), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     assert not np.allclose(
@@ -95,7 +94,10 @@ def matrices(problem, start):
 
 
 def test_huber_loss_under_heavy_tailed_noise():
-    """Student t noise with 1.5 degrees of freedom: the squared loss has no finite G there."""
+    """Student t noise with 1.5 degrees of freedom:
+
+    the squared loss has no finite G there.
+    """
     noise = stats.t(1.5)
     problem = tu.Problem(
         tu.Network(1, "erf", readout=0.5, train_readout=True),

@@ -1,4 +1,8 @@
-"""Reuse: single uses are backpropagation, digits, plain loops on weights, the exact length of a sample in both simulations."""
+"""Reuse:
+
+single uses are backpropagation, digits, plain loops on weights, the exact length of a
+sample in both simulations.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +35,12 @@ def reused(times=3, lr=0.8, readout_lr=0.5, inputs=LEVELS, **optimizer):
 
 
 def numpy_sgd(problem, times, dim, runs, end, seed=0):
-    """R, Q and v of plain SGD on weights: every use of a sample is a step of its own, which moves the readout too."""
-    rng, dims = np.random.default_rng(seed), problem.inputs.level_dims(dim)
+    """R, Q and v of plain SGD on weights:
+
+    every use of a sample is a step of its own, which moves the readout too.
+    """
+    rng = np.random.default_rng(seed)
+    dims = problem.inputs.level_dims(dim)
     gram = np.block([[np.eye(2), START.R.T], [START.R, START.Q]]) / float(
         np.sum(problem.inputs.weights)
     )
@@ -43,13 +51,12 @@ def numpy_sgd(problem, times, dim, runs, end, seed=0):
         for n in dims
     ]
     vectors = np.concatenate(parts, axis=1)
-    W_teacher, W, v = (
-        vectors[:2],
-        np.repeat(vectors[None, 2:], runs, axis=0),
-        np.tile(READOUT, (runs, 1)),
-    )
+    W_teacher = vectors[:2]
+    W = np.repeat(vectors[None, 2:], runs, axis=0)
+    v = np.tile(READOUT, (runs, 1))
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), dims)
-    lr, readout_lr = float(problem.optimizer.lr), float(problem.optimizer.readout_lr)
+    lr = float(problem.optimizer.lr)
+    readout_lr = float(problem.optimizer.readout_lr)
     for _ in range(round(end * dim)):
         x = np.sqrt(lam) * rng.standard_normal((runs, dim))
         y = special.erf(x @ W_teacher.T / np.sqrt(2 * dim)).sum(axis=1)
@@ -57,10 +64,8 @@ def numpy_sgd(problem, times, dim, runs, end, seed=0):
             fields = np.einsum("rkn,rn->rk", W, x) / np.sqrt(dim)
             g = special.erf(fields / np.sqrt(2))
             gap = y - np.sum(v * g, axis=1)
-            delta, v = (
-                gap[:, None] * v * erf_slope(fields),
-                v + readout_lr / dim * gap[:, None] * g,
-            )
+            delta = gap[:, None] * v * erf_slope(fields)
+            v = v + readout_lr / dim * gap[:, None] * g
             W += lr / np.sqrt(dim) * delta[:, :, None] * x[:, None, :]
     return (lam * W) @ W_teacher.T / dim, (lam * W) @ W.swapaxes(1, 2) / dim, v
 
@@ -78,10 +83,8 @@ def largest_z(runs, theory):
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_one_use_is_backpropagation(loss):
     labels, size = ("real", 2) if loss == "squared" else ("sign", 1)
-    unit, start = (
-        tu.Network(size, "erf" if size == 2 else "linear"),
-        START if size == 2 else tu.Start([[0.3]], [[0.8]]),
-    )
+    unit = tu.Network(size, "erf" if size == 2 else "linear")
+    start = START if size == 2 else tu.Start([[0.3]], [[0.8]])
     plain = tu.Problem(
         unit,
         unit,
@@ -115,7 +118,11 @@ def test_digits():
 
 def test_two_uses_by_quadrature():
     """E[delta z] and E[delta^2] of one unit by a product rule of plain NumPy; |x|^2 / N enters."""
-    R, Q, T, lr, c = 0.4, 0.8, 1.0, 0.7, LENGTH
+    R = 0.4
+    Q = 0.8
+    T = 1.0
+    lr = 0.7
+    c = LENGTH
     problem = tu.Problem(
         tu.Network(1, "erf"),
         tu.Network(1, "erf"),
@@ -215,7 +222,8 @@ def test_length_of_a_sample(monkeypatch):
             drawn.normals, drawn.outside
         )
     )
-    mean, variance = (4 * 3 + 8) / 12, 2 * (4 * 9 + 8) / 144
+    mean = (4 * 3 + 8) / 12
+    variance = 2 * (4 * 9 + 8) / 144
     assert abs(lengths.mean() - mean) < 4 * np.sqrt(variance / 500)
     assert abs(lengths.var() / variance - 1) < 0.35
 

@@ -1,6 +1,6 @@
 """Learning rules: one sample in, one update out.
 
-    w_k     += (eta / sqrt(N)) sum_a delta_ak x_a - (eta kappa / N) w_k
+    w_k     += (eta / sqrt(N)) mean_a(delta_ak x_a) - (eta kappa / N) w_k
     readout += (eta_v / N) h
     bias    += (eta_b / N) h_b                      (h_b = delta in most rules)
 
@@ -115,7 +115,7 @@ class Update(eqx.Module):
     The vectors move along the inputs, and may move along themselves and along the
     teacher's vectors; the parameters move by numbers of order one:
 
-        w += (eta / sqrt(N)) sum_a delta_a x_a + (eta / N) (along w + along_teacher w*)
+        w += (eta / sqrt(N)) mean_a(delta_a x_a) + (eta / N) (along w + along_teacher w*)
         parameters += (eta / N) change
 
     Parameters
@@ -202,6 +202,11 @@ class Rule(Part):
         """
         return np.zeros((0, np.shape(readout)[-1]))
 
+    @property
+    def couples_samples(self) -> bool:
+        """True if only averages over whole episodes give the theory of the rule."""
+        return self.samples > 1 and type(self).of_one_sample is Rule.of_one_sample
+
     @abstractmethod
     def update(
         self, sample: Sample, parameters: Parameters, context: Context
@@ -211,20 +216,15 @@ class Rule(Part):
     def of_one_sample(self, mean_loss: "Callable[[Rule], Array]") -> "Rule":
         """Return a rule of one sample whose updates have the same mean and covariance.
 
-        A rule of episodes returns the rule of their average sample. The samples of an
-        episode are independent, so each of them depends on the others only through
-        averages over one sample.
+        A rule of episodes may return the rule of their average sample, where the others
+        matter only through averages over one sample: the theory is then faster. If it
+        does not define this method, the theory averages over whole episodes.
 
         Parameters
         ----------
         mean_loss : function
             Returns the mean of the loss of another rule of one sample.
         """
-        if self.samples > 1:
-            raise InputError(
-                f"the theory of {type(self).__name__} needs one sample of an episode "
-                f"of {self.samples}; define of_one_sample(mean_loss), or simulate."
-            )
         return self
 
     def mean_rule(

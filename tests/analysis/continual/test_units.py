@@ -46,7 +46,11 @@ def test_unrelated_tasks_take_different_units():
 
 @pytest.mark.full
 def test_three_tasks_of_different_widths_with_one_head():
-    """Second routes again: differences of errors, the first task never shown, and a run against its own overlaps."""
+    """Second routes again:
+
+    differences of errors, the first task never shown, and a run against its own
+    overlaps.
+    """
     teachers = [
         tu.Network(1, "erf"),
         tu.Network(2, "erf", readout=[1.0, 0.5]),

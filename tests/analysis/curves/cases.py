@@ -11,9 +11,11 @@ from tests.problems import pair, symmetric_overlaps
 
 COUNT = 201
 TILT = np.array([[1.0, -1.0], [-1.0, 1.0]])
-# The symmetric plateau of K = M = 2 at learning rate 0.5 (tests/test_facts.py): overlaps, error and the rate of escape.
+# The symmetric plateau of K = M = 2 at learning rate 0.5 (tests/test_facts.py):
+# overlaps, error and the rate of escape.
 PLATEAU = (0.414394, 0.414394, 0.367720, 0.325386)
-HEIGHT, RATE = 0.01464485, 0.031618
+HEIGHT = 0.01464485
+RATE = 0.031618
 
 
 def grid(name, end):
@@ -59,13 +61,12 @@ def runs(spacing, noise=0.0, dim=1000, count=6, end=400.0):
     return tu.simulate(problem, start, times=grid(spacing, end), runs=count, seed=5)
 
 
-# A teacher that lives in the two per cent of directions with large variance; noise is learned in all of them.
-EIGENVALUES, FRACTIONS, LR, NOISE = (
-    np.array([25.0, 0.5 / 0.98]),
-    np.array([0.02, 0.98]),
-    0.5,
-    0.5,
-)
+# A teacher that lives in the two per cent of directions with large variance; noise is
+# learned in all of them.
+EIGENVALUES = np.array([25.0, 0.5 / 0.98])
+FRACTIONS = np.array([0.02, 0.98])
+LR = 0.5
+NOISE = 0.5
 
 
 def linear_problem(lr=LR, noise=NOISE):

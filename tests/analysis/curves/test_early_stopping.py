@@ -26,7 +26,10 @@ from tests.analysis.curves.cases import (
 
 
 def exact(t, lr=LR, noise=NOISE):
-    """e_g of the linear network: dE_l = -2 eta lam_l E_l + eta^2 lam_l (sum_k p_k lam_k E_k + sigma^2), one matrix."""
+    """e_g of the linear network:
+
+    dE_l = -2 eta lam_l E_l + eta^2 lam_l (sum_k p_k lam_k E_k + sigma^2), one matrix.
+    """
     weights = FRACTIONS * EIGENVALUES
     A = -2 * lr * np.diag(EIGENVALUES) + lr**2 * np.outer(EIGENVALUES, weights)
     final = -np.linalg.solve(A, lr**2 * EIGENVALUES * noise**2)
@@ -142,7 +145,10 @@ def test_a_rate_that_is_raised_puts_the_minimum_at_the_switch():
 
 
 def test_lowering_the_rate_instead_removes_it():
-    """At the minimum of the constant rate, a lower rate keeps what was learned: training on pays again."""
+    """At the minimum of the constant rate, a lower rate keeps what was learned:
+
+    training on pays again.
+    """
     found = tu.analysis.early_stopping(scheduled((0.25,), (0.5, 0.01)))
     assert found.end_value < tu.analysis.early_stopping(linear()).value
     assert found.gain < 1.05

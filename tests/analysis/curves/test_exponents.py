@@ -1,4 +1,8 @@
-"""Exponents: right where there is a power law, with errors that cover the truth; refused or flagged where there is none."""
+"""Exponents:
+
+right where there is a power law, with errors that cover the truth; refused or flagged
+where there is none.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +16,8 @@ SEEDS = 200
 def noisy(seed, size=0.1, memory=0.0, count=40):
     """x^-0.7 over two decades with relative noise, whose neighbors have correlation `memory`."""
     rng = np.random.default_rng(seed)
-    x, noise = np.geomspace(1.0, 100.0, count), rng.standard_normal(count)
+    x = np.geomspace(1.0, 100.0, count)
+    noise = rng.standard_normal(count)
     for i in range(1, count):
         noise[i] = memory * noise[i - 1] + np.sqrt(1 - memory**2) * noise[i]
     return x, x**-0.7 * np.exp(size * noise)
@@ -32,7 +37,11 @@ def test_an_exact_power_law(slope):
 
 
 def test_slope_and_error_are_those_of_numpy():
-    """Independent residuals: the textbook slope, and its textbook error but for the few per cent of chance correlation."""
+    """Independent residuals:
+
+    the textbook slope, and its textbook error but for the few per cent of chance
+    correlation.
+    """
     x, y = noisy(3, count=400)
     coefficients, covariance = np.polyfit(np.log(x), np.log(y), 1, cov=True)
     found = tu.analysis.fit_exponent(x, y, (1.0, 100.0))
@@ -57,7 +66,10 @@ def test_given_errors_weigh_the_points():
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("size", [-0.5, 0.3, 1.0])
 def test_a_correction_is_covered_by_the_error(size, power, window):
-    """x^-1/2 (1 + c x^-w): the asymptotic slope lies within the error, of the chosen window as of a given one."""
+    """x^-1/2 (1 + c x^-w):
+
+    the asymptotic slope lies within the error, of the chosen window as of a given one.
+    """
     found = tu.analysis.fit_exponent(X, X**-0.5 * (1 + size * X**-power), window)
     assert abs(found.slope + 0.5) < 1.1 * found.error
     assert found.error < 1.5 * max(found.parts) - 1.5 * min(found.parts) + 0.03
@@ -106,8 +118,12 @@ def test_chosen_windows_cover_the_truth_too(memory, bars):
 
 @pytest.mark.full
 def test_a_bend_hidden_in_noise_is_covered():
-    """x^-1/2 (1 + 2/x) with 1% of noise: the longest window without a visible bend still has one."""
-    x, scores = np.geomspace(1.0, 1000.0, 41), []
+    """x^-1/2 (1 + 2/x) with 1% of noise:
+
+    the longest window without a visible bend still has one.
+    """
+    x = np.geomspace(1.0, 1000.0, 41)
+    scores = []
     for seed in range(30):
         y = (
             x**-0.5
@@ -145,7 +161,11 @@ def test_a_wave_without_a_bend_is_no_power_law():
 
 
 def test_slopes_that_change_less_and_less_are_followed_to_their_end():
-    """x^-1/2 e^(x^-w / 2): the local slope is -1/2 - (w/2) x^-w, whose limit the slopes of three thirds give exactly."""
+    """x^-1/2 e^(x^-w / 2):
+
+    the local slope is -1/2 - (w/2) x^-w, whose limit the slopes of three thirds give
+    exactly.
+    """
     x = np.geomspace(3.0, 30.0, 91)
     found = tu.analysis.fit_exponent(x, x**-0.5 * np.exp(x**-0.3 / 2), (3.0, 30.0))
     first, middle, last = found.parts
@@ -203,7 +223,10 @@ def test_an_exponential_is_no_power_law(times):
 
 
 def test_the_window_of_a_broken_power_law():
-    """Slope -1 up to x = 30, flat to -0.2 beyond: the longer part is found, and says that it is a part."""
+    """Slope -1 up to x = 30, flat to -0.2 beyond:
+
+    the longer part is found, and says that it is a part.
+    """
     y = np.where(X < 30, X**-1.0, 30**-0.8 * X**-0.2)
     found = tu.analysis.fit_exponent(X, y)
     assert found.slope == pytest.approx(-0.2, abs=0.01)
@@ -215,8 +238,12 @@ def test_the_window_of_a_broken_power_law():
 
 
 def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
-    """e_g ~ sum_l lam_l exp(-2 eta lam_l alpha), lam_l = l^-(1 + beta): slope -beta/(1+beta) between its two ends."""
-    beta, levels = 1.0, np.arange(1.0, 30001.0)
+    """e_g ~ sum_l lam_l exp(-2 eta lam_l alpha), lam_l = l^-(1 + beta):
+
+    slope -beta/(1+beta) between its two ends.
+    """
+    beta = 1.0
+    levels = np.arange(1.0, 30001.0)
     lam = levels ** -(1 + beta)
     alpha = np.geomspace(1.0, 1e5, 41)
     error = np.array([np.sum(lam * np.exp(-2 * lam * a)) for a in alpha])
@@ -288,7 +315,8 @@ def test_refusals(ask, sentence):
 
 
 def test_zeros_outside_a_given_window_do_no_harm():
-    x, y = np.concatenate([[0.0], X]), np.concatenate([[2.0], X**-0.5])
+    x = np.concatenate([[0.0], X])
+    y = np.concatenate([[2.0], X**-0.5])
     y[-1] = 0.0
     found = tu.analysis.fit_exponent(x, y, (1.0, 900.0))
     assert found.slope == pytest.approx(-0.5)
@@ -296,7 +324,8 @@ def test_zeros_outside_a_given_window_do_no_harm():
 
 def autoregressive(seed, count, memory, decades=3.0):
     """x^-1/2 with 5% of noise, each entry of which remembers the one before."""
-    rng, x = np.random.default_rng(seed), np.geomspace(1.0, 10.0**decades, count)
+    rng = np.random.default_rng(seed)
+    x = np.geomspace(1.0, 10.0**decades, count)
     noise = rng.standard_normal(count)
     for i in range(1, count):
         noise[i] = memory * noise[i - 1] + np.sqrt(1 - memory**2) * noise[i]

@@ -23,7 +23,8 @@ def names(found):
 
 
 def assert_covering(found, trajectory):
-    starts, ends = [p.start for p in found], [p.end for p in found]
+    starts = [p.start for p in found]
+    ends = [p.end for p in found]
     assert starts[0] == trajectory.times[0]
     assert ends[-1] == trajectory.times[-1]
     assert starts[1:] == ends[:-1]

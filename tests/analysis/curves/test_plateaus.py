@@ -49,7 +49,10 @@ def test_height_and_rate_are_those_of_the_fixed_point(asymmetry, spacing):
 
 @pytest.mark.parametrize("spacing", GRIDS)
 def test_the_length_grows_by_the_logarithm_of_the_asymmetry(spacing):
-    """Escape takes ln(1/asymmetry) / rate: a hundredfold smaller asymmetry, a plateau longer by ln(100) / rate."""
+    """Escape takes ln(1/asymmetry) / rate:
+
+    a hundredfold smaller asymmetry, a plateau longer by ln(100) / rate.
+    """
     short, long = (one(recorded(from_plateau, a, spacing)) for a in (1e-4, 1e-6))
     assert long.end - short.end == pytest.approx(np.log(100) / RATE, rel=0.02)
 
@@ -83,7 +86,8 @@ def test_start_and_end_are_where_the_error_comes_and_goes(spacing):
 def rate_at(trajectory, time):
     """The fastest growth at the passing state, made symmetric."""
     i = int(np.argmin(np.abs(trajectory.times - time)))
-    R, Q = trajectory.R[i], trajectory.Q[i]
+    R = trajectory.R[i]
+    Q = trajectory.Q[i]
     start = tu.Start(
         *symmetric_overlaps(2, R.mean(), R.mean(), np.trace(Q) / 2, Q[0, 1])
     )
@@ -95,7 +99,10 @@ def rate_at(trajectory, time):
 
 @pytest.mark.parametrize("asymmetry", [1e-3, 1e-4, 1e-6])
 def test_from_outside_the_rate_is_the_jacobian_of_the_state_that_is_passed(asymmetry):
-    """The slow part of the approach is not over when the plateau is left: the rate of the fixed point is not reached."""
+    """The slow part of the approach is not over when the plateau is left:
+
+    the rate of the fixed point is not reached.
+    """
     theory = from_outside(asymmetry)
     plateau = one(theory)
     low, high = plateau.growth_window
@@ -211,7 +218,10 @@ def test_rounding_at_perfect_learning_is_no_plateau():
 
 
 def test_a_level_that_is_left_without_growth_has_no_rate():
-    """As at a jump of the learning rate: the error falls, but nothing grows out of a symmetry."""
+    """As at a jump of the learning rate:
+
+    the error falls, but nothing grows out of a symmetry.
+    """
     times = np.linspace(0, 100, 201)
     error = np.where(
         times < 50, 0.1 + np.exp(-times), 0.01 + 0.09 * np.exp(-(times - 50))
@@ -223,7 +233,10 @@ def test_a_level_that_is_left_without_growth_has_no_rate():
 
 
 def test_growth_of_one_s_own_variables():
-    """Two numbers that are equal on the plateau and separate as e^(0.1 t): found among their differences."""
+    """Two numbers that are equal on the plateau and separate as e^(0.1 t):
+
+    found among their differences.
+    """
     times = np.linspace(0, 200, 201)
     apart = 1e-5 * np.exp(0.1 * times) / np.sqrt(1 + 1e-10 * np.exp(0.2 * times))
     plateau = one(
@@ -271,7 +284,8 @@ def test_every_run_passes_one_plateau(spacing):
 
 def test_excursions_of_small_networks_do_not_end_a_plateau():
     """A solved curve with 6% of noise that lasts for a few recorded times, forty of them: one plateau each."""
-    theory, rng = from_outside(1e-4), np.random.default_rng(0)
+    theory = from_outside(1e-4)
+    rng = np.random.default_rng(0)
     noise = rng.standard_normal((40, COUNT))
     for i in range(1, COUNT):
         noise[:, i] = 0.5 * noise[:, i - 1] + np.sqrt(0.75) * noise[:, i]
@@ -307,7 +321,10 @@ def test_partial_specialization_gives_two_plateaus():
 
 @pytest.mark.full
 def test_plateaus_of_small_networks():
-    """30 networks of N = 100 and 1000: one plateau each (two tenths of a false alarm are allowed at N = 100)."""
+    """30 networks of N = 100 and 1000:
+
+    one plateau each (two tenths of a false alarm are allowed at N = 100).
+    """
     for dim, allowed in ((100, 6), (1000, 0)):
         for spacing in ("linear", "log"):
             found = tu.analysis.plateaus(runs(spacing, dim=dim, count=30))

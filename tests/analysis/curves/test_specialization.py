@@ -1,4 +1,8 @@
-"""Who copies whom: the assignment, an index that is 0 for students alike and 1 for copies, and the moment between."""
+"""Who copies whom:
+
+the assignment, an index that is 0 for students alike and 1 for copies, and the moment
+between.
+"""
 
 from itertools import permutations
 
@@ -59,7 +63,8 @@ def test_students_alike_up_to_sign_have_index_zero():
 
 
 def test_lengths_do_not_count():
-    R, Q = np.diag([0.1, 3.0]), np.diag([0.01, 9.0])
+    R = np.diag([0.1, 3.0])
+    Q = np.diag([0.01, 9.0])
     assert at_once(R, Q=Q).final == pytest.approx(1.0)
 
 
@@ -79,7 +84,10 @@ def test_extra_students_and_missed_teachers():
 
 
 def test_redundant_copies_are_specialized():
-    """Two students per teacher: the assigned ones are compared with each other, not with their doubles."""
+    """Two students per teacher:
+
+    the assigned ones are compared with each other, not with their doubles.
+    """
     R, Q = copies((0, 0, 1, 1), (1, 1, 1, 1), np.eye(2))
     assert at_once(R, Q=Q).final == pytest.approx(1.0)
 
@@ -109,10 +117,14 @@ def test_a_mirrored_copy_counts_for_odd_and_even_activations_only():
 
 
 def test_a_wrong_index_would_be_seen():
-    """A negative control: without the teachers' own cosines, copies of correlated teachers stay below one."""
+    """A negative control:
+
+    without the teachers' own cosines, copies of correlated teachers stay below one.
+    """
     T = np.array([[1.0, 0.5], [0.5, 1.0]])
     R, Q = copies((0, 1), (1, 1), T)
-    own, others = R[0, 0], R[1, 0]
+    own = R[0, 0]
+    others = R[1, 0]
     assert own - others < 0.6
     assert at_once(R, T, Q).final == pytest.approx(1.0)
 

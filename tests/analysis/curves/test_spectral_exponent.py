@@ -30,7 +30,10 @@ def test_grouped_levels_stand_at_the_middle_of_their_ranks():
 
 
 def test_sampled_data_give_beta_within_the_error():
-    """Two thousand samples of a hundred features, the first thirty ranks: the error is twice the gap or more."""
+    """Two thousand samples of a hundred features, the first thirty ranks:
+
+    the error is twice the gap or more.
+    """
     rng = np.random.default_rng(5)
     data = rng.standard_normal((2000, 100)) * np.sqrt(tu.PowerLaw(0.5, 100).eigenvalues)
     found = tu.analysis.spectral_exponent(tu.from_data(data).inputs, window=(1, 30))

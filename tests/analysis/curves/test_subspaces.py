@@ -30,7 +30,8 @@ def rotation(size, seed=0):
 @pytest.mark.parametrize("activation", ["quadratic", "he2"])
 def test_angles_are_those_of_scipy(K, M, activation):
     rng = np.random.default_rng(K)
-    W, B = rng.standard_normal((K, 9)), rng.standard_normal((M, 9))
+    W = rng.standard_normal((K, 9))
+    B = rng.standard_normal((M, 9))
     found = compared(W, B, activation)
     assert isinstance(found, tu.analysis.SubspaceSpecialization)
     expected = np.sort(subspace_angles(W.T, B.T))
@@ -77,7 +78,8 @@ def test_linear_units_are_compared_by_their_sum():
     assert compared(W, B, "erf").final < 0.9
     # the angle of the two sums
     B[0] += W[1]
-    student, teacher = W.sum(axis=0), B.sum(axis=0)
+    student = W.sum(axis=0)
+    teacher = B.sum(axis=0)
     norms = np.linalg.norm(student) * np.linalg.norm(teacher)
     found = compared(W, B, "linear")
     assert found.own[-1] == pytest.approx([student @ teacher / norms])

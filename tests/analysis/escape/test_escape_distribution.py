@@ -1,4 +1,7 @@
-"""The law of escape times at finite N against networks themselves. Statistical tests: fixed seeds, false alarms at 1e-3."""
+"""The law of escape times at finite N against networks themselves.
+
+Statistical tests: fixed seeds, false alarms at 1e-3.
+"""
 
 from math import factorial
 
@@ -16,7 +19,10 @@ FAST_END = 150.0
 
 
 def contested(dim=None):
-    """A start of few differences: start and noise put about as much into the growing mode at N = 1000."""
+    """A start of few differences:
+
+    start and noise put about as much into the growing mode at N = 1000.
+    """
     R = 0.3 + 0.004 * np.array([[1.0, -1.0], [-1.0, 1.0]])
     return tu.Start(R, 0.2 * np.eye(2) + 0.25, dim=dim)
 
@@ -86,7 +92,10 @@ def test_one_mode_chooses_by_the_sign_of_a_gaussian(fixed):
 
 
 def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):
-    """Negative controls: the theory alone, and noise of thrice the standard deviation."""
+    """Negative controls:
+
+    the theory alone, and noise of thrice the standard deviation.
+    """
     from tutelage.analysis.escapes import PlateauPath
 
     law, runs = fixed
@@ -103,8 +112,13 @@ def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):
 
 
 def test_the_noise_of_the_growing_mode_is_that_of_networks():
-    """Second route: the amplitude of simulated networks, told by the adjoint at alpha = 12, varies as much as was fed."""
-    dim, count = 1000, 200
+    """Second route:
+
+    the amplitude of simulated networks, told by the adjoint at alpha = 12, varies as
+    much as was fed.
+    """
+    dim = 1000
+    count = 200
     path = plateau_path(FAST, contested(), smallest=dim**-0.5)
     at = int(np.searchsorted(path.times, 12.0))
     runs = tu.simulate(
@@ -272,7 +286,8 @@ def test_large_networks_follow_the_law():
 @pytest.mark.parametrize("start", ["random", "fixed"])
 def test_three_units_follow_the_law(start):
     """Four growing modes: directions and permutations as well as times."""
-    problem, dim = pair(3, 3), 1000
+    problem = pair(3, 3)
+    dim = 1000
     given = None if start == "random" else tu.random_start(problem, dim=dim, seed=3)
     law = tu.analysis.escape_distribution(problem, given, dim, samples=1000)
     times, teachers = law.measured(networks(problem, given, dim, 150, 600.0))

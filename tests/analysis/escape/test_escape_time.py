@@ -1,4 +1,7 @@
-"""When a plateau is left: the prediction from the growing modes against the solved curve."""
+"""When a plateau is left:
+
+the prediction from the growing modes against the solved curve.
+"""
 
 import numpy as np
 import pytest
@@ -43,7 +46,8 @@ LONG = [
 )
 def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     """Asked is 5%; found is within 0.5%, over four decades of asymmetry."""
-    problem, start = pair(K, K, lr=lr), tilted(K, asymmetry)
+    problem = pair(K, K, lr=lr)
+    start = tilted(K, asymmetry)
     found = tu.analysis.escape_time(problem, start)
     curve, time = solved(problem, start, found)
     assert found.time == pytest.approx(time, rel=0.01)
@@ -63,7 +67,8 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("asymmetry", [1e-1, 1e-3, 1e-5])
 def test_the_predicted_time_of_gradient_flow(K, asymmetry):
-    problem, start = pair(K, K, lr=0.2), tilted(K, asymmetry)
+    problem = pair(K, K, lr=0.2)
+    start = tilted(K, asymmetry)
     found = tu.analysis.escape_time(problem, start, gradient_flow=True)
     assert found.time == pytest.approx(
         solved(problem, start, found, gradient_flow=True)[1], rel=0.01
@@ -74,7 +79,8 @@ def test_the_predicted_time_of_gradient_flow(K, asymmetry):
 @pytest.mark.parametrize("lr", [1.0, 1.5])
 def test_several_rates_of_growth(lr):
     """Three units at large rates: six growing modes with two different rates."""
-    problem, start = pair(3, 3, lr=lr), tilted(3, 1e-3)
+    problem = pair(3, 3, lr=lr)
+    start = tilted(3, 1e-3)
     found = tu.analysis.escape_time(problem, start)
     assert len({round(mode.rate, 9) for mode in found.plateau.unstable}) == (
         2 if lr == 1.5 else 1
@@ -123,7 +129,8 @@ def test_random_weights_bring_teachers_of_their_own():
 
 def test_label_noise_raises_the_threshold():
     """To the geometric mean with the error in the end."""
-    problem, start = pair(2, 2, noise=0.4), tilted(2, 1e-3)
+    problem = pair(2, 2, noise=0.4)
+    start = tilted(2, 1e-3)
     found = tu.analysis.escape_time(problem, start)
     assert found.threshold > 0.55 * found.plateau.error
     curve, time = solved(problem, start, found)
@@ -151,7 +158,8 @@ def on_the_plateau(asymmetry):
 
 def test_the_asymmetry_grows_at_the_rate_of_the_jacobian():
     """0.031618 is the published rate; growth is measured on the solved curve as well."""
-    problem, start = pair(2, 2), on_the_plateau(1e-6)
+    problem = pair(2, 2)
+    start = on_the_plateau(1e-6)
     found = tu.analysis.escape_time(problem, start)
     assert found.rate == pytest.approx(0.031618, rel=1e-4)
     assert found.slope * found.rate == pytest.approx(1, rel=1e-3)
@@ -188,8 +196,13 @@ def test_far_from_rest_the_slope_is_that_of_the_way_and_not_of_the_plateau():
 
 
 def test_what_will_grow_is_told_by_the_adjoint_at_every_moment():
-    """Second route: the difference of two solved curves, projected at later moments, gives the same amplitude."""
-    problem, start = pair(2, 2), tilted(2, 1e-7)
+    """Second route:
+
+    the difference of two solved curves, projected at later moments, gives the same
+    amplitude.
+    """
+    problem = pair(2, 2)
+    start = tilted(2, 1e-7)
     path = plateau_path(problem, start)
     b = path.amplitudes(path.start)
     moments = [0, 60, 110, 150, 180]
@@ -197,7 +210,8 @@ def test_what_will_grow_is_told_by_the_adjoint_at_every_moment():
     curve = tu.solve(
         problem, start, np.sort(np.concatenate([rest, path.times[moments]]))
     )
-    at, upper = np.searchsorted(curve.times, path.times[moments]), np.triu_indices(2)
+    at = np.searchsorted(curve.times, path.times[moments])
+    upper = np.triu_indices(2)
     vectors = np.array(
         [
             [*R.ravel(), *Q[upper], 1, 1]

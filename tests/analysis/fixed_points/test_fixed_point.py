@@ -1,4 +1,7 @@
-"""Fixed points found by the verb: published numbers, naive loops, long solves; and what their modes do."""
+"""Fixed points found by the verb:
+
+published numbers, naive loops, long solves; and what their modes do.
+"""
 
 import warnings
 from math import asin, pi, sqrt
@@ -26,11 +29,13 @@ def plateau(K, activation="erf", gradient_flow=False, **options):
 
 def naive_drift(point, flow=False):
     """dR and dQ at a fixed point of isotropic inputs and equal readouts, by loops."""
-    problem, K = point.problem, point.R.shape[0]
+    problem = point.problem
+    K = point.R.shape[0]
     C = np.block([[point.Q, point.R], [point.R.T, point.T]]).tolist()
     w = [*(-point.state.readout), *np.asarray(problem.teacher.readout)]
     pull, error = naive.averages(naive.Erf, C, w, K)
-    lr, v = float(problem.optimizer.lr), point.state.readout
+    lr = float(problem.optimizer.lr)
+    v = point.state.readout
     dR = (
         lr * v[:, None] * pull[:, K:]
         - lr * float(problem.optimizer.weight_decay) * point.R
@@ -119,7 +124,9 @@ def test_plateau_of_a_function_of_ones_own():
 
 def test_quadratic_plateau_its_growth_and_decay():
     """Readouts 1/p, 1/p*; a loss without the factor 1/2 at rate eta is ours at 2 eta."""
-    p, p_teacher, eta = 3, 2, 0.01
+    p = 3
+    p_teacher = 2
+    eta = 0.01
     problem = pair(
         p,
         p_teacher,
@@ -169,7 +176,8 @@ def test_modes_are_the_eigenvectors_and_predict_a_solve():
         isinstance(m.rate, float) and m.right.dtype == float for m in point.modes
     )
     assert list(point.modes) == sorted(point.modes, key=lambda m: -m.growth)
-    at, size = np.asarray(flatten(point.state)), 1e-4
+    at = np.asarray(flatten(point.state))
+    size = 1e-4
     for i in (0, 3):
         moved = unflatten(jnp.asarray(at + size * right[i]), point.state)
         with warnings.catch_warnings():
@@ -270,10 +278,8 @@ def test_names_do_not_depend_on_the_sign_of_a_teacher():
 def test_names_at_the_perfect_solution_say_where_a_mode_lives():
     point = tu.analysis.fixed_point(pair(2, 2), "perfect")
     for m in point.modes:
-        dr, dq = (
-            m.right[:4].reshape(2, 2),
-            np.array([[m.right[4], m.right[5]], [m.right[5], m.right[6]]]),
-        )
+        dr = m.right[:4].reshape(2, 2)
+        dq = np.array([[m.right[4], m.right[5]], [m.right[5], m.right[6]]])
         leaves = np.abs(dq - dr - dr.T).max() > 1e-9
         assert leaves == ("outside the teachers' span" in m.name), m.name
     assert point.stable
@@ -283,7 +289,10 @@ def test_names_at_the_perfect_solution_say_where_a_mode_lives():
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_decay_at_the_perfect_solution(K):
-    """Inside the teachers' span: eigenvalues of a 2 x 2 matrix, K times each, and for K >= 3 one more, K (K-2) times."""
+    """Inside the teachers' span:
+
+    eigenvalues of a 2 x 2 matrix, K times each, and for K >= 3 one more, K (K-2) times.
+    """
     point = tu.analysis.fixed_point(pair(K, K, lr=1.0), "perfect", gradient_flow=True)
     inside = {m.rate: m.multiplicity for m in point.modes if "inside" in m.name}
     matrix = (
@@ -327,7 +336,10 @@ def test_extra_units_stay_small_and_the_noisy_state_differs_from_linear_response
 
 
 def test_linear_network_with_ridge_is_its_closed_form():
-    rho, kappa, eta, sigma = 1.3, 0.2, 0.7, 0.4
+    rho = 1.3
+    kappa = 0.2
+    eta = 0.7
+    sigma = 0.4
     problem = pair(
         1,
         1,
@@ -357,7 +369,9 @@ def test_strong_weight_decay_merges_the_perfect_solution_with_the_symmetric_one(
 
 
 def test_linear_units_move_along_flat_directions():
-    K, eta, sigma = 2, 0.2, 0.3
+    K = 2
+    eta = 0.2
+    sigma = 0.3
     point = tu.analysis.fixed_point(
         pair(K, K, "linear", lr=eta, noise=sigma), "perfect"
     )

@@ -1,4 +1,7 @@
-"""Critical, best and decay rates and noise floors: published numbers, an operator built by loops, long solves."""
+"""Critical, best and decay rates and noise floors:
+
+published numbers, an operator built by loops, long solves.
+"""
 
 from itertools import product
 from math import pi, sqrt
@@ -30,13 +33,15 @@ def test_critical_rate_of_wide_networks():
 
 
 def loops(problem, copies, t):
-    """slow and fast of dX = eta slow X + eta^2 fast X, X (L, K, K) in full, for erf: E[g' g' g' g'] is a determinant."""
-    lam, p, v = (
-        problem.inputs.eigenvalues,
-        problem.inputs.fractions,
-        np.asarray(problem.student.readout),
-    )
-    L, K = lam.size, v.size
+    """slow and fast of dX = eta slow X + eta^2 fast X, X (L, K, K) in full, for erf:
+
+    E[g' g' g' g'] is a determinant.
+    """
+    lam = problem.inputs.eigenvalues
+    p = problem.inputs.fractions
+    v = np.asarray(problem.student.readout)
+    L = lam.size
+    K = v.size
     T = np.einsum("l,lab->ab", lam * p, t)
     C = copies @ T @ copies.T
 
@@ -175,16 +180,22 @@ def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_a
     ids=["outside", "inside, with readouts"],
 )
 def test_decay_of_two_units(problem, times):
-    R, Q = np.array([[0.95, 0.1], [0.05, 0.9]]), np.array([[1.1, 0.1], [0.1, 0.95]])
+    R = np.array([[0.95, 0.1], [0.05, 0.9]])
+    Q = np.array([[1.1, 0.1], [0.1, 0.95]])
     assert measured_decay(problem, tu.Start(R, Q), times) == pytest.approx(
         float(tu.analysis.decay_rate(problem)), rel=5e-3
     )
 
 
 def test_linear_network_on_a_spectrum_is_a_diagonal_plus_rank_one_matrix():
-    """E_l = average of (w - w*)^2: dE_l = -2 eta lam_l E_l + (eta^2/B) lam_l sum_k p_k lam_k E_k."""
-    inputs, batch = tu.PowerLaw(1.0, 3), 2
-    lam, p = inputs.eigenvalues, inputs.fractions
+    """E_l = average of (w - w*)^2:
+
+    dE_l = -2 eta lam_l E_l + (eta^2/B) lam_l sum_k p_k lam_k E_k.
+    """
+    inputs = tu.PowerLaw(1.0, 3)
+    batch = 2
+    lam = inputs.eigenvalues
+    p = inputs.fractions
     problem = pair(1, 1, "linear", inputs=inputs, lr=0.7, batch=batch)
 
     def slowest(eta):
@@ -286,11 +297,9 @@ def test_schedules_are_refused_only_where_the_rate_matters():
 
 def test_words_and_marks():
     problem = pair(2, 2, lr=2.5, noise=0.1)
-    critical, decay, best = (
-        tu.analysis.critical_learning_rate(problem),
-        tu.analysis.decay_rate(problem),
-        tu.analysis.best_constant_rate(problem),
-    )
+    critical = tu.analysis.critical_learning_rate(problem)
+    decay = tu.analysis.decay_rate(problem)
+    best = tu.analysis.best_constant_rate(problem)
     assert "NOT stable" in str(critical)
     assert "above it a deviation grows outside the teachers' span" in str(critical)
     assert "zero error is unstable at lr = 2.5" in str(decay)

@@ -1,4 +1,7 @@
-"""The subspace of symmetric states: its size, what it holds together and what it forces to zero."""
+"""The subspace of symmetric states:
+
+its size, what it holds together and what it forces to zero.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +33,10 @@ def size(problem, t, at, copies=False):
 
 
 def test_one_coordinate_per_orbit():
-    """All alike: R, Q, C. Copies: R, Q. A third teacher that differs: two R. A third student with another readout: ..."""
+    """All alike: R, Q, C. Copies: R, Q. A third teacher that differs: two R.
+
+    A third student with another readout: ...
+    """
     eye = np.eye(2)[None]
     assert size(pair(2, 2), eye, state(2, 2)) == 3
     assert size(pair(2, 2), eye, state(2, 2), copies=True) == 2

@@ -1,4 +1,8 @@
-"""The landscape at a point: derivatives against an independent error, whole spectra, published numbers, what is refused."""
+"""The landscape at a point:
+
+derivatives against an independent error, whole spectra, published numbers, what is
+refused.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +42,10 @@ def error_by_hand(activation, W, W_teacher, v, lam, mean=None):
 
 
 def derivatives_by_hand(error, W, direction, step=0.01, n=N):
-    """First and second derivative along a direction of W / sqrt(N): five-point stencils."""
+    """First and second derivative along a direction of W / sqrt(N):
+
+    five-point stencils.
+    """
     f = [error(W + np.sqrt(n) * x * step * direction) for x in (-2, -1, 0, 1, 2)]
     first = (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * step)
     return first, (-f[0] + 16 * f[1] - 30 * f[2] + 16 * f[3] - f[4]) / (12 * step**2)
@@ -49,7 +56,8 @@ def derivatives_by_hand(error, W, direction, step=0.01, n=N):
     "inputs", [tu.Isotropic(), LEVELS], ids=["isotropic", "two levels"]
 )
 def test_gradient_and_hessian_are_the_derivatives_of_the_error(activation, inputs):
-    W, W_teacher = 0.8 * vectors(2, 1), vectors(2, 2)
+    W = 0.8 * vectors(2, 1)
+    W_teacher = vectors(2, 2)
     problem = pair(2, 2, activation, inputs=inputs, student={"readout": V})
     lam = np.repeat(inputs.eigenvalues, inputs.level_dims(N))
     found = tu.analysis.landscape(problem, W, W_teacher)
@@ -64,7 +72,8 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_error(activation, input
 
 
 def test_hessian_with_biases_and_another_readout():
-    mean, readout = np.array([0.3, -0.4, 0.2, 0.1]), np.array([0.5, 1.1])
+    mean = np.array([0.3, -0.4, 0.2, 0.1])
+    readout = np.array([0.5, 1.1])
     problem = pair(
         2,
         2,
@@ -72,7 +81,8 @@ def test_hessian_with_biases_and_another_readout():
         student={"bias": mean[:2], "readout": readout},
         teacher={"bias": mean[2:]},
     )
-    W, W_teacher = 0.8 * vectors(2, 1), vectors(2, 2)
+    W = 0.8 * vectors(2, 1)
+    W_teacher = vectors(2, 2)
     found = tu.analysis.landscape(problem, W, W_teacher)
     by_hand = lambda W: error_by_hand("tanh", W, W_teacher, readout, np.ones(N), mean)  # noqa: E731
     direction = vectors(2, 5) / 4
@@ -84,8 +94,10 @@ def test_hessian_with_biases_and_another_readout():
 
 
 def test_hessian_equals_automatic_differentiation_of_the_error():
-    problem, T = pair(2, 2), vectors(2, 2) / np.sqrt(N)
-    averages, w = averages_of(problem), np.array([-1.0, -1.0, 1.0, 1.0])
+    problem = pair(2, 2)
+    T = vectors(2, 2) / np.sqrt(N)
+    averages = averages_of(problem)
+    w = np.array([-1.0, -1.0, 1.0, 1.0])
 
     def error(J):
         fields = jnp.concatenate([J, T])
@@ -102,7 +114,8 @@ def test_hessian_equals_automatic_differentiation_of_the_error():
 
 
 def test_a_finer_quadrature_is_used():
-    W, W_teacher = 3 * vectors(2, 1), vectors(2, 2)
+    W = 3 * vectors(2, 1)
+    W_teacher = vectors(2, 2)
     usual, fine = (
         tu.analysis.landscape(pair(2, 2, "tanh"), W, W_teacher, quadrature=q)
         for q in (None, tu.Quadrature(129))
@@ -135,12 +148,11 @@ def test_the_spectrum_holds_every_eigenvalue_of_the_whole_matrix(inputs):
 
 
 def test_curvatures_do_not_depend_on_the_dimension():
-    W, W_teacher = vectors(2, 1), vectors(2, 2)
+    W = vectors(2, 1)
+    W_teacher = vectors(2, 2)
     wide = [np.sqrt(50) * np.pad(x, ((0, 0), (0, 49 * N))) for x in (W, W_teacher)]
-    small, large = (
-        tu.analysis.landscape(pair(2, 2), W, W_teacher),
-        tu.analysis.landscape(pair(2, 2), *wide),
-    )
+    small = tu.analysis.landscape(pair(2, 2), W, W_teacher)
+    large = tu.analysis.landscape(pair(2, 2), *wide)
     assert large.dim == 50 * N
     np.testing.assert_allclose(
         [c.value for c in small.spectrum], [c.value for c in large.spectrum], atol=1e-14
@@ -219,7 +231,10 @@ def test_relu_where_vectors_coincide():
 
 
 def test_directions_of_equal_error_and_merely_flat_ones():
-    """At a solution with a unit to spare: constant along the first, a fourth power along the others."""
+    """At a solution with a unit to spare:
+
+    constant along the first, a fourth power along the others.
+    """
     problem = pair(
         3, 2, "quadratic", student={"readout": 1 / 3}, teacher={"readout": 0.5}
     )
@@ -233,7 +248,8 @@ def test_directions_of_equal_error_and_merely_flat_ones():
     rotation = np.linalg.inv(np.eye(3) - turn) @ (np.eye(3) + turn)
     assert tu.analysis.landscape(problem, rotation @ W, T).error < 1e-15
     idle = next(c for c in found.spectrum if c.family.startswith("merely flat"))
-    along, steps = found.directions(idle)[0], np.array([0.1, 0.2])
+    along = found.directions(idle)[0]
+    steps = np.array([0.1, 0.2])
     np.testing.assert_allclose(
         np.concatenate([W, T]) @ along.T, 0.0, atol=1e-12
     )  # orthogonal to all vectors
@@ -263,7 +279,9 @@ def test_spectra_measured_on_data():
     """Weights are given in the coordinates of the data; derivatives come back in them, flat where nothing varies."""
     data = vectors(60, 7, 4) @ vectors(4, 8, 5)  # five inputs, one of them redundant
     inputs = tu.from_data(data).inputs
-    problem, W, T = pair(2, 2, inputs=inputs), vectors(2, 1, 5), vectors(2, 2, 5)
+    problem = pair(2, 2, inputs=inputs)
+    W = vectors(2, 1, 5)
+    T = vectors(2, 2, 5)
     found = tu.analysis.landscape(problem, W, T)
 
     def by_hand(W):
@@ -300,7 +318,8 @@ def leaky(x):
     "function", [pytest.param(swish, marks=pytest.mark.full), leaky]
 )
 def test_functions_of_ones_own(function):
-    W, T = 0.8 * vectors(2, 1), vectors(2, 2)
+    W = 0.8 * vectors(2, 1)
+    T = vectors(2, 2)
     problem = tu.Problem(tu.Network(2, function), tu.Network(2, function))
     found = tu.analysis.landscape(problem, W, T)
     by_hand = lambda W: error_by_hand(function.__name__, W, T, np.ones(2), np.ones(N))  # noqa: E731

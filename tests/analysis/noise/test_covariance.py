@@ -1,4 +1,7 @@
-"""Covariance along a curve: against scipy's integrator, and where the watched direction almost cancels."""
+"""Covariance along a curve:
+
+against scipy's integrator, and where the watched direction almost cancels.
+"""
 
 import numpy as np
 import pytest
@@ -7,11 +10,9 @@ from scipy.integrate import solve_ivp
 from tutelage.analysis.noise import covariance_at, panel_edges, panel_nodes
 
 RNG = np.random.default_rng(0)
-A, B, S = (
-    RNG.standard_normal((3, 3)) / 2 - np.eye(3),
-    RNG.standard_normal((3, 3)) / 3,
-    RNG.standard_normal((3, 3)),
-)
+A = RNG.standard_normal((3, 3)) / 2 - np.eye(3)
+B = RNG.standard_normal((3, 3)) / 3
+S = RNG.standard_normal((3, 3))
 TIMES = np.array([0.0, 0.4, 1.0, 2.2, 4.0, 6.0])
 
 
@@ -73,8 +74,15 @@ def test_against_scipy_at_any_time():
 
 
 def test_sets_of_points_are_averaged_and_kept_apart():
-    edges, watched = np.linspace(0, 6, 25), np.ones((TIMES.size, 3))
-    one, two = lambda t: 0.8 * D(t), lambda t: 1.2 * D(t)
+    edges = np.linspace(0, 6, 25)
+    watched = np.ones((TIMES.size, 3))
+
+    def one(t):
+        return 0.8 * D(t)
+
+    def two(t):
+        return 1.2 * D(t)
+
     sigma, variances = found(TIMES, edges, watched, diffusions=(one, two))
     np.testing.assert_allclose(
         sigma, found(TIMES, edges, watched)[0], rtol=1e-12, atol=1e-15
@@ -83,7 +91,10 @@ def test_sets_of_points_are_averaged_and_kept_apart():
 
 
 def test_a_direction_that_almost_cancels_keeps_its_digits():
-    """u = (a, a^2 + b), watched a gradient of u_2 - u_1^2: its noise, e^-4t, hides in that of the rest, e^-2t."""
+    """u = (a, a^2 + b), watched a gradient of u_2 - u_1^2:
+
+    its noise, e^-4t, hides in that of the rest, e^-2t.
+    """
 
     def chain(
         t,
@@ -95,7 +106,8 @@ def test_a_direction_that_almost_cancels_keeps_its_digits():
         t,
     ):  # noise of a of size e^-t/2, which moves a^2 by 2a times that; of b e^-2t
         a = np.exp(-t / 2)
-        push, own = np.array([1.0, 2 * a]) * a, np.array([0.0, np.exp(-2 * t)])
+        push = np.array([1.0, 2 * a]) * a
+        own = np.array([0.0, np.exp(-2 * t)])
         return np.outer(push, push) + np.outer(own, own)
 
     times = np.array([2.0, 4.0, 8.0, 10.0])
@@ -110,7 +122,8 @@ def test_a_direction_that_almost_cancels_keeps_its_digits():
 
 
 def test_panels_end_at_stops_and_are_short_where_things_are_fast():
-    moments, rates = np.array([0.0, 1.0, 5.0, 10.0]), np.array([4.0, 4.0, 1.0, 1.0])
+    moments = np.array([0.0, 1.0, 5.0, 10.0])
+    rates = np.array([4.0, 4.0, 1.0, 1.0])
     edges = panel_edges(moments, rates, np.array([0.0, 2.53, 7.1, 12.0]), 0.5)
     assert edges[0] == 0.0
     assert edges[-1] == pytest.approx(10.0)

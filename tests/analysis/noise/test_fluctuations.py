@@ -23,7 +23,9 @@ START3 = tu.Start(R3, R3 @ R3.T + 0.15 * np.eye(3))
 R2 = np.array([[0.4, 0.1], [0.05, 0.3]])
 START2 = tu.Start(R2, R2 @ R2.T + 0.2 * np.eye(2))
 RATES = {"erf": 1.0, "relu": 0.4}
-CLOSE = 0.1  # on a standard deviation; one from 200 runs is known to 5%, and entries and times are averaged
+# on a standard deviation; one from 200 runs is known to 5%, and entries and times are
+# averaged
+CLOSE = 0.1
 
 
 @cache
@@ -63,7 +65,10 @@ def assert_far(found, names):
 
 
 def test_one_unit_has_the_covariance_of_an_independent_computation():
-    """K = M = 1, T = 1, eta = 1.5, R0 = .1, Q0 = .5: N Cov(RR, RQ, QQ), found by another program."""
+    """K = M = 1, T = 1, eta = 1.5, R0 = .1, Q0 = .5:
+
+    N Cov(RR, RQ, QQ), found by another program.
+    """
     times = np.linspace(0.0, 3.0, 37)
     result = tu.analysis.fluctuations(
         pair(1, 1, lr=1.5), tu.Start([[0.1]], [[0.5]]), times, 1
@@ -84,7 +89,10 @@ def test_one_unit_has_the_covariance_of_an_independent_computation():
     "activation", ["erf", pytest.param("relu", marks=pytest.mark.full)]
 )
 def test_two_hundred_networks_scatter_as_predicted(activation):
-    """RMS over entries and times is known to about 2% (R, Q) and 4% (error): false alarms about once in a hundred."""
+    """RMS over entries and times is known to about 2% (R, Q) and 4% (error):
+
+    false alarms about once in a hundred.
+    """
     result = predicted(activation)
     for dim in (500, 5000):
         found = ratios(result.at(dim), networks(activation, dim, 200))
@@ -99,7 +107,10 @@ def test_two_hundred_networks_scatter_as_predicted(activation):
 
 
 def test_without_the_kicks_the_scatter_is_wrong(monkeypatch):
-    """A negative control: the eta^2 part of psi_Q left out of D. It shows in e_g, where R and Q cancel."""
+    """A negative control: the eta^2 part of psi_Q left out of D.
+
+    It shows in e_g, where R and Q cancel.
+    """
     _, t = initial_overlaps(committee("erf"), START3)
     flow = OrderParameters(committee("erf"), t, True, True)
     right = LocalDynamics.diffusions
@@ -202,7 +213,9 @@ def test_two_thousand_networks_scatter_as_predicted(activation, dim):
 
 def test_the_gradient_is_that_of_the_error():
     result = predicted("erf")
-    theory, at, small = result.theory, 20, 1e-5
+    theory = result.theory
+    at = 20
+    small = 1e-5
     index = {"R": (0, 1), "Q": (0, 2)}
 
     def error(change):
@@ -246,7 +259,8 @@ def test_accuracy_is_that_of_another_set_of_points():
 
 
 def test_words_and_doubts():
-    result, report = predicted("erf"), SimpleNamespace(noise_dim=50.0)
+    result = predicted("erf")
+    report = SimpleNamespace(noise_dim=50.0)
     names = ("error", "R", "problem", "start")
     shown = {"times": TIMES} | {name: getattr(result.theory, name) for name in names}
     known = replace(result, theory=SimpleNamespace(validity=report, **shown))

@@ -89,7 +89,10 @@ def search_of(
     shape="piecewise",
     level=1.0,
 ):
-    """A search with fine steps: differences divide the error of a solve by their step."""
+    """A search with fine steps:
+
+    differences divide the error of a solve by their step.
+    """
     edges = np.linspace(0.0, end, segments + 1)
     search = Search(
         problem,

@@ -28,7 +28,10 @@ def free(spent=None, most=np.inf):
 
 
 def test_the_maximum_itself_is_minimized():
-    """Where 4 (x - .2)^2 = (x - .9)^2: x = 13/30. The smooth maximum is smallest elsewhere."""
+    """Where 4 (x - .2)^2 = (x - .9)^2: x = 13/30.
+
+    The smooth maximum is smallest elsewhere.
+    """
     smooth = minimize_scalar(
         lambda x: two_parts([x, 0.0]).smooth[0], bounds=(0.2, 0.9), method="bounded"
     ).x

@@ -1,4 +1,7 @@
-"""The greedy rate against brute force: which rate lowers the error most over the next moment?"""
+"""The greedy rate against brute force:
+
+which rate lowers the error most over the next moment?
+"""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +15,8 @@ from tutelage.analysis.protocols.greedy_rate import rate_expansion, steepest_rat
 from tutelage.stream import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)
-V, V_TEACHER = np.array([0.9, -0.6]), np.array([1.1, 0.7])
+V = np.array([0.9, -0.6])
+V_TEACHER = np.array([1.1, 0.7])
 MOMENT = 1e-6
 
 

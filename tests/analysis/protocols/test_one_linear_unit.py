@@ -14,7 +14,10 @@ from tests.analysis.protocols.cases import E0, END, KNOTS, LINE, SMOOTH, line
 
 
 def closed_form(times, noise, batch):
-    """e' = -B e^2 / (e + s): with y = s / e, y + ln y grows as B alpha, so e = s / W(y0 exp(y0 + B alpha))."""
+    """e' = -B e^2 / (e + s):
+
+    with y = s / e, y + ln y grows as B alpha, so e = s / W(y0 exp(y0 + B alpha)).
+    """
     s = noise**2 / 2
     return s / lambertw(s / E0 * np.exp(s / E0 + batch * np.asarray(times))).real
 
@@ -64,7 +67,8 @@ def test_best_constant_rate_of_the_linear_unit(isotropic):
     """e' = -2 eta e + (eta^2/B)(e + s): e(T) in closed form, minimized on a grid."""
     batch, found = isotropic
     rates = np.linspace(0.02, 0.4, 200_001)
-    decay, floor = 2 * rates - rates**2 / batch, rates**2 / batch * 0.125
+    decay = 2 * rates - rates**2 / batch
+    floor = rates**2 / batch * 0.125
     final = floor / decay + (E0 - floor / decay) * np.exp(-decay * END)
     assert found.best_constant.value == pytest.approx(final.min(), rel=1e-6)
     assert found.best_constant.controls["lr"] == pytest.approx(
@@ -75,7 +79,10 @@ def test_best_constant_rate_of_the_linear_unit(isotropic):
 def test_noise_with_a_budget_comes_first():
     """At a fixed rate e(T) adds eta^2/2 sigma^2 exp(-c (T - t)), c = 2 eta - eta^2. With the integral of sigma given, sigma is
     proportional to exp(c (T - t)), and one where that is more: noisy samples first, clean ones last."""
-    eta, end, segments, most = 0.2, 10.0, 5, 1.0
+    eta = 0.2
+    end = 10.0
+    segments = 5
+    most = 1.0
     problem = line([1.0, 1.0], noise=0.1, lr=eta)
     found = tu.schedules.optimize(
         problem,

@@ -169,7 +169,10 @@ def test_the_protocol_is_a_value_for_solve_simulate_and_files(two_tasks):
 
 
 def test_the_worst_error_is_one_number_and_a_minimum(two_tasks):
-    """The largest error itself, not a smooth stand-in: no random protocol near it is better."""
+    """The largest error itself, not a smooth stand-in:
+
+    no random protocol near it is better.
+    """
     last = np.asarray(two_tasks.trajectory.error)[-1]
     assert two_tasks.value == pytest.approx(last.max(), rel=1e-12)
     assert two_tasks.starts.min() == pytest.approx(two_tasks.value, rel=1e-6)
@@ -236,10 +239,8 @@ def test_the_printed_case_of_two_tasks():
     )  # chosen best
     assert found.value == pytest.approx(0.00047, rel=0.05)
     assert np.ptp(found.starts) < 0.05 * found.value
-    shares, rates = (
-        np.asarray(found.schedules["tasks"].shares.values),
-        np.asarray(found.schedules["lr"].values),
-    )
+    shares = np.asarray(found.schedules["tasks"].shares.values)
+    rates = np.asarray(found.schedules["lr"].values)
     assert 0.4 < shares[6:18].mean() < 0.6
     assert np.all(np.diff(rates[-4:]) < 0)
     times = tu.linear_times(60, 13)
@@ -252,7 +253,8 @@ def test_the_printed_case_of_two_tasks():
 
 
 def test_an_interruption_returns_the_best_so_far(monkeypatch):
-    calls, real = [], evaluation.value_and_slope
+    calls = []
+    real = evaluation.value_and_slope
 
     def interrupted(search, point):
         calls.append(point)

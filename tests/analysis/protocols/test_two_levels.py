@@ -45,8 +45,13 @@ def straight(knots, values):
 
 
 def pontryagin(schedule, running=0.0, noise=0.5):
-    """The rate of smallest Hamiltonian along a path: costate p' = -p df/dE - running de/dE, p(T) = de/dE (running: 0)."""
-    E, weights, h = follow(schedule, noise), SHARES * LEVELS / 2, GRID[1]
+    """The rate of smallest Hamiltonian along a path:
+
+    costate p' = -p df/dE - running de/dE, p(T) = de/dE (running: 0).
+    """
+    E = follow(schedule, noise)
+    weights = SHARES * LEVELS / 2
+    h = GRID[1]
     p = (0.0 if running else 1.0) * weights
 
     def back(p, eta):
@@ -121,10 +126,8 @@ def test_the_schedule_satisfies_pontryagins_condition(two_levels):
 
 def test_no_perturbation_of_the_schedule_is_better(two_levels):
     rng = np.random.default_rng(0)
-    knots, values = (
-        np.asarray(two_levels.schedule.times),
-        np.asarray(two_levels.schedule.values),
-    )
+    knots = np.asarray(two_levels.schedule.times)
+    values = np.asarray(two_levels.schedule.values)
     sizes = np.geomspace(1e-3, 0.5, 300)[:, None]
     tried = values * np.exp(sizes * rng.standard_normal((300, knots.size)))
     final = follow(straight(knots, tried))[:, -1] @ (SHARES * LEVELS) / 2
@@ -140,7 +143,8 @@ def test_the_integrated_error_satisfies_pontryagins_condition():
         line(), LINE, END, {"lr": (0.0, 5.0)}, "integrated", **SMOOTH
     )
     ours = own_schedule(found)
-    wanted, rates = pontryagin(ours, running=1.0), np.array([ours(t) for t in GRID])
+    wanted = pontryagin(ours, running=1.0)
+    rates = np.array([ours(t) for t in GRID])
     early = GRID < 0.8 * END  # later the integral hardly depends on the rate
     assert roughness(np.where(early, rates, 1.0), np.where(early, wanted, 1.0)) < 0.1
     E = follow(ours) @ (SHARES * LEVELS) / 2

@@ -1,4 +1,7 @@
-"""dR/dalpha and dQ/dalpha at a state: against the textbook's nested loops and single steps of real weights."""
+"""dR/dalpha and dQ/dalpha at a state:
+
+against the textbook's nested loops and single steps of real weights.
+"""
 
 import numpy as np
 import pytest
@@ -7,11 +10,14 @@ import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps, pair
 
-K, M = 3, 2
+K = 3
+M = 2
 R, Q, T = generic_overlaps(K, M, 3, 1.0)
 V = np.array([1.0, -0.6, 0.8])
 V_TEACHER = np.array([1.2, -0.7])
-ETA, SIGMA, BATCH = 0.7, 0.3, 4
+ETA = 0.7
+SIGMA = 0.3
+BATCH = 4
 START = tu.Start(R, Q, T)
 
 
@@ -108,7 +114,10 @@ def test_one_step_of_real_weights_moves_as_much():
 
 
 def test_solve_moves_along_it():
-    """Quadratic units with biases: the difference of two recorded states over a short time."""
+    """Quadratic units with biases:
+
+    the difference of two recorded states over a short time.
+    """
     student = tu.Network(2, "quadratic", bias=[0.2, -0.1], train_bias=True)
     teacher = tu.Network(2, "quadratic")
     problem = tu.Problem(student, teacher, optimizer=tu.SGD(0.5), noise=0.4)

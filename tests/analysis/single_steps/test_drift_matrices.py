@@ -1,4 +1,7 @@
-"""A and B of the mean drift: against Monte Carlo averages of the update, the equations of `solve`, and bad input."""
+"""A and B of the mean drift:
+
+against Monte Carlo averages of the update, the equations of `solve`, and bad input.
+"""
 
 import jax
 import numpy as np
@@ -23,14 +26,10 @@ def test_they_are_the_mean_update_by_the_fields():
     fields = np.random.default_rng(0).multivariate_normal(
         np.zeros(5), C, size=400_000, method="cholesky"
     )
-    g, slope = (
-        PROBLEM.student.activation.function,
-        jax.vmap(jax.vmap(jax.grad(PROBLEM.student.activation.function))),
-    )
-    v, v_teacher = (
-        np.asarray(PROBLEM.student.readout),
-        np.asarray(PROBLEM.teacher.readout),
-    )
+    g = PROBLEM.student.activation.function
+    slope = jax.vmap(jax.vmap(jax.grad(PROBLEM.student.activation.function)))
+    v = np.asarray(PROBLEM.student.readout)
+    v_teacher = np.asarray(PROBLEM.teacher.readout)
     gap = np.asarray(g(fields[:, 2:])) @ v_teacher - np.asarray(g(fields[:, :2])) @ v
     delta = gap[:, None] * v * np.asarray(slope(fields[:, :2]))
     samples = delta[:, :, None] * fields[:, None, :]

@@ -1,4 +1,7 @@
-"""Single steps of real weights: the loop of `simulate`, the theory's drift and diffusion."""
+"""Single steps of real weights:
+
+the loop of `simulate`, the theory's drift and diffusion.
+"""
 
 from functools import cache
 
@@ -31,8 +34,12 @@ def measured(inputs="gaussian"):
 
 
 def test_a_step_is_the_step_that_simulate_takes():
-    """Two levels, batch, decay, readout: the same weights and the same rows, to rounding."""
-    dim, count = 40, 3
+    """Two levels, batch, decay, readout:
+
+    the same weights and the same rows, to rounding.
+    """
+    dim = 40
+    count = 3
     steps = take_steps(RICH, START, dim, count, "uniform", 5)
     dims = RICH.inputs.level_dims(dim)
     frame, drawn, _ = np.random.default_rng(5).spawn(3)
@@ -60,7 +67,10 @@ def test_a_step_is_the_step_that_simulate_takes():
 
 @pytest.mark.parametrize("inputs", ["gaussian", "rademacher", "student_t"])
 def test_drift_and_diffusion_of_real_weights_are_the_theorys(inputs):
-    """35 numbers, |z| < 5: a false alarm in ten thousand (somewhat more for the heavy tails of covariances)."""
+    """35 numbers, |z| < 5:
+
+    a false alarm in ten thousand (somewhat more for the heavy tails of covariances).
+    """
     result = measured(inputs)
     assert result.agrees, str(result)
     assert result.names == ("R_11", "R_12", "R_21", "R_22", "Q_11", "Q_12", "Q_22")
@@ -70,7 +80,10 @@ def test_drift_and_diffusion_of_real_weights_are_the_theorys(inputs):
 
 
 def test_levels_batches_decay_and_readouts_of_real_weights():
-    """16 drifts and 136 covariances of a rich problem: every part of a step by a second route."""
+    """16 drifts and 136 covariances of a rich problem:
+
+    every part of a step by a second route.
+    """
     result = tu.analysis.step_moments(RICH, START, 400, samples=40_000)
     assert result.agrees, str(result)
     assert len(result.names) == 16

@@ -16,7 +16,10 @@ ROOT = np.sqrt(2 * np.pi)
 
 @dataclass(frozen=True)
 class Unit:
-    """An activation written by hand: value, first and second derivative (None where it is not a function), kinks."""
+    """An activation written by hand:
+
+    value, first and second derivative (None where it is not a function), kinks.
+    """
 
     value: object
     slope: object = None
@@ -99,7 +102,8 @@ def grid(C, mean=None, kinks=None, nodes=33, panel=40, reach=7.5):
     n = len(C)
     mean = np.zeros(n) if mean is None else np.asarray(mean, float)
     F = cholesky(C)
-    y, weights = np.zeros((0, 1)), np.ones(1)
+    y = np.zeros((0, 1))
+    weights = np.ones(1)
     for a in range(n):
         at = () if kinks is None else kinks[a]
         if F[a, a] == 0:
@@ -114,7 +118,8 @@ def grid(C, mean=None, kinks=None, nodes=33, panel=40, reach=7.5):
         weights = (weights[:, None] * w).ravel()
         y = np.concatenate([np.repeat(y, x.shape[1], axis=1), x.reshape(1, -1)])
         keep = weights > 1e-17
-        y, weights = y[:, keep], weights[keep]
+        y = y[:, keep]
+        weights = weights[keep]
     return mean[:, None] + F @ y, weights
 
 
@@ -128,19 +133,24 @@ def _trapezoid(nodes, reach, center):
 def _panels(breaks, panel, reach):
     """Gauss-Legendre between the breaks (kinks, points), each half-line cut once more so that no panel is too long."""
     ends = np.clip(np.sort(breaks, axis=0), -reach, reach)
-    low, high = np.full_like(ends[:1], -reach), np.full_like(ends[:1], reach)
+    low = np.full_like(ends[:1], -reach)
+    high = np.full_like(ends[:1], reach)
     ends = np.concatenate(
         [low, (low + ends[:1]) / 2, ends, (high + ends[-1:]) / 2, high]
     )
     node, weight = np.polynomial.legendre.leggauss(panel)
-    left, length = ends[:-1].T[..., None], np.diff(ends, axis=0).T[..., None]
+    left = ends[:-1].T[..., None]
+    length = np.diff(ends, axis=0).T[..., None]
     x = left + length * (node + 1) / 2
     w = length * weight / 2 * _phi(x)
     return x.reshape(x.shape[0], -1), w.reshape(w.shape[0], -1)
 
 
 def hermite_grid(C, mean=None, nodes=9):
-    """A product Gauss-Hermite rule on all fields at once: exact for polynomials of degree below 2 nodes."""
+    """A product Gauss-Hermite rule on all fields at once:
+
+    exact for polynomials of degree below 2 nodes.
+    """
     z, weights = np.polynomial.hermite_e.hermegauss(nodes)
     n = len(C)
     points = np.array(list(product(z, repeat=n))).T
@@ -161,7 +171,8 @@ def average(factors, C, mean=None, moment=None, **options):
     ]
     # kinked fields first: the smooth ones then see nothing of the panels
     order = sorted(range(len(used)), key=lambda p: not kinks[p])
-    used, kinks = [used[p] for p in order], [kinks[p] for p in order]
+    used = [used[p] for p in order]
+    kinks = [kinks[p] for p in order]
     means = None if mean is None else np.asarray(mean)[used]
     fields, weights = grid(np.asarray(C)[np.ix_(used, used)], means, kinks, **options)
     value = weights
@@ -236,24 +247,26 @@ def positive(powers, C, nodes=72, reach=9.0):
     if len(C) == 1:
         return float((0.5, np.sqrt(C[0, 0]) / ROOT, C[0, 0] / 2)[powers[0]])
     rays = [np.pi / 2, -np.arctan2(F[1, 0], F[1, 1])]
-    low, high = rays[1], rays[0]
+    low = rays[1]
+    high = rays[0]
     for f in F[2:]:
         ray = -np.arctan2(f[0], f[1])
         rays += [ray + turn for turn in (-np.pi, 0.0, np.pi) if low < ray + turn < high]
     rays = np.sort(rays)
     share, slope = _tanh_sinh(nodes)
-    radius, along = (
-        reach * share,
+    radius = reach * share
+    along = (
         reach
         * slope
         * reach
         * share
         * np.exp(-((reach * share) ** 2) / 2)
-        / (2 * np.pi),
+        / (2 * np.pi)
     )
     total = 0.0
     for start, end in pairwise(rays):
-        angle, across = start + (end - start) * share, (end - start) * slope
+        angle = start + (end - start) * share
+        across = (end - start) * slope
         first = np.sin(
             (high - end) + (end - start) * share[::-1]
         )  # cos(angle), exact near its zero
@@ -286,15 +299,20 @@ def _given(slopes, radius, powers, F):
     if not means:
         return 1.0
     if len(means) == 1:
-        m, s = means[0], F[0, 0]
+        m = means[0]
+        s = F[0, 0]
         if s == 0:
             return np.where(m > 0, np.maximum(m, 0) ** powers[0], 0.0)
-        Phi, phi = ndtr(m / s), _phi(m / s)
+        Phi = ndtr(m / s)
+        phi = _phi(m / s)
         return (Phi, m * Phi + s * phi, (m**2 + s**2) * Phi + m * s * phi)[powers[0]]
     assert tuple(powers) == (1, 1)
-    s, t = F[0, 0], np.hypot(F[1, 0], F[1, 1])
-    c, q = F[1, 0] / t, F[1, 1] / t
-    x, y = means[0] / s, means[1] / t
+    s = F[0, 0]
+    t = np.hypot(F[1, 0], F[1, 1])
+    c = F[1, 0] / t
+    q = F[1, 1] / t
+    x = means[0] / s
+    y = means[1] / t
     mixed = y * _phi(x) * ndtr((y - c * x) / q) + x * _phi(y) * ndtr((x - c * y) / q)
     return (
         s
@@ -319,7 +337,10 @@ def _quadrant(x, y, c, q):
 
 
 def relu_four(C, i, j, a, b):
-    """E[th_i th_j z_a+ z_b+]: equal indices, and distinct fields with the same values, are merged first."""
+    """E[th_i th_j z_a+ z_b+]:
+
+    equal indices, and distinct fields with the same values, are merged first.
+    """
     powers = {}
     for field, power in ((i, 0), (j, 0), (a, 1), (b, 1)):
         twin = next(

@@ -60,13 +60,16 @@ def test_erf_averages(K, M, seed, scale):
 @pytest.mark.parametrize(("K", "M"), [(2, 1), (1, 2)])
 def test_erf_learns_from_sign(K, M):
     C = ref.random_covariance(K + M, 5, 0.7)
-    averages, g = family("erf", "sign", K, M), ref.units("erf", "sign", K, M)
+    averages = family("erf", "sign", K, M)
+    g = ref.units("erf", "sign", K, M)
     assert (
         max(largest_errors(averages, g, K, C, WEIGHTS[: K + M], nodes=61, panel=80))
         < 1e-11
     )
-    # sign has no slope: E[g'_i delta(z_a)] 2 is the derivative of E[g_i sign_a] with respect to C_ia
-    step, slopes = 1e-4, all_of(averages, C, WEIGHTS[: K + M])[1]
+    # sign has no slope: E[g'_i delta(z_a)] 2 is the derivative of E[g_i sign_a] with
+    # respect to C_ia
+    step = 1e-4
+    slopes = all_of(averages, C, WEIGHTS[: K + M])[1]
     for i in range(K):
         for a in range(K, K + M):
             bump = np.zeros_like(C)
@@ -81,8 +84,10 @@ def test_erf_learns_from_sign(K, M):
 @pytest.mark.parametrize("wrong", ["softness", "covariance", "sign of a weight"])
 def test_a_wrong_formula_is_caught(wrong, monkeypatch):
     """The tolerance of the tests above is far below the effect of a small mistake."""
-    C, w = ref.random_covariance(4, 1, 0.6), WEIGHTS[:4].copy()
-    averages, g = family("erf", "erf", 2, 2), ref.units("erf", "erf", 2, 2)
+    C = ref.random_covariance(4, 1, 0.6)
+    w = WEIGHTS[:4].copy()
+    averages = family("erf", "erf", 2, 2)
+    g = ref.units("erf", "erf", 2, 2)
     reference = ref.contrast(g, 2, C, w, nodes=33)
     if wrong == "softness":
         monkeypatch.setattr(ErfAverages, "softness", (1.0, 1.0, 1.0, 1.0 + 1e-6))
@@ -98,7 +103,8 @@ def test_four_fields_when_student_is_teacher():
     C = ref.random_covariance(3, 1, 0.8)
     same = [0, 1, 1, 2]  # teacher 0 is student 1
     C = C[np.ix_(same, same)]
-    g, w = ref.units("erf", "erf", 2, 2), WEIGHTS[:4]
+    g = ref.units("erf", "erf", 2, 2)
+    w = WEIGHTS[:4]
     errors = largest_errors(family("erf", "erf", 2, 2), g, 2, C, w, nodes=41)
     assert max(errors) < 1e-11
 

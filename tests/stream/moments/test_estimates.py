@@ -21,7 +21,9 @@ from tutelage.stream.moments.matrices import averages_for
 C = np.array([[0.7, 0.35], [0.35, 1.0]])
 GRID = np.arange(-70, 70) * 0.2 + 0.1  # where round(5x) jumps
 
-FUNCTIONS = {  # of student and teacher (or of the teacher of an erf unit, if it jumps), and where they break
+# of student and teacher (or of the teacher of an erf unit, if it jumps), and where they
+# break
+FUNCTIONS = {
     "tanh": (lambda x: jnp.tanh(1.1 * x), ()),
     "softsign": (lambda x: x / (1 + jnp.abs(x)), (0.0,)),
     "sin 5x": (lambda x: jnp.sin(5 * x), ()),

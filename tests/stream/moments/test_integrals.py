@@ -13,7 +13,8 @@ UNITS = {name: ref.UNITS[name] for name in ("erf", "quadratic", "tanh")}
 
 @pytest.mark.parametrize("name", UNITS)
 def test_integrals_are_what_they_say(name):
-    g, C = UNITS[name], ref.random_covariance(4, 1, 0.3)
+    g = UNITS[name]
+    C = ref.random_covariance(4, 1, 0.3)
     options = {"nodes": 45, "reach": 8.0}
     rel = 1e-9 if name == "tanh" else 1e-10
     assert tu.moments.I2(name, C[:2, :2]) == pytest.approx(
@@ -43,7 +44,10 @@ def test_relu_integrals():
 
 
 def _relu_i3(C):
-    """E[th(a) b c+] by conditioning on (a, c): b enters through its regression on them."""
+    """E[th(a) b c+] by conditioning on (a, c):
+
+    b enters through its regression on them.
+    """
     weights = np.linalg.solve(C[np.ix_([0, 2], [0, 2])], C[1, [0, 2]])
     pair = C[np.ix_([0, 2], [0, 2])]
     return weights[0] * ref.positive([1, 1], pair) + weights[1] * ref.positive(
@@ -89,8 +93,11 @@ def order_parameter_loss(Q, R, T, sigma):
 
 @pytest.mark.parametrize(("K", "M"), [(2, 3), (4, 2), (3, 3)])
 def test_loss_of_the_tutorial(K, M):
-    C, sigma = ref.random_covariance(K + M, 7), 0.3
-    Q, R, T = C[:K, :K], C[:K, K:], C[K:, K:]
+    C = ref.random_covariance(K + M, 7)
+    sigma = 0.3
+    Q = C[:K, :K]
+    R = C[:K, K:]
+    T = C[K:, K:]
     problem = tu.Problem(tu.Network(K, "erf"), tu.Network(M, "erf"), noise=sigma)
     loss = (
         float(eqx.filter_jit(tu.generalization_error)(problem, R, Q, T)) + sigma**2 / 2
@@ -102,13 +109,17 @@ def test_loss_of_the_tutorial(K, M):
 
 def test_the_R_of_the_tutorial_has_student_units_first():
     """Its text defines R = W* W^T / N; its index R_in and its code need the transpose."""
-    C, sigma = ref.random_covariance(5, 7), 0.3
-    Q, R, T = C[:3, :3], C[:3, 3:], C[3:, 3:]
+    C = ref.random_covariance(5, 7)
+    sigma = 0.3
+    Q = C[:3, :3]
+    R = C[:3, 3:]
+    T = C[3:, 3:]
     assert np.isfinite(order_parameter_loss(Q, R, T, sigma))
     with pytest.raises((TypeError, ValueError), match="incompatible shapes"):
         order_parameter_loss(Q, R.T, T, sigma)
     # K = M = 2 hides it behind another number; these are the numbers of the page
-    Q, T = np.array([[0.4, 0.1], [0.1, 0.3]]), np.eye(2)
+    Q = np.array([[0.4, 0.1], [0.1, 0.3]])
+    T = np.eye(2)
     R = np.array([[0.4, 0.05], [0.1, 0.3]])
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), noise=0.1)
     as_coded = float(order_parameter_loss(Q, R, T, 0.1))
@@ -126,7 +137,9 @@ def test_the_two_definitions_of_R_differ_in_real_networks():
     W_teacher = rng.normal(size=(2, N)) * [[1.0], [1.8]]
     mixing = np.array([[0.0, 0.4], [0.1, 0.0]])
     W = mixing @ W_teacher + 0.1 * rng.normal(size=(2, N))
-    Q, R, T = W @ W.T / N, W @ W_teacher.T / N, W_teacher @ W_teacher.T / N
+    Q = W @ W.T / N
+    R = W @ W_teacher.T / N
+    T = W_teacher @ W_teacher.T / N
     x = rng.normal(size=(40_000, N))
     g = ref.UNITS["erf"].order(0)
     gaps = g(x @ W_teacher.T / np.sqrt(N)).sum(1) - g(x @ W.T / np.sqrt(N)).sum(1)
@@ -151,7 +164,8 @@ FOUR = np.array(
 def test_a_student_and_a_teacher_with_different_activations(pair):
     """By quadrature over the fields; a swapped pair is the negative control."""
     g, h = (ref.UNITS[name] for name in pair)
-    two, three = FOUR[:2, :2], FOUR[:3, :3]
+    two = FOUR[:2, :2]
+    three = FOUR[:3, :3]
     outputs = ref.average([(0, g, 0), (1, h, 0)], two)
     assert float(tu.moments.I2(pair, two)) == pytest.approx(outputs, rel=1e-6)
     stein = ref.average([(0, g, 1), (2, h, 0)], three, moment=1)
@@ -181,7 +195,8 @@ def test_four_fields_with_different_activations(pair):
 @pytest.mark.parametrize("activation", ["erf", ("erf", "sign"), ("he3", "linear")])
 def test_all_fields_of_two_networks(activation):
     """Each entry for Q, R, T is the integral of its own few fields."""
-    K, M = 2, 3
+    K = 2
+    M = 3
     C = ref.random_covariance(K + M, 4, 0.5)
     covariances = C[:K, :K], C[:K, K:], C[K:, K:]
     student, teacher = (
@@ -219,9 +234,14 @@ def test_all_fields_of_two_networks(activation):
 
 def test_the_equations_by_the_integrals_of_all_fields():
     """dR and dQ as the tutorial writes them, and `tu.analysis.drift`."""
-    K, M, eta, sigma = 3, 2, 0.5, 0.2
+    K = 3
+    M = 2
+    eta = 0.5
+    sigma = 0.2
     C = ref.random_covariance(K + M, 9, 0.7)
-    Q, R, T = C[:K, :K], C[:K, K:], C[K:, K:]
+    Q = C[:K, :K]
+    R = C[:K, K:]
+    T = C[K:, K:]
     problem = tu.Problem(
         tu.Network(K, "erf"), tu.Network(M, "erf"), optimizer=tu.SGD(eta), noise=sigma
     )

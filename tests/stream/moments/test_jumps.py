@@ -1,4 +1,7 @@
-"""Teachers that jump, by much or little, and functions that break often or far out: plain NumPy next to quadrature."""
+"""Teachers that jump, by much or little, and functions that break often or far out:
+
+plain NumPy next to quadrature.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +72,8 @@ def test_the_pull_of_a_teacher_that_jumps(name):
     assert curvatures[0, 1] - curvatures[0, 0] - slopes[0, 0] == pytest.approx(
         A, rel=tolerance, abs=tolerance
     )
-    # negative control: the slope between the jumps alone, which is what was averaged before, is another number
+    # negative control: the slope between the jumps alone, which is what was averaged
+    # before, is another number
     (x, w), rho = plane.line(np.sqrt(C[1, 1]), breaks), C[0, 1] / C[1, 1]
     left = C[0, 0] - rho * C[0, 1]
     smoothed = np.sqrt(2 / np.pi / (1 + left)) * np.exp(

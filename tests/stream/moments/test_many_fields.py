@@ -1,4 +1,7 @@
-"""Each pair once, and in turns: the same numbers as plain loops, in memory that does not grow as K^2 (K + M)^2."""
+"""Each pair once, and in turns:
+
+the same numbers as plain loops, in memory that does not grow as K^2 (K + M)^2.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +91,11 @@ def test_in_turns_as_at_once(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["erf", "relu", "tanh", "quadratic"])
 def test_hundred_fields_fit(name):
-    """K = M = 50: at once it would be 200 MB for each array of erf, and 10 GB for each of relu (48 nodes)."""
+    """K = M = 50:
+
+    at once it would be 200 MB for each array of erf, and 10 GB for each of relu (48
+    nodes).
+    """
     averages = family(name, 50, 50, Quadrature())
     program = (
         jax.jit(lambda C, w: averages.slopes_squared_error(C, None, w))

@@ -1,4 +1,7 @@
-"""The error of erf committees close to their teacher, against 60 digits of mpmath: in NumPy, in JAX, and jitted."""
+"""The error of erf committees close to their teacher, against 60 digits of mpmath:
+
+in NumPy, in JAX, and jitted.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Averages of any rule over nodes: against closed forms, against each other, and through derivatives."""
+"""Averages of any rule over nodes:
+
+against closed forms, against each other, and through derivatives.
+"""
 
 import equinox as eqx
 import jax
@@ -138,7 +141,8 @@ def test_a_grid_needs_to_know_where_the_update_jumps():
 )
 def test_the_grid_has_exact_derivatives(changes):
     problem = tu.Problem(UNIT, UNIT, labels="sign", **changes)
-    h, exact = 1e-5, jacobian_of(problem, ONE)
+    h = 1e-5
+    exact = jacobian_of(problem, ONE)
     for column, (R, Q) in enumerate(((h, 0.0), (0.0, h))):
         up, down = (
             drift(
@@ -156,7 +160,8 @@ def test_the_grid_has_exact_derivatives(changes):
 def test_derivatives_of_sampled_jumps():
     """A ReLU committee by sampling has the Jacobian of its closed form; plain differentiation of the sums has not."""
     problem = tu.Problem(tu.Network(2, "relu"), tu.Network(2, "relu"))
-    exact, found = jacobian_of(problem, TWO), jacobian_of(problem, TWO, Sampled(2**15))
+    exact = jacobian_of(problem, TWO)
+    found = jacobian_of(problem, TWO, Sampled(2**15))
     np.testing.assert_allclose(found, exact, atol=0.01 * np.max(np.abs(exact)) + 1e-3)
     assert np.max(np.abs(_without_scores(problem, TWO) - exact)) > 0.2 * np.max(
         np.abs(exact)
@@ -165,10 +170,8 @@ def test_derivatives_of_sampled_jumps():
 
 def test_derivatives_of_a_sampled_perceptron():
     problem = tu.Problem(UNIT, UNIT, labels="sign", rule="perceptron")
-    exact, found = (
-        jacobian_of(problem, ONE)[:2, :2],
-        jacobian_of(problem, ONE, Sampled(2**15))[:2, :2],
-    )
+    exact = jacobian_of(problem, ONE)[:2, :2]
+    found = jacobian_of(problem, ONE, Sampled(2**15))[:2, :2]
     np.testing.assert_allclose(found, exact, atol=0.02 * np.max(np.abs(exact)))
 
 
@@ -306,10 +309,8 @@ def test_close_to_the_teacher_the_drift_keeps_its_digits():
     U = np.eye(2) + far * np.array([[0.3, -0.2], [0.1, 0.4]])
     start = tu.Start(U, U @ U.T + far**2 * np.eye(2))
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"))
-    found, exact = (
-        drift(problem, start, moments_for(problem, None, FEW)),
-        drift(problem, start, moments_for(problem)),
-    )
+    found = drift(problem, start, moments_for(problem, None, FEW))
+    exact = drift(problem, start, moments_for(problem))
     np.testing.assert_allclose(found, exact, atol=2e-2 * np.max(np.abs(exact)))
 
 
@@ -334,10 +335,8 @@ def test_a_field_that_others_determine_gets_nothing():
     L = factor(jnp.asarray(X @ X.T))
     assert L[2, 2] == 0
     right = rng.standard_normal((3, 4))
-    left, across = (
-        np.asarray(divided(L, jnp.asarray(right))),
-        np.asarray(divided(L, jnp.asarray(right), trans=1)),
-    )
+    left = np.asarray(divided(L, jnp.asarray(right)))
+    across = np.asarray(divided(L, jnp.asarray(right), trans=1))
     np.testing.assert_array_equal([left[2], across[2]], 0.0)
     np.testing.assert_allclose((L @ left)[:2], right[:2], atol=1e-12)
     np.testing.assert_allclose((L.T @ across)[:2], right[:2], atol=1e-12)
@@ -406,7 +405,10 @@ def test_rules_that_bend_or_jump_are_sampled_with_three_fields():
 
 @pytest.mark.parametrize("activation", ["erf", "tanh", "linear"])
 def test_class_error_by_a_conditional_integral(activation):
-    """The last field is integrated exactly: against counting wrong classes at many points."""
+    """The last field is integrated exactly:
+
+    against counting wrong classes at many points.
+    """
     problem = three_fields().replace(**{"student.activation": activation})
     z = (
         np.random.default_rng(0).standard_normal((400_000, 3))
@@ -426,7 +428,8 @@ def test_class_error_by_a_conditional_integral(activation):
 
 
 def test_derivative_of_the_class_error():
-    problem, h = three_fields(), 1e-5
+    problem = three_fields()
+    h = 1e-5
 
     def error(x, moments):
         return OrderParameters(problem, jnp.ones((1, 1, 1)), moments=moments).error(
@@ -488,10 +491,12 @@ def final_error(problem, start, **options):
 )
 def test_gradient_of_the_final_error(changes, gradient, options, within):
     network = UNIT if changes else tu.Network(1, "relu")
-    problem, start = tu.Problem(network, network, **changes), ONE
+    problem = tu.Problem(network, network, **changes)
+    start = ONE
     mode = {"forward": jax.jacfwd, "reverse": jax.grad}[gradient]
     slope = mode(final_error(problem, start, gradient=gradient, **options))(0.5)
-    curve, h = final_error(problem, start, rtol=1e-10), 1e-4
+    curve = final_error(problem, start, rtol=1e-10)
+    h = 1e-4
     assert float(slope) == pytest.approx(
         (curve(0.5 + h) - curve(0.5 - h)) / (2 * h), rel=within
     )
@@ -554,10 +559,8 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
     from tutelage.training.rules import Context, Parameters
 
     C = jnp.asarray(np.block([[np.eye(2), TWO.R.T], [TWO.R, TWO.Q]]))
-    parameters, context = (
-        Parameters(jnp.ones(2)),
-        Context(problem.student, problem.loss),
-    )
+    parameters = Parameters(jnp.ones(2))
+    context = Context(problem.student, problem.loss)
 
     def sums(C, jumps):
         at = RuleAtState(
@@ -578,7 +581,8 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
     np.testing.assert_allclose(scores, plain, atol=0.03 * float(np.max(np.abs(plain))))
 
 
-ALONG, FLIP = 2.0, 0.1
+ALONG = 2.0
+FLIP = 0.1
 
 
 @eqx.filter_jit
@@ -606,7 +610,10 @@ def test_hinge_near_the_end(across):
 
 
 def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
-    """By T the derivative comes from the density: at fixed points of the set the labels' jump would be lost (off by 13%)."""
+    """By T the derivative comes from the density:
+
+    at fixed points of the set the labels' jump would be lost (off by 13%).
+    """
     teacher = tu.Network(2, "erf", readout=[1.0, 0.5])
     problem = tu.Problem(
         tu.Network(2, "erf"),
@@ -637,11 +644,9 @@ def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
 def test_quantile_noise_of_squared_loss_is_its_variance(degrees):
     """The averages of a law of noise are those of Gaussian noise with its variance, tails included."""
     law = stats.t(degrees, scale=0.3)
-    student, teacher, times = (
-        tu.Network(1, "erf", train_readout=True),
-        tu.Network(1, "erf"),
-        [0.0, 1.0, 3.0],
-    )
+    student = tu.Network(1, "erf", train_readout=True)
+    teacher = tu.Network(1, "erf")
+    times = [0.0, 1.0, 3.0]
     problem = tu.Problem(
         student, teacher, noise=float(law.std()), optimizer=tu.SGD(1.0)
     )

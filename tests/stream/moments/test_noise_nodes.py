@@ -1,4 +1,7 @@
-"""Averages over the randomness of labels: against SciPy's integrals and against one step of plain NumPy."""
+"""Averages over the randomness of labels:
+
+against SciPy's integrals and against one step of plain NumPy.
+"""
 
 import equinox as eqx
 import jax
@@ -161,10 +164,8 @@ def test_lattices_are_right_on_average():
 
 START = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
 ROOT = np.linalg.cholesky(np.block([[START.Q, START.R], [START.R.T, np.eye(2)]]))
-READOUT, TEACHER = (
-    np.array([[1.0, 0.5], [-0.3, 0.8]]),
-    np.array([[1.0, -0.4], [0.6, 1.0]]),
-)
+READOUT = np.array([[1.0, 0.5], [-0.3, 0.8]])
+TEACHER = np.array([[1.0, -0.4], [0.6, 1.0]])
 DESCENT = {
     "absolute": np.sign,
     "huber": lambda d: np.clip(d, -0.5, 0.5),
@@ -188,12 +189,16 @@ def slope(fields):
 
 
 def one_step(descent, noise, samples=100_000, parts=20):
-    """Mean and standard error of dR, dQ and dv of one step, by NumPy: two outputs, rate 1."""
+    """Mean and standard error of dR, dQ and dv of one step, by NumPy:
+
+    two outputs, rate 1.
+    """
     rng = np.random.default_rng(0)
     found = []
     for _ in range(parts):
         z = rng.standard_normal((samples // parts, 4)) @ ROOT.T
-        student, teacher = z[:, :2], z[:, 2:]
+        student = z[:, :2]
+        teacher = z[:, 2:]
         label = g(teacher) @ TEACHER.T + noise * rng.standard_normal((len(z), 2))
         psi = descent(label - g(student) @ READOUT.T)
         delta = (psi @ READOUT) * slope(student)
@@ -259,14 +264,16 @@ def test_noise_on_several_outputs(name):
 )
 def test_the_force_near_the_teacher(name, distance):
     """Even nodes of the noise make the sign of the error a staircase, and the force 2 to 20 times too large."""
-    sigma, delta = 0.5, 0.03
+    sigma = 0.5
+    delta = 0.03
     x = np.random.default_rng(0).standard_normal((100_000, 4))
     student = x[:, :2] + distance * x[:, 2:]
     gap = g(x[:, :2]).sum(axis=1) - g(student).sum(axis=1)
     if name == "absolute":
         psi = 2 * ndtr(gap / sigma) - 1
     else:
-        low, high = (-delta - gap) / sigma, (delta - gap) / sigma
+        low = (-delta - gap) / sigma
+        high = (delta - gap) / sigma
         inside = gap * (ndtr(high) - ndtr(low)) + sigma * (
             stats.norm.pdf(low) - stats.norm.pdf(high)
         )
@@ -282,7 +289,10 @@ def test_the_force_near_the_teacher(name, distance):
 
 
 def test_a_rare_event_of_the_label_happens():
-    """With probability .0006 the label is 40 times as large: against the weighted sum of both labels."""
+    """With probability .0006 the label is 40 times as large:
+
+    against the weighted sum of both labels.
+    """
 
     def rare(rho, xi):
         return jnp.where(xi < 6e-4, -40.0, 1.0) * jnp.tanh(rho[0] + rho[1])
@@ -398,7 +408,10 @@ def test_kinks_in_label_minus_output(function, outputs, kinks):
 
 
 def test_scatter_of_networks_needs_a_fourth_moment():
-    """Steps of Q are squares of errors: their variance is infinite for t(3), whatever a finite set of draws shows."""
+    """Steps of Q are squares of errors:
+
+    their variance is infinite for t(3), whatever a finite set of draws shows.
+    """
     unit = tu.Network(1, "erf")
     for degrees in (3, 4):
         problem = tu.Problem(unit, unit, noise=stats.t(degrees).ppf)

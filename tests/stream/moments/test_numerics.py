@@ -1,4 +1,7 @@
-"""Numerical building blocks: arcsine and erf as polynomials against the C library, powers, half discs."""
+"""Numerical building blocks:
+
+arcsine and erf as polynomials against the C library, powers, half discs.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -125,7 +125,8 @@ def test_a_mixed_polynomial_of_ones_own():
 
 
 def test_linear_is_matrix_algebra():
-    C, w = ref.random_covariance(5, 1), WEIGHTS
+    C = ref.random_covariance(5, 1)
+    w = WEIGHTS
     averages = family("linear", "linear", 2, 3)
     np.testing.assert_allclose(
         averages.slopes_squared_error(C, None, w),
@@ -136,10 +137,15 @@ def test_linear_is_matrix_algebra():
 
 
 def test_quadratic_is_matrix_algebra():
-    """With D = diag(w) and s = tr(DC): 4 [C (s^2 + 2 tr DCDC) + 4 s CDC + 8 CDCDC] on the students."""
-    C, w = ref.random_covariance(5, 1), WEIGHTS
+    """With D = diag(w) and s = tr(DC):
+
+    4 [C (s^2 + 2 tr DCDC) + 4 s CDC + 8 CDCDC] on the students.
+    """
+    C = ref.random_covariance(5, 1)
+    w = WEIGHTS
     D = np.diag(w)
-    s, DC = np.trace(D @ C), D @ C
+    s = np.trace(D @ C)
+    DC = D @ C
     full = 4 * (C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 8 * C @ DC @ DC)
     averages = family("quadratic", "quadratic", 2, 3)
     np.testing.assert_allclose(

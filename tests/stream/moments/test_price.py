@@ -1,4 +1,7 @@
-"""Derivatives of averages by quadrature: right also where fields coincide or vanish, where the rule itself has none."""
+"""Derivatives of averages by quadrature:
+
+right also where fields coincide or vanish, where the rule itself has none.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +62,9 @@ def test_first_and_second_derivatives_hold_everywhere(place, both):
 
 
 def test_derivative_with_respect_to_biases():
-    rule, mean, step = (
-        averages_for(SAME, SAME, 2, 1, biased=True),
-        jnp.array([0.3, -0.5, 0.2]),
-        jnp.array([1.0, 0.4, -0.7]),
-    )
+    rule = averages_for(SAME, SAME, 2, 1, biased=True)
+    mean = jnp.array([0.3, -0.5, 0.2])
+    step = jnp.array([1.0, 0.4, -0.7])
 
     @jax.jit
     def values(t):
@@ -72,7 +73,9 @@ def test_derivative_with_respect_to_biases():
             for name in ("outputs", "curvatures", "slopes_outputs")
         ]
 
-    slopes, up, down = jax.jit(jax.jacfwd(values))(0.0), values(1e-5), values(-1e-5)
+    slopes = jax.jit(jax.jacfwd(values))(0.0)
+    up = values(1e-5)
+    down = values(-1e-5)
     jax.tree.map(
         lambda s, x, y: np.testing.assert_allclose(s, (x - y) / 2e-5, atol=1e-9),
         slopes,

@@ -1,4 +1,7 @@
-"""Activations without closed form: pair averages to 1e-8, the four-field average to 1e-4, and an honest estimate of both."""
+"""Activations without closed form:
+
+pair averages to 1e-8, the four-field average to 1e-4, and an honest estimate of both.
+"""
 
 from types import SimpleNamespace
 
@@ -37,7 +40,10 @@ WEIGHTS = np.array([-0.8, 1.3, 0.4])
 
 
 def family(student, teacher, K, M, rule=None, biased=True):
-    """Quadrature for any pair (biased: also where a closed form exists without biases)."""
+    """Quadrature for any pair (biased:
+
+    also where a closed form exists without biases).
+    """
     student, teacher = (
         as_activation(MADE.get(name, name)) for name in (student, teacher)
     )
@@ -123,7 +129,9 @@ def both_positive(x, y, c):
 
 @pytest.mark.parametrize("distance", [0.3, 1e-2, 1e-3])
 def test_biased_relu_near_its_teacher(distance):
-    C, m, K = ref.near_teacher(2, 1, 0, distance), np.array([0.3, 0.31, 0.2]), 2
+    C = ref.near_teacher(2, 1, 0, distance)
+    m = np.array([0.3, 0.31, 0.2])
+    K = 2
     s = np.sqrt(np.diag(C))
     r = C / np.outer(s, s)
     _, slopes, curvatures, forces = pair_averages(family("relu", "relu", K, 1), C, m)
@@ -136,11 +144,10 @@ def test_biased_relu_near_its_teacher(distance):
                 else both_positive(m[i] / s[i], m[a] / s[a], r[i, a])
             )
             assert slopes[i, a] == pytest.approx(together, abs=1e-10)
-            # E[delta(z_i) z_a+]: the density at the kink times the mean of a rectified Gaussian given z_i = 0
-            shift, width = (
-                m[a] - C[i, a] / C[i, i] * m[i],
-                np.sqrt(max(C[a, a] - C[i, a] ** 2 / C[i, i], 0.0)),
-            )
+            # E[delta(z_i) z_a+]: the density at the kink times the mean of a rectified
+            # Gaussian given z_i = 0
+            shift = m[a] - C[i, a] / C[i, i] * m[i]
+            width = np.sqrt(max(C[a, a] - C[i, a] ** 2 / C[i, i], 0.0))
             up = (
                 shift * ndtr(shift / width) + width * ref._phi(shift / width)
                 if i != a
@@ -152,13 +159,16 @@ def test_biased_relu_near_its_teacher(distance):
 
 
 def test_tanh_learns_from_sign():
-    C, K = ref.random_covariance(3, 3, 0.7), 2
+    C = ref.random_covariance(3, 3, 0.7)
+    K = 2
     assert (
         max(pair_errors("tanh", "sign", K, 1, C, BIASES, nodes=129, panel=80, reach=8))
         < 1e-9
     )
-    # the slope of sign is 2 delta: E[g'_i 2 delta(z_a + b_a)] is the derivative of E[g_i sign_a] along C_ia
-    g, step = ref.units("tanh", "sign", K, 1), 1e-4
+    # the slope of sign is 2 delta: E[g'_i 2 delta(z_a + b_a)] is the derivative of
+    # E[g_i sign_a] along C_ia
+    g = ref.units("tanh", "sign", K, 1)
+    step = 1e-4
     slopes = pair_averages(family("tanh", "sign", K, 1), C, BIASES)[1]
     for i in range(K):
         bump = np.zeros_like(C)
@@ -218,7 +228,9 @@ CASES = ["random", "plateau", "small start", "half learned"]
 )
 def test_spread_of_three_students_at_default_settings(name, case):
     """K = M = 3, six fields: 1e-4 relative, and the estimate covers the error."""
-    C, w, rule = covariance(case), np.array([-1.0, -1, -1, 1, 1, 1]), Quadrature()
+    C = covariance(case)
+    w = np.array([-1.0, -1, -1, 1, 1, 1])
+    rule = Quadrature()
     grid = (
         {"nodes": 41, "reach": 7.0}
         if name == "tanh" and case in ("random", "half learned")
@@ -262,8 +274,12 @@ def test_spread_of_other_functions(student, teacher, tolerance):
     "name", [pytest.param("tanh", marks=pytest.mark.full), "softplus"]
 )
 def test_two_students_are_treated_alike(name, monkeypatch):
-    """Exchanging them exchanges G to rounding: else a symmetric state would leave its plateau by errors of the rule."""
-    C, w = ref.random_covariance(4, 2, 0.6), np.array([-1.0, -0.7, 1.0, 0.8])
+    """Exchanging them exchanges G to rounding:
+
+    else a symmetric state would leave its plateau by errors of the rule.
+    """
+    C = ref.random_covariance(4, 2, 0.6)
+    w = np.array([-1.0, -0.7, 1.0, 0.8])
     order = [1, 0, 2, 3]
 
     def gap():
@@ -271,7 +287,8 @@ def test_two_students_are_treated_alike(name, monkeypatch):
             name, name, 2, 2, Quadrature(32, 2**11), biased=name == "tanh"
         )
         spread = jax.jit(lambda C, w: averages.slopes_squared_error(C, None, w))
-        G, turned = spread(C, w), spread(C[order][:, order], w[order])
+        G = spread(C, w)
+        turned = spread(C[order][:, order], w[order])
         return float(jnp.max(jnp.abs(G - turned[::-1, ::-1])))
 
     assert gap() < 1e-13
@@ -285,14 +302,16 @@ def test_reported_error_covers_the_true_one():
     """With a rule so coarse that there is an error to report."""
     K = M = 2
     C = ref.near_teacher(K, M, 1, 0.7)
-    Q, R = C[:K, :K], C[:K, K:]
+    Q = C[:K, :K]
+    R = C[:K, K:]
     problem = tu.Problem(tu.Network(K, "tanh"), tu.Network(M, "tanh"))
     seen = {"R": R[None], "Q": Q[None], "readout": np.ones((1, K))}
     trajectory = SimpleNamespace(variables=seen, times=np.zeros(1), T=np.eye(M))
     rule = Quadrature(12, 2**11)
     system = OrderParameters(problem, jnp.eye(M)[None], quadrature=rule)
     pairs, spread = averages_error(system, system.moments, trajectory)
-    g, w = ref.units("tanh", "tanh", K, M), np.array([-1.0, -1, 1, 1])
+    g = ref.units("tanh", "tanh", K, M)
+    w = np.array([-1.0, -1, 1, 1])
     slopes, curvatures = (
         ref.rows(g, K, C, orders=o, nodes=129, reach=8) for o in ((1, 1), (2, 0))
     )

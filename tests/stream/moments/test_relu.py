@@ -72,23 +72,23 @@ def correlated(first, second, r, seed):
 
 
 def test_pair_averages():
-    C, K = ref.random_covariance(5, 1), 3
+    C = ref.random_covariance(5, 1)
+    K = 3
     outputs, ours, slopes_outputs, curvatures = pair_averages(family(K, 2), C)
     slopes = pair_matrix((0, 0), C, K)
     np.testing.assert_allclose(outputs, pair_matrix((1, 1), C, 5), atol=1e-13)
     np.testing.assert_allclose(ours, slopes, atol=1e-13)
     np.testing.assert_allclose(slopes_outputs, pair_matrix((0, 1), C, K), atol=1e-13)
-    # E[delta(z_i) z_a+] from Stein's lemma: E[z_i th_i z_a+] = C_ii E[delta_i z_a+] + C_ia E[th_i th_a]
+    # E[delta(z_i) z_a+] from Stein's lemma: E[z_i th_i z_a+] = C_ii E[delta_i z_a+] +
+    # C_ia E[th_i th_a]
     by_stein = (pair_matrix((1, 1), C, K) - C[:K] * slopes) / np.diag(C)[:K, None]
     np.testing.assert_allclose(curvatures, by_stein, atol=1e-13)
 
 
 @pytest.mark.parametrize(("K", "M", "scale"), [(2, 3, 1.0), (3, 2, 0.01), (1, 2, 4.0)])
 def test_four_field_average(K, M, scale):
-    C, w = (
-        ref.random_covariance(K + M, 2, scale),
-        np.array([-0.8, 1.3, 0.4, -1.1, 0.7])[: K + M],
-    )
+    C = ref.random_covariance(K + M, 2, scale)
+    w = np.array([-0.8, 1.3, 0.4, -1.1, 0.7])[: K + M]
     np.testing.assert_allclose(
         contrast(family(K, M), C, w), ref.relu_contrast(C, K, w), atol=1e-11 * scale
     )
@@ -154,7 +154,8 @@ def test_opposite_fields_never_fire_together(opposite):
 @pytest.mark.parametrize("distance", [0.3, 0.1, 1e-2, 1e-3])
 def test_spread_stays_accurate_near_the_solution(distance):
     """Delta^2 cancels here; an error of 1e-6 in the four-field average would be a relative error of one."""
-    C, w = ref.near_teacher(2, 2, 0, distance), np.array([-1.0, -1.0, 1.0, 1.0])
+    C = ref.near_teacher(2, 2, 0, distance)
+    w = np.array([-1.0, -1.0, 1.0, 1.0])
     expected = ref.relu_contrast(C, 2, w)
     assert np.max(np.abs(expected)) < distance**2
     np.testing.assert_allclose(
@@ -194,7 +195,8 @@ def test_a_wrong_formula_is_caught():
 def test_monte_carlo_agrees():
     C = ref.random_covariance(4, 6)
     z = np.random.default_rng(0).normal(size=(400_000, 4)) @ np.linalg.cholesky(C).T
-    on, up = z > 0, np.maximum(z, 0)
+    on = z > 0
+    up = np.maximum(z, 0)
     samples = on[:, 0] * on[:, 1] * up[:, 2] * up[:, 3]
     assert abs(samples.mean() - four(C, 0, 1, 2, 3)) < 5 * samples.std() / np.sqrt(
         len(samples)

@@ -1,4 +1,7 @@
-"""G of functions with kinks is a staircase over random points: no step of the integrator resolves it."""
+"""G of functions with kinks is a staircase over random points:
+
+no step of the integrator resolves it.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,8 @@ import tutelage as tu
 from tutelage.problem.activation import as_activation
 from tutelage.stream.moments.quadrature import BrokenAverages, Quadrature
 
-SLOPE, RATE = 0.1, 0.5
+SLOPE = 0.1
+RATE = 0.5
 ANGLES = (np.arange(4000) + 0.5) * 2 * np.pi / 4000
 
 
@@ -17,7 +21,11 @@ def leaky(x):
 
 
 def drift(R, Q):
-    """dR and dQ of one unit: all averages are homogeneous of degree two, so that an integral over angles gives them."""
+    """dR and dQ of one unit:
+
+    all averages are homogeneous of degree two, so that an integral over angles gives
+    them.
+    """
     student = np.sqrt(Q) * np.cos(ANGLES)
     along = R / np.sqrt(Q)
     teacher = along * np.cos(ANGLES) + np.sqrt(1.0 - along**2) * np.sin(ANGLES)
@@ -35,7 +43,8 @@ def drift(R, Q):
 
 def own_curve(R, Q, end, steps=200):
     """Runge and Kutta's classical method, in plain NumPy."""
-    y, h = np.array([R, Q]), end / steps
+    y = np.array([R, Q])
+    h = end / steps
     for _ in range(steps):
         first = drift(*y)
         second = drift(*(y + h / 2 * first))

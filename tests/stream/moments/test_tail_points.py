@@ -1,4 +1,7 @@
-"""Random points for functions that grow fast: x^10 lives where few normal points lie."""
+"""Random points for functions that grow fast:
+
+x^10 lives where few normal points lie.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,7 +74,8 @@ def test_G_of_a_cubic_student_beside_a_teacher_that_jumps():
 
     E[(g'(x))^2 (h(y) - g(x))^2] is then an integral over x alone, by Gauss and Hermite.
     """
-    variance, overlap = 1.3, 0.4
+    variance = 1.3
+    overlap = 0.4
     C = np.array([[variance, overlap], [overlap, 1.0]])
     averages = BrokenAverages(
         as_activation("he3"), as_activation(step), 1, 1, Quadrature()

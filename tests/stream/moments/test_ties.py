@@ -1,4 +1,7 @@
-"""The class error where the outputs of the student tie: ties are broken at random, here by noise far below the outputs."""
+"""The class error where the outputs of the student tie:
+
+ties are broken at random, here by noise far below the outputs.
+"""
 
 import jax
 import numpy as np
@@ -54,7 +57,10 @@ def drawn_error(R, Q, T, readout, teacher_output):
     "teacher", [pytest.param("linear", marks=pytest.mark.full), "relu"]
 )
 def test_units_that_are_all_off_guess_among_the_classes(teacher):
-    """A sixteenth of the samples has four ReLU units off. A ReLU teacher whose units are off says class 0."""
+    """A sixteenth of the samples has four ReLU units off.
+
+    A ReLU teacher whose units are off says class 0.
+    """
     student_vectors = RNG.standard_normal((4, 7))
     teacher_vectors = RNG.standard_normal((3, 7))
     R = student_vectors @ teacher_vectors.T / 7
@@ -113,7 +119,10 @@ def test_an_output_of_zero_is_right_half_of_the_time(activation, students, teach
     ],
 )
 def test_identical_units_with_opposite_readouts_cancel(activation, teachers):
-    """The usual way to a network whose output is zero at first: what rounding leaves of it decides nothing."""
+    """The usual way to a network whose output is zero at first:
+
+    what rounding leaves of it decides nothing.
+    """
     problem = signs(tu.Network(2, activation, readout=[0.7, -0.7]), teachers)
     R = np.array([[0.5, 0.3], [0.5, 0.3]])[:, :teachers]
     error = float(tu.generalization_error(problem, R, np.full((2, 2), 1.1)))

@@ -1,4 +1,4 @@
-"""Averages that single optimizers need beyond those of one sample.
+"""Averages over several samples at once: whole batches, and episodes.
 
 `BatchMoments`: the step of a whole batch is no sum over its samples (signs of sums, Muon,
 clipped coordinates). With Gaussian fields lam = (fields of student and teacher) of B
@@ -11,9 +11,18 @@ where e_b are standard normal and fields_b = mean + L e_b (node_moments.py), and
 covariance of a step takes the place of G. One point of a quasi-random set holds all numbers
 of a batch: those of the fields, and those of labels and rule.
 
+`EpisodeMoments`: the samples of an episode, of a rule that couples them. The response
+is delta_b itself, and both averages are means over the samples, so that the step is
+
+    w += (eta / sqrt(N)) (1 / B) sum_b delta_b x_b.
+
+Samples are independent of each other: E[delta_b delta_c^T] with b != c does not enter
+the noise, since x_b . x_c / N vanishes.
+
 `SquaresMoments`: the mean square of the readout's update, next to the usual averages.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -44,6 +53,17 @@ class BatchSums(NamedTuple):
     covariance: Float[Array, "levels K K"]
     readout: Float[Array, "*outputs K"]
     bias: Float[Array, " K"]
+    loss: Float[Array, ""]
+
+
+class Steps(NamedTuple):
+    """The effect of the updates delta (B, K) of a batch on its step.
+
+    Both results have a leading axis: the levels of the inputs, or 1 if all are equal.
+    """
+
+    responses: Callable[[Float[Array, "B K"]], Float[Array, "levels B K"]]
+    covariance: Callable[[Float[Array, "B K"]], Float[Array, "levels K K"]]
 
 
 class BatchMoments(NodeMoments):
@@ -60,15 +80,8 @@ class BatchMoments(NodeMoments):
     def matrices(
         self, state: FieldState, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "*levels K K"]]:
-        rule = state.problem.optimizer.sample_rule(state.problem.rule)
-        own = self._of(rule, state)
-        average = partial(_batch_sums, batch=self.batch)
-        if self.blocks is None:
-            assert self.e is not None
-            weights = np.full(self.points, 1 / self.points)
-            sums = average(own, self.e, weights)
-        else:
-            sums = self._over_blocks(average, own)
+        own = self._of_batch(state)
+        sums = self._over_batches(own)
         coefficients = [divided(own.L, D.T, trans=1).T for D in sums.D]
         M = state.problem.labeler.hidden
         B, A = jnp.split(jnp.stack(coefficients), [M], axis=-1)
@@ -86,14 +99,58 @@ class BatchMoments(NodeMoments):
         assert self.single is not None
         return self.single.error_and_loss(state)
 
+    def _of_batch(self, state: FieldState) -> RuleAtState:
+        """Return the rule of a sample at a state."""
+        return self._of(state.problem.optimizer.sample_rule(state.problem.rule), state)
 
-def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> BatchSums:
+    def _over_batches(self, state: RuleAtState) -> BatchSums:
+        """Return the averages over all points."""
+        if self.blocks is not None:
+            return self._over_blocks(self._averages, state)
+        assert self.e is not None
+        return self._averages(state, self.e, np.full(self.points, 1 / self.points))
+
+    def _averages(self, state: RuleAtState, e: Nodes, weights: Weights) -> BatchSums:
+        """Return the averages over some of the points."""
+        optimizer = state.problem.optimizer
+        eigenvalues = jnp.asarray(state.problem.inputs.eigenvalues)
+        steps = Steps(
+            responses=lambda delta: optimizer.responses(delta, eigenvalues),
+            covariance=lambda delta: optimizer.step_covariance(delta, eigenvalues),
+        )
+        return _batch_sums(state, e, weights, self.batch, steps)
+
+
+class EpisodeMoments(BatchMoments):
+    """Averages of a rule whose samples depend on each other (`Rule.couples_samples`).
+
+    Each point of the set has the numbers of an episode; `batch` is its length. The loss
+    is that of the rule, the error that of a single sample.
+    """
+
+    def error_and_loss(
+        self, state: FieldState
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        assert self.single is not None
+        error, _ = self.single.error_and_loss(state)
+        return error, self._over_batches(self._of_batch(state)).loss
+
+    def _averages(self, state: RuleAtState, e: Nodes, weights: Weights) -> BatchSums:
+        steps = Steps(
+            responses=lambda delta: delta[None] / self.batch,
+            covariance=lambda delta: (delta.T @ delta)[None] / self.batch,
+        )
+        return _batch_sums(state, e, weights, self.batch, steps)
+
+
+def _batch_sums(
+    at: RuleAtState, e: Nodes, weights: Weights, batch: int, steps: Steps
+) -> BatchSums:
     """Return the averages over the points e (P, batch * numbers of a sample)."""
     problem = at.problem
     optimizer = problem.optimizer
     K = problem.student.hidden
     M = problem.labeler.hidden
-    eigenvalues = jnp.asarray(problem.inputs.eigenvalues)
     points = e.shape[0]
     numbers = jnp.reshape(e, (points * batch, -1))
     of_fields, normals = jnp.split(numbers, [K + M], axis=1)
@@ -108,17 +165,19 @@ def _batch_sums(at: RuleAtState, e: Nodes, weights: Weights, batch: int) -> Batc
         return x.reshape(points, batch, *x.shape[1:])
 
     delta = by_batch(update.delta)
-    responses = jax.vmap(lambda d: optimizer.responses(d, eigenvalues))(delta)
-    covariances = jax.vmap(lambda d: optimizer.step_covariance(d, eigenvalues))(delta)
+    responses = jax.vmap(steps.responses)(delta)
+    covariances = jax.vmap(steps.covariance)(delta)
     of_readout = jnp.mean(by_batch(update.parameters.readout), axis=1)
     bias = update.parameters.bias
     of_bias = jnp.mean(delta if bias is None else by_batch(bias), axis=1)
+    of_loss = jnp.mean(by_batch(jnp.asarray(update.loss, float)), axis=1)
     weighted = responses * jnp.asarray(weights)[:, None, None, None]
     return BatchSums(
         D=jnp.einsum("plbk,pba->lka", weighted, by_batch(of_fields)),
         covariance=jnp.tensordot(weights, covariances, 1),
         readout=jnp.tensordot(weights, optimizer.of_parameters(of_readout), 1),
         bias=jnp.tensordot(weights, optimizer.of_parameters(of_bias), 1),
+        loss=jnp.tensordot(weights, of_loss, 1),
     )
 
 
@@ -129,23 +188,53 @@ def batch_moments(
 
     single: the averages of one sample, for the error.
     """
-    sampled = Sampled() if sampled is None else sampled
     batch = problem.optimizer.batch
     checks.require_untraced("batch", "an optimizer of whole batches", batch)
-    numbers = problem.student.hidden + problem.labeler.hidden + normals_needed(problem)
-    checks.require_memory(
-        f"the averages over batches of {batch} samples",
-        sampled.points * int(batch) * numbers,
-        "Use a smaller batch.",
-    )
+    e = _points_of_batches(problem, int(batch), sampled, "Use a smaller batch.")
     return BatchMoments(
-        e=sobol(sampled.points, int(batch) * numbers, sampled.seed),
+        e=e,
         grid=0,
-        jumps=bool(missing_traits(problem, ("smooth",))),
+        jumps=_jumps(problem),
         noisy=True,
         single=single,
         batch=int(batch),
     )
+
+
+def episode_moments(
+    problem: Problem, single: Moments, sampled: Sampled | None
+) -> EpisodeMoments:
+    """Return the averages over episodes of a rule that couples their samples."""
+    count = problem.rule.samples
+    fix = "Use a rule of fewer samples, or moments=tu.Sampled(2**12)."
+    e = _points_of_batches(problem, count, sampled, fix)
+    return EpisodeMoments(
+        e=e,
+        grid=0,
+        jumps=_jumps(problem),
+        noisy=True,
+        single=single,
+        batch=count,
+    )
+
+
+def _points_of_batches(
+    problem: Problem, batch: int, sampled: Sampled | None, fix: str
+) -> Float[np.ndarray, "P numbers"]:
+    """Return a set whose points have the numbers of so many samples."""
+    sampled = Sampled() if sampled is None else sampled
+    numbers = problem.student.hidden + problem.labeler.hidden + normals_needed(problem)
+    checks.require_memory(
+        f"the averages over {batch} samples at once",
+        sampled.points * batch * numbers,
+        fix,
+    )
+    return sobol(sampled.points, batch * numbers, sampled.seed)
+
+
+def _jumps(problem: Problem) -> bool:
+    """Return True if the update jumps as a function of the fields."""
+    return bool(missing_traits(problem, ("smooth",)))
 
 
 class SquaredReadout(ChangedRule):

@@ -60,6 +60,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
+from tutelage.errors import InputError
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.start import Blocks
@@ -73,7 +74,11 @@ from tutelage.stream.moments.averages import (
     array_module,
     triangle,
 )
-from tutelage.stream.moments.batch_moments import SquaresMoments, batch_moments
+from tutelage.stream.moments.batch_moments import (
+    SquaresMoments,
+    batch_moments,
+    episode_moments,
+)
 from tutelage.stream.moments.node_moments import NodeMoments, node_moments
 from tutelage.stream.moments.quadrature import (
     BrokenAverages,
@@ -151,6 +156,12 @@ def moments_for(
             moments.append(moments_for(task, quadrature, sampled, same_task))
         return TaskMoments(tuple(moments))
     is_mixture = problem.inputs.classes is not None
+    if is_mixture and problem.rule.couples_samples:
+        raise InputError(
+            f"the rule {type(problem.rule).__name__} couples the samples of an episode "
+            "and the inputs are a Mixture, whose classes differ within an episode; "
+            "simulate, or define of_one_sample(mean_loss)."
+        )
     in_class = problem.in_class()
     moments = None
     if in_class.closed_form and sampled is None:
@@ -181,8 +192,10 @@ def moments_for(
 def _for_optimizer(
     problem: Problem, moments: Moments, sampled: Sampled | None
 ) -> Moments:
-    """Return the averages that the optimizer of a problem needs, made of usual ones."""
+    """Return the averages that rule and optimizer need, made of usual ones."""
     optimizer = problem.optimizer
+    if problem.rule.couples_samples:
+        return episode_moments(problem, moments, sampled)
     if optimizer.averages_batches:
         return batch_moments(problem, moments, sampled)
     if optimizer.squares_readout and problem.student.train_readout:

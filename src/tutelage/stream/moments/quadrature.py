@@ -783,7 +783,7 @@ def growth(activation: Activation) -> float:
     sizes = []
     with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
         for x in (DISTANT, 2 * DISTANT):
-            values = np.asarray(activation(np.array([-x, x])))
+            values = np.asarray(activation(jnp.array([-x, x])))
             sizes.append(np.max(np.abs(values)))
     near, far = sizes
     ratio = np.log2(far / near) if near > 0 else 0.0

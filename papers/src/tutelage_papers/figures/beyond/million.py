@@ -1,14 +1,15 @@
-"""Figures beyond the four sources: what the theory should also be able to say."""
+"""A very large network: the simulation costs the same per step at any N."""
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import DASHES, ERROR, FAINT, TIME, outside_legend, panel_grid
+from tutelage.plot import ERROR, TIME, outside_legend, panel_grid
 from tutelage_papers.claims import Claim, at_least, below
-from tutelage_papers.drawing import draw_band
+from tutelage_papers.drawing import GUIDE, draw_band, draw_error
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 RESOLUTION = 1e-8  # of a solve; at time zero there is no spread at all
-
-# A very large network: the simulation costs the same per step at any N.
 
 
 def compute_large(
@@ -32,116 +31,110 @@ def compute_large(
     small_runs: int,
     seed: int,
 ) -> "Dataset":
-    """A band of a few runs and how long they take; and many runs of a smaller network, which measure the spread better."""
+    """Return a band of a few runs, the time that they take, and a known spread.
+
+    The spread is that of many runs of a smaller network, which measure it better.
+    """
     from tutelage_papers.bands import band, wrong_theory
 
-    problem = tu.Problem(
-        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr)
-    )
+    student = tu.Network(3, "erf")
+    teacher = tu.Network(3, "erf")
+    problem = tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr))
     start = tu.Start(R=R, Q=Q)
     times = tu.linear_times(end, points)
     began = time.perf_counter()
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
     seconds = time.perf_counter() - began
-    data = band(
-        tu.solve(problem, start, times), networks, wrong_theory(problem, start, times)
-    )
+    theory = tu.solve(problem, start, times)
+    data = band(theory, networks, wrong_theory(problem, start, times))
     small = tu.simulate(
         problem, start, dim=small_dim, times=times, runs=small_runs, seed=seed + 1
     )
-    spread = {
-        "error": small.error.std(axis=0, ddof=1),
-        "R": small.R.std(axis=0, ddof=1),
-        "Q": small.Q.std(axis=0, ddof=1),
-    }
-    known = {
-        f"{name}_known_se": (data[name].dims, sd * np.sqrt(small_dim / dim / runs))
-        for name, sd in spread.items()
-    }
-    numbers = {
-        "dim": dim,
-        "runs": runs,
-        "run_seconds": seconds,
-        "small_dim": small_dim,
-        "small_runs": small_runs,
-    }
-    return data.assign(known | numbers)
+    for name in ("error", "R", "Q"):
+        spread = getattr(small, name).std(axis=0, ddof=1)
+        known = spread * np.sqrt(small_dim / dim / runs)
+        data[f"{name}_known_se"] = (data[name].dims, known)
+    return data.assign(
+        dim=dim,
+        runs=runs,
+        run_seconds=seconds,
+        small_dim=small_dim,
+        small_runs=small_runs,
+    )
 
 
-def claims_large(data: "Dataset") -> list[Claim]:
+def claims_large(data: "Dataset") -> Iterator[Claim]:
     """Inside the band; also with a standard error that four runs alone cannot tell."""
     from tutelage_papers.bands import inside_claims
 
     name = f"N = {int(data['dim'])}, {int(data['runs'])} runs"
-    how = f"standard errors: spread of {int(data['small_runs'])} runs of N = {int(data['small_dim'])}, scaled as N^(-1/2)"
-    return [
-        *inside_claims(data, name),
-        at_least(
-            f"{name}: share of times within 4 known standard errors",
-            _share(data, ""),
-            0.95,
-            evidence=how,
-        ),
-        below(
-            f"{name}: within 4 known standard errors with 0.9 G, which must fail",
-            _share(data, "_wrong"),
-            0.95,
-        ),
-    ]
+    yield from inside_claims(data, name)
+    yield at_least(
+        f"{name}: share of times within 4 known standard errors",
+        _share(data, ""),
+        0.95,
+        evidence=f"standard errors: spread of {int(data['small_runs'])} runs of "
+        f"N = {int(data['small_dim'])}, scaled as N^(-1/2)",
+    )
+    yield below(
+        f"{name}: within 4 known standard errors with 0.9 G, which must fail",
+        _share(data, "_wrong"),
+        0.95,
+    )
 
 
-def _share(data: "Dataset", which: str) -> float:
-    """Of times at which the mean of the runs is within four known standard errors, for the worst entry."""
+def _share(data: "Dataset", ending: str) -> float:
+    """The share of times at which the mean of the runs is within four known errors.
+
+    It is that of the worst entry. ending: "" for the theory, "_wrong" for the wrong
+    one.
+    """
     shares = []
     for name in ("error", "R", "Q"):
-        mean, theory, error = (
-            data[column].values
-            for column in (f"{name}_mean", f"{name}{which}", f"{name}_known_se")
-        )
-        shares.append(
-            np.mean(np.abs(mean - theory) <= 4 * error + RESOLUTION, axis=0).min()
-        )
+        gap = np.abs(data[f"{name}_mean"].values - data[f"{name}{ending}"].values)
+        reach = 4 * data[f"{name}_known_se"].values + RESOLUTION
+        shares.append(np.mean(gap <= reach, axis=0).min())
     return float(min(shares))
 
 
 def draw_large(data: "Dataset") -> "Figure":
     """The error, its gap to the theory, and the overlaps."""
-    dim = int(data["dim"])
-    runs = int(data["runs"])
-    seconds = float(data["run_seconds"])
-    title = f"A network with {f'{dim:,}'.replace(',', ' ')} inputs, K = M = 3"
+    inputs = f"{int(data['dim']):,}".replace(",", " ")
+    title = f"A network with {inputs} inputs, K = M = 3"
     small = (
-        f"Lines: theory; marks: mean of {runs} runs ({seconds:.0f} s for all of them); bands: ± 2 standard errors. "
-        "Dotted gray: theory with 0.9 G."
+        f"Lines: theory; marks: mean of {int(data['runs'])} runs "
+        f"({float(data['run_seconds']):.0f} s for all of them); bands: ± 2 standard "
+        "errors. Dotted gray: theory with 0.9 G."
     )
     figure, axes = panel_grid(1, 3, title, small, height=2.9)
-    left, middle, right = axes[0]
-    times = data["time"].values
-    draw_band(left, times, data["error"], data["error_mean"], data["error_se"])
-    left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2])
-    left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    scale = 1e3
-    zero = 0 * data["error"]
-    draw_band(
-        middle,
-        times,
-        zero,
-        scale * (data["error_mean"] - data["error"]),
-        scale * data["error_se"],
-    )
-    middle.set(xlabel=TIME, ylabel=r"runs $-$ theory, $10^3\,\Delta\epsilon_g$")
-    for look, (name, k, l) in enumerate(
-        (("R", 0, 0), ("R", 1, 1), ("R", 1, 2), ("Q", 0, 0), ("Q", 0, 1))
-    ):
-        columns = [
-            data[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se")
-        ]
-        draw_band(
-            right, times, *columns, look=look, label=f"${name}_{{{k + 1}{l + 1}}}$"
-        )
-    right.set(xlabel=TIME, ylabel="overlaps")
-    outside_legend(right)
+    error, gap, overlaps = axes[0]
+    draw_error(error, data)
+    error.plot(data["time"], data["error_wrong"], **GUIDE)
+    error.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    _draw_gap(gap, data)
+    _draw_overlaps(overlaps, data)
     return figure
+
+
+def _draw_gap(panel: Any, data: "Dataset") -> None:
+    """Runs less theory, in thousandths."""
+    zero = 0 * data["error"]
+    gap = 1e3 * (data["error_mean"] - data["error"])
+    draw_band(panel, data["time"].values, zero, gap, 1e3 * data["error_se"])
+    panel.set(xlabel=TIME, ylabel=r"runs $-$ theory, $10^3\,\Delta\epsilon_g$")
+
+
+def _draw_overlaps(panel: Any, data: "Dataset") -> None:
+    times = data["time"].values
+    entries = [("R", 0, 0), ("R", 1, 1), ("R", 1, 2), ("Q", 0, 0), ("Q", 0, 1)]
+    for look, (name, k, l) in enumerate(entries):
+        theory = data[name].values[:, k, l]
+        mean = data[f"{name}_mean"].values[:, k, l]
+        error = data[f"{name}_se"].values[:, k, l]
+        label = f"${name}_{{{k + 1}{l + 1}}}$"
+        draw_band(panel, times, theory, mean, error, look=look, label=label)
+    panel.set(xlabel=TIME, ylabel="overlaps")
+    outside_legend(panel)
 
 
 GENERIC = {

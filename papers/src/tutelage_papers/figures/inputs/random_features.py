@@ -1,43 +1,46 @@
-"""Random features: the teacher looks at c, and only a linear readout of x = sigma(F c / sqrt(D)) learns.
+"""Random features: only a linear readout of x = sigma(F c / sqrt(D)) learns.
 
-The readout is one linear unit on x. Whatever the teacher is, y = b rho + rest with b = E[g'(rho)], so that each level obeys a
-linear equation for d_l = q_l - 2 b r_l + b^2 t_l, with E = E[(y - yhat)^2] and m1 = sum_l p_l lam_l,
-    E = U + sum_l p_l lam_l d_l,   U = E[y^2] - b^2 sum_l p_l lam_l t_l,   d' = -2 eta lam d + eta^2 lam E,
-    E(infinity) = U / (1 - eta m1 / 2).
-Here these equations are solved by one matrix exponential and compared with `solve`, which knows nothing of them.
+The teacher looks at c, the readout is one linear unit on x. Whatever the teacher is,
+y = b rho + rest with b = E[g'(rho)], so that each level obeys a linear equation for
+d_l = q_l - 2 b r_l + b^2 t_l, with E = E[(y - yhat)^2] and m1 = sum_l p_l lam_l,
+
+    E = U + sum_l p_l lam_l d_l,    U = E[y^2] - b^2 sum_l p_l lam_l t_l,
+    d' = -2 eta lam d + eta^2 lam E,    E(infinity) = U / (1 - eta m1 / 2).
+
+Here these equations are solved by one matrix exponential and compared with `solve`,
+which knows nothing of them.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, DASHES, ERROR, TIME, label_panel, panel_grid
+from tutelage.plot import ERROR, TIME, label_panel, panel_grid
 from tutelage_papers.claims import Claim, at_most, below
-from tutelage_papers.drawing import draw_band, tick_each
+from tutelage_papers.drawing import draw_error, legend_below, line_of, tick_each
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-TEACHERS = {
-    "linear": 1e-7,
-    "erf": 1e-5,
-}  # accuracy of `solve`: closed averages; quadrature
+# Accuracy of `solve`: closed averages for the linear teacher, quadrature for erf.
+TEACHERS = {"linear": 1e-7, "erf": 1e-5}
 
 
 def closed_error(
     problem: "tu.Problem", start: "tu.Start", times: np.ndarray
 ) -> np.ndarray:
-    """e_g by the linear equations; the last entry is its limit."""
+    """Return the error by the linear equations; the last entry is its limit."""
     from scipy.linalg import expm
 
     inputs = problem.inputs
     eta = float(problem.optimizer.lr)
     lam = np.asarray(inputs.eigenvalues)
-    weights = np.asarray(inputs.weights)
-    r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
+    weights = np.asarray(inputs.weights)  # p_l lam_l
+    r, q, t = (np.asarray(block)[:, 0, 0] for block in start.blocks(problem))
     T = weights @ t + float(np.asarray(problem.unseen)[0, 0])
     if problem.labeler.activation.name == "erf":
         b = np.sqrt(2 / np.pi / (1 + T))
@@ -46,21 +49,25 @@ def closed_error(
         b = 1.0
         square = T
     U = square - b**2 * (weights @ t)
+    # d' = matrix d + source, so that d - rest decays as exp(matrix alpha).
     matrix = np.diag(-2 * eta * lam) + eta**2 * np.outer(lam, weights)
     source = eta**2 * lam * U
     rest = -np.linalg.solve(matrix, source)
     start_d = q - 2 * b * r + b**2 * t
-    error = [U + weights @ (rest + expm(matrix * a) @ (start_d - rest)) for a in times]
-    return np.array([*error, U / (1 - eta * weights.sum() / 2)]) / 2
+    error = []
+    for time in times:
+        d = rest + expm(matrix * time) @ (start_d - rest)
+        error.append(U + weights @ d)
+    error.append(U / (1 - eta * weights.sum() / 2))
+    return np.array(error) / 2
 
 
 def readout_problem(
     teacher: str, inputs: "tu.HiddenManifold", lr: float
 ) -> "tu.Problem":
     """A linear readout of the features learns from one unit on the latent vector."""
-    return tu.Problem(
-        tu.Network(1, "linear"), tu.Network(1, teacher), inputs, tu.SGD(lr)
-    )
+    readout = tu.Network(1, "linear")
+    return tu.Problem(readout, tu.Network(1, teacher), inputs, tu.SGD(lr))
 
 
 def compute_3(
@@ -75,14 +82,17 @@ def compute_3(
     runs: int,
     seed: int,
 ) -> "Dataset":
-    """Theory, closed solution and networks for both teachers; errors that remain against the number of features."""
+    """Return theory, closed solution and networks for both teachers.
+
+    remaining, remaining_closed: errors that remain, against the number of features.
+    """
     import xarray as xr
 
     from tutelage_papers.bands import band, wrong_theory
 
     inputs = tu.HiddenManifold("random", sigma, round(share * dim), dim=dim)
     times = tu.linear_times(end, points)
-    parts: list[xr.Dataset] = []
+    parts: list[Dataset] = []
     for name in TEACHERS:
         problem = readout_problem(name, inputs, lr)
         start = tu.random_start(problem, dim=dim, scale=1.0, seed=seed)
@@ -92,115 +102,91 @@ def compute_3(
             problem, start, times=times, runs=runs, seed=seed, method="weights"
         )
         closed = closed_error(problem, start, np.asarray(times))
-        parts.append(band(theory, networks, wrong).assign(closed=("time", closed[:-1])))
-    left = np.array(
-        [
-            [_remaining(name, sigma, flow, ratio, lr) for ratio in ratios]
-            for name in TEACHERS
-        ]
-    )
-    data = xr.concat(
-        parts,
-        dim=xr.DataArray(list(TEACHERS), dims="teacher_kind", name="teacher_kind"),
-    )
-    return data.assign(
-        remaining=(("teacher_kind", "ratio"), left[..., 0]),
-        remaining_closed=(("teacher_kind", "ratio"), left[..., 1]),
-        **{"ratio": ratios, "dim": dim, "runs": runs, "share": share, "lr": lr},
-    )
+        left = [_remaining(name, sigma, flow, ratio, lr) for ratio in ratios]
+        part = band(theory, networks, wrong)
+        part["closed"] = ("time", closed[:-1])
+        part["ratio"] = ratios
+        part["remaining"] = ("ratio", [solved for solved, _ in left])
+        part["remaining_closed"] = ("ratio", [limit for _, limit in left])
+        parts.append(part)
+    names = xr.DataArray(list(TEACHERS), dims="teacher_kind", name="teacher_kind")
+    data = xr.concat(parts, dim=names)
+    return data.assign(dim=dim, runs=runs, share=share, lr=lr)
 
 
 def _remaining(
     name: str, sigma: str, latent: int, ratio: float, lr: float
 ) -> tuple[float, float]:
     """The error after a long time by `solve`, and the limit of the closed solution."""
-    problem = readout_problem(
-        name, tu.HiddenManifold("random", sigma, latent, dim=round(ratio * latent)), lr
-    )
+    inputs = tu.HiddenManifold("random", sigma, latent, dim=round(ratio * latent))
+    problem = readout_problem(name, inputs, lr)
     start = tu.asymmetric_start(problem)
-    return float(tu.solve(problem, start, [0.0, 300.0]).error[-1]), float(
-        closed_error(problem, start, np.zeros(1))[-1]
-    )
+    solved = tu.solve(problem, start, [0.0, 300.0])
+    limit = closed_error(problem, start, np.zeros(1))[-1]
+    return float(solved.error[-1]), float(limit)
 
 
-def claims_3(data: "Dataset") -> list[Claim]:
-    """The closed solution is that of the general theory; networks on x itself agree; more features leave less."""
+def claims_3(data: "Dataset") -> Iterator[Claim]:
+    """The closed solution is that of the general theory; networks on x agree.
+
+    More features leave less.
+    """
     from tutelage_papers.bands import inside_claims
 
-    claims = []
     for name, accuracy in TEACHERS.items():
-        one = data.sel(teacher_kind=name)
-        gap, final = (
-            np.abs(a / b - 1).max()
-            for a, b in (
-                (one["closed"], one["error"]),
-                (one["remaining_closed"], one["remaining"]),
-            )
+        part = data.sel(teacher_kind=name)
+        yield below(
+            f"{name} teacher: largest relative gap between closed solution and theory",
+            np.abs(part["closed"] / part["error"] - 1).max(),
+            accuracy,
         )
-        claims += [
-            below(
-                f"{name} teacher: largest relative gap between closed solution and theory",
-                float(gap),
-                accuracy,
-            ),
-            below(
-                f"{name} teacher: the same for the error that remains",
-                float(final),
-                accuracy,
-            ),
-            at_most(
-                f"{name} teacher: largest change of the remaining error with more features",
-                float(one["remaining"].diff("ratio").max()),
-                0.0,
-            ),
-            *inside_claims(
-                one, f"{name} teacher, networks on x, N = {int(data['dim'])}"
-            ),
-        ]
-    return claims
+        yield below(
+            f"{name} teacher: the same for the error that remains",
+            np.abs(part["remaining_closed"] / part["remaining"] - 1).max(),
+            accuracy,
+        )
+        yield at_most(
+            f"{name} teacher: largest change of the remaining error with more features",
+            part["remaining"].diff("ratio").max(),
+            0.0,
+        )
+        networks = f"{name} teacher, networks on x, N = {int(data['dim'])}"
+        yield from inside_claims(part, networks)
 
 
 def draw_3(data: "Dataset") -> "Figure":
-    """Learning curves, and what remains against the number of features."""
+    """Learning curves, and the error that remains against the number of features."""
     small = (
-        f"A linear unit on sigma(F c), rate {float(data['lr']):g}. Left: D/N = {float(data['share']):g}, N = {int(data['dim'])}; "
-        f"crosses: closed; marks: {int(data['runs'])} networks, bands: ± 2 s.e. Right: lines: closed limit; marks: theory."
+        f"A linear unit on sigma(F c), rate {float(data['lr']):g}. Left: "
+        f"D/N = {float(data['share']):g}, N = {int(data['dim'])}; crosses: closed; "
+        f"marks: {int(data['runs'])} networks, bands: ± 2 s.e. Right: lines: closed "
+        "limit; marks: theory."
     )
-    figure, axes = panel_grid(
-        1, 2, "Random features with a trained readout", small, height=3.2, width=10.5
-    )
-    left, right = axes[0]
-    for i, name in enumerate(TEACHERS):
-        one = data.sel(teacher_kind=name)
-        draw_band(
-            left,
-            data["time"].values,
-            one["error"],
-            one["error_mean"],
-            one["error_se"],
-            look=i,
-            label=f"{name} teacher",
-        )
-        left.plot(one["time"], one["closed"], "x", color=COLORS[i], markersize=8)
-        right.plot(
-            data["ratio"],
-            one["remaining_closed"],
-            color=COLORS[i],
-            linestyle=DASHES[i],
-            label=f"{name} teacher",
-        )
-        right.plot(data["ratio"], one["remaining"], "o", color=COLORS[i], markersize=4)
-    left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    right.set(
+    title = "Random features with a trained readout"
+    figure, axes = panel_grid(1, 2, title, small, height=3.2, width=10.5)
+    curves, remaining = axes[0]
+    ratios = data["ratio"]
+    for look, name in enumerate(TEACHERS):
+        part = data.sel(teacher_kind=name)
+        line = line_of(look)
+        color = line["color"]
+        label = f"{name} teacher"
+        draw_error(curves, part, look=look, label=label)
+        curves.plot(part["time"], part["closed"], "x", color=color, markersize=8)
+        remaining.plot(ratios, part["remaining_closed"], **line, label=label)
+        remaining.plot(ratios, part["remaining"], "o", color=color, markersize=4)
+    curves.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    remaining.set(
         xlabel="number of features, N/D",
         ylabel="error that remains",
         xscale="log",
         yscale="log",
     )
-    tick_each(right, data["ratio"].values)
-    for panel, text in zip(axes[0], ("learning", "after long times"), strict=True):
-        label_panel(panel, text)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    tick_each(remaining, ratios.values)
+    label_panel(curves, "learning")
+    label_panel(remaining, "after long times")
+    for panel in axes[0]:
+        legend_below(panel)
     return figure
 
 

@@ -1,5 +1,11 @@
-"""Figures of "A primer on the analytical learning dynamics of nonlinear neural networks"."""
+"""Figure 1 of the primer: theory and experiment in the soft committee machine.
 
+The primer is "A primer on the analytical learning dynamics of nonlinear neural
+networks".
+"""
+
+from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,21 +13,19 @@ import numpy as np
 import tutelage as tu
 from tutelage.plot import COLORS, ERROR, TIME, outside_legend, panel_grid
 from tutelage_papers.claims import Claim, close
-from tutelage_papers.drawing import draw_band, draw_power, tick_each
+from tutelage_papers.drawing import draw_band, draw_error, draw_power, tick_each
 from tutelage_papers.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-# Figure 1: theory and experiment in the soft committee machine.
-
 
 def committee(lr: float, noise: float) -> "tu.Problem":
     """Three erf units learn from three others."""
-    return tu.Problem(
-        tu.Network(3, "erf"), tu.Network(3, "erf"), optimizer=tu.SGD(lr=lr), noise=noise
-    )
+    student = tu.Network(3, "erf")
+    teacher = tu.Network(3, "erf")
+    return tu.Problem(student, teacher, optimizer=tu.SGD(lr=lr), noise=noise)
 
 
 def compute_1(
@@ -38,26 +42,30 @@ def compute_1(
     window: list[float],
     seed: int,
 ) -> "Dataset":
-    """Four bands; and for networks of several sizes N, with runs_per_dim * N runs each, how e_g is distributed."""
+    """Return four bands, and how the error of networks of several N is distributed.
+
+    There are runs_per_dim * N runs of networks of size N. window: their times.
+    """
     import xarray as xr
 
     from tutelage_papers.bands import against_runs
 
     start = tu.Start(R=R, Q=Q)
     times = tu.linear_times(end, points)
-    cases = [(lr, noise) for lr in lrs for noise in noises]
-    bands = [
-        against_runs(
-            committee(lr, noise), start, dim=dim, times=times, runs=runs, seed=seed + i
+    bands: list[Dataset] = []
+    labels = []
+    for place, (lr, noise) in enumerate(product(lrs, noises)):
+        problem = committee(lr, noise)
+        bands.append(
+            against_runs(
+                problem, start, dim=dim, times=times, runs=runs, seed=seed + place
+            )
         )
-        for i, (lr, noise) in enumerate(cases)
-    ]
-    labels = [rf"$\eta = {lr:g}$, $\sigma = {noise:g}$" for lr, noise in cases]
+        labels.append(rf"$\eta = {lr:g}$, $\sigma = {noise:g}$")
     data = xr.concat(bands, dim=xr.DataArray(labels, dims="case", name="case"))
-    first = bands[0]["error"].sel(time=slice(*window))
-    return data.merge(
-        _sizes(committee(*cases[0]), start, first, dims, runs_per_dim, seed)
-    )
+    first = committee(lrs[0], noises[0])
+    theory = bands[0]["error"].sel(time=slice(*window))
+    return data.merge(_sizes(first, start, theory, dims, runs_per_dim, seed))
 
 
 def _sizes(
@@ -68,57 +76,50 @@ def _sizes(
     runs_per_dim: int,
     seed: int,
 ) -> "Dataset":
-    """e_g over its theory, averaged over the times of the theory: its mean gap to one, and its spread over runs."""
+    """The error over its theory, averaged over the times of the theory, at several N.
+
+    bias: its mean gap to one. spread: its standard deviation over runs.
+    """
     import xarray as xr
 
+    times = theory["time"].values
     ratios = []
     for dim in dims:
-        runs = tu.simulate(
-            problem,
-            start,
-            dim=dim,
-            times=theory["time"].values,
-            runs=runs_per_dim * dim,
-            seed=seed + dim,
+        runs = runs_per_dim * dim
+        seen = tu.simulate(
+            problem, start, dim=dim, times=times, runs=runs, seed=seed + dim
         )
-        ratios.append((runs.error / theory.values).mean(axis=1))
-    columns = {
-        "bias": [x.mean() - 1 for x in ratios],
-        "bias_se": [x.std(ddof=1) / np.sqrt(x.size) for x in ratios],
-        "spread": [x.std(ddof=1) for x in ratios],
-    }
-    return xr.Dataset(
-        {name: ("dim", values) for name, values in columns.items()},
-        coords={"dim": dims},
-    )
+        ratios.append((seen.error / theory.values).mean(axis=1))
+    errors = [ratio.std(ddof=1) / np.sqrt(ratio.size) for ratio in ratios]
+    data = xr.Dataset(coords={"dim": dims})
+    data["bias"] = ("dim", [ratio.mean() - 1 for ratio in ratios])
+    data["bias_se"] = ("dim", errors)
+    data["spread"] = ("dim", [ratio.std(ddof=1) for ratio in ratios])
+    return data
 
 
-def claims_1(data: "Dataset") -> list[Claim]:
+def claims_1(data: "Dataset") -> Iterator[Claim]:
     """Inside the band in all four cases; bias as 1/N, spread as N^-1/2."""
     from tutelage_papers.bands import inside_claims
 
-    inside = [
-        claim
-        for case in data["case"].values
-        for claim in inside_claims(data.sel(case=case), _plain(str(case)))
-    ]
+    for case in data["case"].values:
+        yield from inside_claims(data.sel(case=case), _plain(str(case)))
     size = np.log(data["dim"].values)
-    weight = data["bias"].values / data["bias_se"].values
-    bias = (
-        np.polyfit(size, np.log(data["bias"].values), 1, w=weight)[0]
-        if np.all(weight > 0)
-        else np.nan
+    bias = data["bias"].values
+    weight = bias / data["bias_se"].values
+    bias_power = np.nan
+    if np.all(weight > 0):
+        bias_power = np.polyfit(size, np.log(bias), 1, w=weight)[0]
+    yield close(
+        "exponent of N in the bias of the mean of e_g", bias_power, -1.0, absolute=0.15
     )
-    spread = np.polyfit(size, np.log(data["spread"].values), 1)[0]
-    return [
-        *inside,
-        close(
-            "exponent of N in the bias of the mean of e_g", bias, -1.0, absolute=0.15
-        ),
-        close(
-            "exponent of N in the spread of e_g over runs", spread, -0.5, absolute=0.15
-        ),
-    ]
+    spread_power = np.polyfit(size, np.log(data["spread"].values), 1)[0]
+    yield close(
+        "exponent of N in the spread of e_g over runs",
+        spread_power,
+        -0.5,
+        absolute=0.15,
+    )
 
 
 def _plain(label: str) -> str:
@@ -130,88 +131,91 @@ def draw_1(data: "Dataset") -> "Figure":
     """A column for each case (error, R, Q), and below them the two laws of N."""
     cases = data["case"].values
     title = "Theory and experiment in the soft committee machine, K = M = 3"
-    small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it. Bottom: networks of several sizes."
+    small = (
+        "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it. "
+        "Bottom: networks of several sizes."
+    )
     figure, axes = panel_grid(4, len(cases), title, small, height=2.1, sharey="row")
     for column, case in enumerate(cases):
         part = data.sel(case=case)
-        panels = axes[:3, column]
-        _draw_case(panels, part, last=column == len(cases) - 1)
-        panels[0].set_yscale("log")
-        panels[0].annotate(
-            case, (0.97, 0.95), xycoords="axes fraction", ha="right", va="top"
-        )
-        panels[2].set_xlabel(TIME)
-    for panel, label in zip(axes[:3, 0], (ERROR, "$R_{km}$", "$Q_{kl}$"), strict=True):
-        panel.set_ylabel(label)
+        error, R, Q = axes[:3, column]
+        draw_error(error, part)
+        _draw_R(R, part)
+        _draw_Q(Q, part)
+        error.set_yscale("log")
+        corner = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        error.annotate(case, (0.97, 0.95), **corner)
+        Q.set_xlabel(TIME)
+    axes[0, 0].set_ylabel(ERROR)
+    axes[1, 0].set_ylabel("$R_{km}$")
+    axes[2, 0].set_ylabel("$Q_{kl}$")
+    outside_legend(axes[1, -1])
+    outside_legend(axes[2, -1])
+    # The last row has two panels, as wide as half of the cases each.
     grid = axes[3, 0].get_gridspec()
     for panel in axes[3]:
         panel.remove()
-    _draw_sizes(
-        figure.add_subplot(grid[3, : len(cases) // 2]),
-        figure.add_subplot(grid[3, len(cases) // 2 :]),
-        data,
-    )
+    half = len(cases) // 2
+    _draw_bias(figure.add_subplot(grid[3, :half]), data)
+    _draw_spread(figure.add_subplot(grid[3, half:]), data)
     return figure
 
 
-def _draw_case(panels: Any, part: "Dataset", last: bool) -> None:
-    times = part["time"].values
-    units = range(part.sizes["student"])
-    draw_band(panels[0], times, part["error"], part["error_mean"], part["error_se"])
-    pairs = {
-        "R": [(k, m) for k in units for m in range(part.sizes["teacher"])],
-        "Q": [(k, l) for k in units for l in units if l >= k],
-    }
-    for panel, (name, entries) in zip(panels[1:], pairs.items(), strict=True):
-        for place, (k, l) in enumerate(entries):
-            columns = [
-                part[f"{name}{ending}"].values[:, k, l]
-                for ending in ("", "_mean", "_se")
-            ]
-            label = f"${name}_{{{k + 1}{l + 1}}}$"
-            draw_band(
-                panel,
-                times,
-                *columns,
-                look=k,
-                dashes=l if name == "R" else l - k,
-                label=label,
-                place=place,
-            )
-        if last:
-            outside_legend(panel)
+def _draw_R(panel: Any, part: "Dataset") -> None:
+    place = 0
+    for k in range(part.sizes["student"]):
+        for m in range(part.sizes["teacher"]):
+            _draw_entry(panel, part, "R", k, m, dashes=m, place=place)
+            place += 1
 
 
-def _draw_sizes(left: Any, right: Any, data: "Dataset") -> None:
+def _draw_Q(panel: Any, part: "Dataset") -> None:
+    units = part.sizes["student"]
+    place = 0
+    for k in range(units):
+        for l in range(k, units):
+            _draw_entry(panel, part, "Q", k, l, dashes=l - k, place=place)
+            place += 1
+
+
+def _draw_entry(
+    panel: Any, part: "Dataset", name: str, k: int, l: int, *, dashes: int, place: int
+) -> None:
+    """One overlap with its band; the color tells the student."""
+    draw_band(
+        panel,
+        part["time"].values,
+        part[name].values[:, k, l],
+        part[f"{name}_mean"].values[:, k, l],
+        part[f"{name}_se"].values[:, k, l],
+        look=k,
+        dashes=dashes,
+        label=f"${name}_{{{k + 1}{l + 1}}}$",
+        place=place,
+    )
+
+
+def _draw_bias(panel: Any, data: "Dataset") -> None:
     dims = data["dim"].values
-    left.errorbar(
-        dims,
-        data["bias"],
-        yerr=2 * data["bias_se"],
-        fmt="o",
-        color=COLORS[1],
-        markerfacecolor="white",
-        label="bias",
-    )
-    draw_power(left, dims, float(data["bias"][0]), -1.0, "$N^{-1}$")
-    right.plot(
-        dims,
-        data["spread"],
-        "s",
-        color=COLORS[2],
-        markerfacecolor="white",
-        label="spread",
-    )
-    draw_power(right, dims, float(data["spread"][0]), -0.5, "$N^{-1/2}$")
-    for panel, label in (
-        (left, r"mean of $\epsilon_g$ / theory, $-\,1$"),
-        (right, r"sd of $\epsilon_g$ / theory"),
-    ):
-        panel.set(
-            xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label
-        )
-        tick_each(panel, dims)
-        panel.legend(loc="lower left")
+    error = 2 * data["bias_se"]
+    marks = {"fmt": "o", "color": COLORS[1], "markerfacecolor": "white"}
+    panel.errorbar(dims, data["bias"], yerr=error, **marks, label="bias")
+    draw_power(panel, dims, float(data["bias"][0]), -1.0, "$N^{-1}$")
+    _label_sizes(panel, dims, r"mean of $\epsilon_g$ / theory, $-\,1$")
+
+
+def _draw_spread(panel: Any, data: "Dataset") -> None:
+    dims = data["dim"].values
+    marks = {"color": COLORS[2], "markerfacecolor": "white"}
+    panel.plot(dims, data["spread"], "s", **marks, label="spread")
+    draw_power(panel, dims, float(data["spread"][0]), -0.5, "$N^{-1/2}$")
+    _label_sizes(panel, dims, r"sd of $\epsilon_g$ / theory")
+
+
+def _label_sizes(panel: Any, dims: np.ndarray, label: str) -> None:
+    panel.set(xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label)
+    tick_each(panel, dims)
+    panel.legend(loc="lower left")
 
 
 GENERIC = {
