@@ -91,6 +91,8 @@ MODULES = (
     "data.batches",
     "static.minima",
     "static.bayes",
+    "static.samples",
+    "static.exponents",
 )
 
 SOURCES = {
