@@ -88,6 +88,8 @@ MODULES = (
     "data.batches",
     "static.minima",
     "static.bayes",
+    "static.samples",
+    "static.exponents",
 )
 
 SOURCES = {
