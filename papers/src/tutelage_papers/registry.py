@@ -60,6 +60,7 @@ MODULES = (
     "beyond.escapes",
     "beyond.million",
     "beyond.soft_modes",
+    "beyond.initialization",
     "beyond.copies",
     "beyond.large_width",
     "rules.one_unit",
