@@ -50,6 +50,8 @@ TESTS = {
         "tests/analysis/single_steps/test_drift_matrices.py",
         "tests/stream/test_error.py",
         "tests/stream/test_order_parameters.py",
+        "tests/stream/test_perfect_learning.py",
+        "tests/training/test_dropout.py",
         "tests/stream/test_tasks.py",
         "tests/stream/test_mixture.py",
     ),
@@ -67,8 +69,11 @@ TESTS = {
     "simulation/numba_kernels.py": (
         "tests/public/test_simulate.py",
         "tests/simulation/test_weights_loop.py",
+        "tests/simulation/test_optimizers.py",
+        "tests/dataset/test_simulate.py",
         "tests/simulation/test_same_law.py",
         "tests/simulation/test_simulate.py",
+        "tests/simulation/test_tasks.py",
     ),
     "comparison/gaps.py": (
         "tests/comparison/test_gaps.py",

@@ -36,6 +36,14 @@ def test_equal_runs_have_the_resolution_of_the_solver():
     np.testing.assert_allclose(overlap.unit, 0.5e-8, rtol=1e-6)
 
 
+def test_half_the_sampling_error_joins_the_standard_error():
+    """The runs 0.9 and 1.1 have the standard error 0.1; theirs and 0.6 / 2 add up."""
+    gap = measure_gap(
+        "error", np.array([1.0]), RUNS, expected=np.zeros(1), sampling=0.6
+    )
+    np.testing.assert_allclose(gap.unit, np.hypot(0.1, 0.3))
+
+
 @pytest.mark.parametrize("count", [2, 5, 20, 200])
 def test_z_is_standard_normal_for_any_number_of_runs(count):
     """Four in ten thousand are beyond 3.54, whatever the number of runs.
@@ -60,6 +68,7 @@ def test_the_sampling_error_of_the_theory_counts():
     errors = theory.sampling_errors
     np.testing.assert_array_equal(theory.sampling_error, errors["error"])
     assert result.verdict.by_sampling
+    assert "decides this" in result.verdict.sentence
     assert result.verdict.without_sampling == "differ"
     assert "the theory's own sampled averages decides" in result.verdict.sentence
     assert result.to_dict()["without_sampling_error"] == "differ"

@@ -30,6 +30,7 @@ def test_theory_and_runs_agree():
     assert result["R"].z.shape == (41, 2, 2)
     assert abs(result["error"].z[0]) < 1e-3
     assert (result.count, result.dim, result.relabeled.sum()) == (100, 200, 0)
+    assert "decides this" not in result.verdict.sentence
 
 
 def test_linear_problem_agrees():

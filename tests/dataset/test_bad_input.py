@@ -66,10 +66,23 @@ def test_options_of_other_theories():
         tu.solve_batch(ONE, {"lr": [0.1, 0.2]}, START)
     with pytest.raises(tu.InputError, match="with method='weights' only"):
         tu.simulate(ONE, START, dim=50, method="overlaps")
-    with pytest.raises(tu.InputError, match="inputs are rows and the problem has data"):
-        tu.simulate(ONE, START, times=1.0, inputs=np.ones((10, 100)))
     with pytest.raises(tu.InputError, match="uses a data set again and again"):
         tu.analysis.fixed_point(ONE, START)
+
+
+def test_rows_that_do_not_fit():
+    rows = np.ones((30, 20))
+    with pytest.raises(tu.InputError, match=r"has 30 samples|lower the ratio to 1\.4"):
+        tu.simulate(ONE, START, times=1.0, inputs=rows[:28])
+    with pytest.raises(tu.InputError, match="labels are given without inputs"):
+        tu.simulate(ONE, START, dim=20, times=1.0, labels=np.ones(30))
+    with pytest.raises(tu.InputError, match=r"must have shape \(30,\)"):
+        tu.simulate(ONE, START, times=1.0, inputs=rows, labels=np.ones(29))
+    signs = problems.LOGISTIC.replace(ratio=1.5)
+    with pytest.raises(tu.InputError, match="map the two classes to -1 and 1"):
+        tu.simulate(signs, START, times=1.0, inputs=rows, labels=np.zeros(30))
+    with pytest.raises(tu.InputError, match="takes no 'labels'"):
+        tu.simulate(ONE.replace(data=None), START, dim=20, times=1.0, labels=[1.0])
 
 
 def test_too_few_sample_paths():

@@ -122,6 +122,44 @@ def test_large_simulations_agree_with_the_theory(name):
     require_agreement(name, dim=800, runs=80, paths=2**15)
 
 
+def test_rows_and_labels_of_a_user():
+    """One step of gradient descent on all rows is that of a plain formula."""
+    rng = np.random.default_rng(3)
+    N, n = 10, 15
+    X = rng.standard_normal((n, N))
+    y = rng.standard_normal(n)
+    W = rng.standard_normal((1, N))
+    teacher = rng.standard_normal((1, N))
+    problem = problems.REGRESSION.replace(optimizer=problems.Descent(0.2))
+    runs = tu.simulate(
+        problem, times=[0.0, 1.0], weights=(W, teacher), inputs=X, labels=y, runs=2
+    )
+    gap = y - X @ W[0] / np.sqrt(N)
+    after = W[0] + 0.2 * np.sqrt(N) / n * gap @ X
+    np.testing.assert_allclose(runs.Q[:, 1, 0, 0], after @ after / N, rtol=1e-10)
+    loss = np.mean((y - X @ after / np.sqrt(N)) ** 2) / 2
+    np.testing.assert_allclose(runs.train_loss[:, 1], loss, rtol=1e-10)
+    others = tu.simulate(problem, times=1.0, weights=(W, teacher), inputs=X, runs=2)
+    assert np.all(np.abs(others.train_loss[:, -1] - loss) > 1e-3)
+
+
+def test_a_part_of_the_labels_that_inputs_do_not_carry():
+    """For a linear teacher it is label noise of the same variance."""
+    unit = tu.Network(1, "linear", unseen=[[0.09]])
+    unseen = problems.REGRESSION.replace(teacher=unit, noise=0.0)
+    start = problems.REGRESSION_START
+    moments = tu.Sampled(2**13)
+    noisy = tu.solve(problems.REGRESSION, start, TIMES, moments=moments)
+    found = tu.solve(unseen, start, TIMES, moments=moments)
+    for name in ("Q", "train_loss", "loss"):
+        bound = np.hypot(found.sampling_errors[name], noisy.sampling_errors[name])
+        assert np.all(np.abs(found[name] - noisy[name]) <= 2 * bound + 1e-12), name
+    assert found.loss is not None
+    np.testing.assert_allclose(found.error, found.loss)
+    seen = problems.REGRESSION.replace(noise=0.0)
+    assert abs(tu.solve(seen, start, TIMES, moments=moments).Q - found.Q)[-1] > 0.02
+
+
 def test_compare_and_files(tmp_path):
     problem = problems.COMMITTEE.replace(ratio=1.5)
     start = problems.COMMITTEE_START

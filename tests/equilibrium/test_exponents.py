@@ -82,3 +82,16 @@ def test_weak_recovery_needs_isotropic_inputs():
     problem = unit("quadratic", inputs=tu.Spectrum([2.0, 0.5]))
     with pytest.raises(InputError, match="2 levels"):
         weak_recovery(problem)
+
+
+def test_labels_that_saturate():
+    """tanh(2 z) is constant up to rounding where |z| is large."""
+    steep = tu.labels.Function(lambda rho, xi: jnp.tanh(2 * rho[0]))
+    problem = tu.Problem(UNIT, UNIT, labels=steep)
+    assert tu.analysis.information_exponent(problem).exponent == 1
+    assert tu.analysis.generative_exponent(problem).exponent == 1
+    # nothing but the saturated tails is lost: the label determines the field
+    recovery = tu.analysis.weak_recovery(problem)
+    assert recovery.linear == pytest.approx(1.0, abs=1e-5)
+    best = tu.analysis.bayes_optimal(problem, [0.5, 2.0])
+    assert best.perfect_above == pytest.approx(1.0, abs=1e-3)

@@ -262,3 +262,46 @@ class Wrong(Oscillator):
 def test_a_wrong_closed_system_gets_one_message(what, start, words):
     with pytest.raises(tu.InputError, match=words):
         tu.solve(Wrong(2.0, what=what), start, 1.0)
+
+
+def sampled_relu(points, lr=0.5, declared=True):
+    """One ReLU unit that learns from another: all averages over a fixed set of samples."""
+    from scipy.stats import norm, qmc
+
+    normals = norm.ppf(qmc.Sobol(2, seed=0).random(points))
+    e_teacher, e_student = jnp.asarray(normals).T
+
+    def drift(t, s):
+        rho = e_teacher
+        own = jnp.sqrt(jnp.maximum(s.q - s.r**2, 1e-12))
+        lam = s.r * rho + own * e_student
+        error = jax.nn.relu(rho) - jax.nn.relu(lam)
+        delta = jnp.where(lam > 0, error, 0.0)
+        dr = lr * jnp.mean(delta * rho)
+        dq = 2 * lr * jnp.mean(delta * lam) + lr**2 * jnp.mean(delta**2)
+        return dr, dq
+
+    def error(s):
+        return (1.0 - s.r) ** 2 / 4
+
+    counted = points if declared else None
+    return tu.Equations(("r", "q"), drift, error, points=counted)
+
+
+def test_a_sampled_drift_is_not_resolved_below_its_stairs():
+    """The steps of a drift that averages a jump collapse at the usual tolerance."""
+    points = 2**12
+    start = {"r": 0.3, "q": 0.5}
+    aware = tu.solve(sampled_relu(points), start, [0.0, 10.0])
+    unaware = tu.solve(sampled_relu(points, declared=False), start, [0.0, 10.0])
+    assert aware.steps < unaware.steps / 3
+    problem = pair(1, 1, "relu", lr=0.5)
+    built_in = tu.solve(problem, tu.Start([[0.3]], [[0.5]]), [0.0, 10.0])
+    for name, values in (("r", built_in.R), ("q", built_in.Q)):
+        assert aware[name][-1] == pytest.approx(values[-1, 0, 0], rel=0.01)
+    assert aware["r"][-1] == pytest.approx(unaware["r"][-1], rel=2e-3)
+
+
+def test_the_number_of_points_is_checked():
+    with pytest.raises(tu.InputError, match="points is -1"):
+        tu.Equations(("x",), lambda t, s: (-s.x,), lambda s: s.x, points=-1)

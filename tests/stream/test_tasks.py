@@ -337,3 +337,35 @@ def test_a_file_keeps_the_names_of_its_axes(name, heads, tmp_path):
     with pytest.raises(tu.InputError, match="keeps that name for itself"):
         theory.save(tmp_path / "theory.nc")
     assert not list(tmp_path.iterdir())
+
+
+def test_momentum_vectors_are_left_behind_by_moving_teachers():
+    """dU/dalpha = ... - omega U, as for the students: U are their overlaps with w*."""
+    rate = 0.3
+
+    def moving(drift):
+        return tu.Problem(
+            tu.Network(2, "erf"),
+            tu.Tasks([ONE, ONE], tu.Switch(60.0), similarity=0.5, drift=drift),
+            optimizer=tu.SGD(lr=1.0, momentum=tu.SlowMomentum(2.0)),
+        )
+
+    start = tu.Start(R=START.R, Q=START.Q)
+    resting = moving(None)
+    state, T = initial_overlaps(resting, start)
+    # overlaps of momentum vectors as they are after a while
+    state = state._replace(
+        velocity=jax.tree.map(
+            lambda x: x + 0.1 + 0.05 * jnp.arange(x.size).reshape(x.shape),
+            state.velocity,
+        )
+    )
+    still = OrderParameters(resting, T).drift(0.0, state)
+    left = OrderParameters(moving(tu.Drift(rate)), T).drift(0.0, state)
+    np.testing.assert_allclose(
+        left.velocity.teacher - still.velocity.teacher,
+        -rate * state.velocity.teacher,
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(left.r - still.r, -rate * state.r, rtol=1e-12)
+    np.testing.assert_allclose(left.velocity.own, still.velocity.own, rtol=1e-12)

@@ -60,6 +60,7 @@ MODULES = (
     "beyond.escapes",
     "beyond.million",
     "beyond.soft_modes",
+    "beyond.initialization",
     "beyond.copies",
     "beyond.large_width",
     "rules.one_unit",
@@ -87,6 +88,8 @@ MODULES = (
     "data.batches",
     "static.minima",
     "static.bayes",
+    "static.samples",
+    "static.exponents",
 )
 
 SOURCES = {

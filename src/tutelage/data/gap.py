@@ -9,13 +9,15 @@ initial weights:
     samples             the data themselves, drawn with replacement, with their own
     labels
 
+With a data set, each run uses a part of the samples again and again (`epochs.py`).
+
 The first differs from the theory by finite N and finite steps alone. Each further one
 adds what the one before leaves out, so that the gap is a sum of causes. Runs share the
 order of the samples, and the Gaussian laws their random numbers.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -30,7 +32,7 @@ from tutelage.errors import InputError, ValidityWarning
 from tutelage.few_runs import error_of_mean
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.traits import MIXTURES
+from tutelage.problem.traits import ANY_THEORY, MIXTURES, OPTIMIZERS
 from tutelage.result.storage import error_name
 from tutelage.result.trajectory import Trajectory
 from tutelage.simulation.prepare import level_overlaps, matrix_roots
@@ -65,7 +67,10 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         The recorded times.
     error, loss : dicts of arrays (run, time)
         By law of the samples ("theory's law", "full covariances", "samples"). Both are
-        measured on the law itself; for "samples" that is the whole data set.
+        measured on the law itself; for "samples" that is the whole data set, or what a
+        run is not trained on.
+    train_error, train_loss : dicts of arrays (run, time)
+        The same on the samples that a run is trained on, of a problem with `data`.
     """
 
     data: "Data"
@@ -73,11 +78,14 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
     times: Float[np.ndarray, " time"]
     error: dict[str, Curves]
     loss: dict[str, Curves]
+    train_error: dict[str, Curves] = field(default_factory=dict)
+    train_loss: dict[str, Curves] = field(default_factory=dict)
 
     def gap(self, name: str = "error") -> MeanAndError:
         """Return SGD on the samples minus theory, and its error.
 
-        It is a mean over runs; two of its errors cover 95%. name: "error" or "loss".
+        It is a mean over runs; two of its errors cover 95%. name: "error" or "loss";
+        with a data set also "train_error" or "train_loss".
         """
         runs, theory = self._both(name)
         return _mean_and_error(runs[SAMPLES] - theory)
@@ -98,13 +106,18 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
 
     def _both(self, name: str) -> tuple[dict[str, Curves], Float[np.ndarray, " time"]]:
         """Return the runs by law, and the theory: NaN after a divergence."""
-        runs = getattr(self, checks.known("name", name, ("error", "loss")))
+        names = ("error", "loss")
+        if self.train_loss:
+            names += ("train_error", "train_loss")
+        runs = getattr(self, checks.known("name", name, names))
         solved = np.asarray(getattr(self.theory, name), dtype=float)
         missing = len(self.times) - len(solved)
         return runs, np.pad(solved, (0, missing), constant_values=np.nan)
 
     def __str__(self) -> str:
         samples = f"{len(self.data.held[0])} samples drawn with replacement"
+        if self.train_loss:
+            samples = self._data_set_in_words()
         runs = len(self.error[SAMPLES])
         lines = [
             f"theory next to SGD on {samples}, {runs} runs, N = {self.data.dim}",
@@ -113,7 +126,10 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         loss = np.asarray(self.theory.loss, dtype=float)
         error = np.asarray(self.theory.error, dtype=float)
         if np.isfinite(loss).all() and not np.allclose(loss, error):
-            lines += ["", *self._table("loss", "training loss")]
+            title = "loss on other samples" if self.train_loss else "training loss"
+            lines += ["", *self._table("loss", title)]
+        if self.train_loss:
+            lines += ["", *self._table("train_loss", "loss on the data set")]
         diverged = int(np.sum(~np.isfinite(self.error[SAMPLES][:, -1])))
         if diverged:
             lines.append(
@@ -121,6 +137,15 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
                 "lower the learning rate"
             )
         return "\n".join([*lines, "", *self._explanation()])
+
+    def _data_set_in_words(self) -> str:
+        """Return the size of the data set of a run, and its epochs."""
+        problem = self.theory.problem
+        assert problem is not None
+        assert problem.data is not None
+        count = round(float(np.asarray(problem.data.ratio)) * self.data.dim)
+        epochs = float(self.theory.epochs[-1])
+        return f"{count} of {len(self.data.held[0])} samples for {epochs:.3g} epochs"
 
     def _table(self, name: str, title: str) -> list[str]:
         """Return the lines of a table of the gap and its parts at a few times."""
@@ -196,6 +221,8 @@ def compare_data(
     if max(data.off_diagonal, data.grouping_error) > NONE:
         roots[FULL] = matrix_roots(data.covariances)
     roots[SAMPLES] = None
+    if problem.data is not None:
+        return _compare_data_sets(data, problem, theory, roots, initial, runs, seed)
     steps = steps_at(times, data.dim)
     error = {}
     loss = {}
@@ -207,9 +234,40 @@ def compare_data(
     return DataComparison(data=data, theory=theory, times=times, error=error, loss=loss)
 
 
+def _compare_data_sets(
+    data: "Data",
+    problem: Problem,
+    theory: Trajectory,
+    roots: dict[str, np.ndarray | None],
+    initial: InitialWeights,
+    runs: int,
+    seed: int,
+) -> DataComparison:
+    """Run the training on data sets of all laws next to the theory."""
+    from tutelage.data.epochs import train_on_data_sets
+
+    times = np.asarray(theory.times)
+    found = {}
+    for name, root in roots.items():
+        law = SampleLaw(data=data, problem=problem, roots=root)
+        found[name] = train_on_data_sets(problem, law, initial, times, runs, seed)
+    return DataComparison(
+        data=data,
+        theory=theory,
+        times=times,
+        error={name: curves.error for name, curves in found.items()},
+        loss={name: curves.loss for name, curves in found.items()},
+        train_error={name: curves.train_error for name, curves in found.items()},
+        train_loss={name: curves.train_loss for name, curves in found.items()},
+    )
+
+
 def _checked_problem(data: "Data", problem: Problem) -> Problem:
     """Return the problem if it is one of the data."""
-    problem = require_problem(problem, "compare", needs=(MIXTURES,))
+    needs: tuple[str, ...] = (MIXTURES,)
+    if isinstance(problem, Problem) and problem.data is not None:
+        needs = (MIXTURES, OPTIMIZERS, ANY_THEORY)  # what lacks, `solve` says
+    problem = require_problem(problem, "compare", needs=needs)
     inputs = problem.inputs
     if inputs.levels != data.inputs.levels or inputs.known_dim != data.dim:
         raise InputError(

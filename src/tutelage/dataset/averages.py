@@ -14,8 +14,8 @@ There, the response of a path to its past would cost T^3. It enters averages onl
 and is probed: with random signs omega(s) of each path, X(t) = sum_s d delta(t) / dZ(s)
 omega(s) obeys the same recursion as one column of it, and E[X(t) omega(s)^T] is the
 wanted average, because E[omega(s) omega(s')^T] = 1 for s = s' and 0 otherwise
-(Hutchinson 1990). Several probes of each path make its noise smaller than that of the
-paths themselves.
+(Hutchinson 1990). The response of a path with the mean of J instead of its own needs no
+probes, so that only the difference from it is probed: for linear units nothing.
 """
 
 import numpy as np
@@ -97,6 +97,9 @@ class StepAverages:
         shape = (grid.cells * K, probes)
         # a sampled average: single precision is far more than it has
         self.tangents = np.zeros(shape, dtype=np.float32)
+        self.mean_tangents = np.zeros(shape, dtype=np.float32)
+        size = 0 if setting.model.jumps else grid.cells * K
+        self.mean_response = np.zeros((size, size))
         signs = np.random.default_rng(draws.seed).integers(2, size=shape, dtype=np.int8)
         self.signs = (2.0 * signs - 1.0).astype(np.float32)
 
@@ -194,25 +197,35 @@ class StepAverages:
     def _add_tangents(
         self, cell: Cell, sums: Sums, response: np.ndarray, J: np.ndarray
     ) -> None:
-        """Add J and d delta(t) / dZ(s), which is probed."""
+        """Add J and d delta(t) / dZ(s): that of the mean J, and the probed rest."""
         K = self.setting.hidden
         t = cell.time
         past = t * K
+        now = slice(past, past + K)
         sums.response[:] += J.sum(axis=2)
         if t == self.grid.cells:
             return
         S = self.draws.label.size
+        mean_J = J.mean(axis=2)
+        of_mean = mean_J @ response @ self.mean_response[:past, :past]
+        self.mean_response[now, :past] = of_mean
+        self.mean_response[now, now] = mean_J
+
         J = J.astype(np.float32)[:, :, None]
-        moved = response.astype(np.float32) @ self.tangents[:past]
-        moved = moved.reshape(K, PROBES, S)
+        mean_J = mean_J.astype(np.float32)
+        response = response.astype(np.float32)
+        signs = self.signs[now]
+        moved = (response @ self.tangents[:past]).reshape(K, PROBES, S)
+        mean_moved = response @ self.mean_tangents[:past]
         probed = np.einsum("kips,ips->kps", J, moved).reshape(K, -1)
-        memory = (probed @ self.signs[:past].T).astype(float) / PROBES
+        rest = probed - mean_J @ mean_moved
+        memory = S * of_mean + (rest @ self.signs[:past].T).astype(float) / PROBES
         sums.memory_response[:] += memory.reshape(K, t, K).transpose(1, 0, 2)
-        now = slice(past, past + K)
-        signs = self.signs[now].reshape(K, PROBES, S)
-        kicked = np.einsum("kips,ips->kps", J, signs + moved)
+
+        kicked = np.einsum("kips,ips->kps", J, signs.reshape(K, PROBES, S) + moved)
         kicked *= self.visits[t].astype(np.float32)
         self.tangents[now] = kicked.reshape(K, -1)
+        self.mean_tangents[now] = mean_J @ (signs + mean_moved)
 
     def _add_pair(
         self,

@@ -166,8 +166,9 @@ def require_path_memory(setting: Setting, grid: Grid, count: int, solves: int) -
     mean = float(np.sum(grid.visit_probability))
     columns = grid.cells * K
     if many_visits(grid):
-        # innovations, kicks and visits in double precision, probes and signs in single
-        of_paths = count * columns * (3 + 1 / K + PROBES)
+        # innovations, kicks and visits in double precision; signs and two responses of
+        # each probe in single
+        of_paths = count * columns * (3 + 1 / K + 1.5 * PROBES)
     else:
         squared = mean**2 + mean  # of a Poisson number
         of_paths = count * (squared * K**2 + most_visits(grid) * (K + 1) * 2)

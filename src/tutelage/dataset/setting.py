@@ -40,8 +40,16 @@ class Setting:
 
     @property
     def reference_covariance(self) -> Float[np.ndarray, "M M"]:
-        """The covariance of the teacher's fields."""
+        """The covariance of the teacher's fields, as far as inputs carry them."""
         return np.einsum("l,lmn->mn", self.eigenvalues, self.T)
+
+    @property
+    def field_T(self) -> Float[np.ndarray, "M M"]:
+        """The covariance of the teacher's fields, with the unseen part."""
+        T = self.reference_covariance
+        if self.problem.unseen is None:
+            return T
+        return T + np.asarray(self.problem.unseen, dtype=float)
 
     def labels(
         self, rho: Float[np.ndarray, "S M"], normals: Float[np.ndarray, "S draws"]

@@ -47,7 +47,6 @@ ON_DATA: tuple[str | Trait, ...] = (
     "no momentum",
     "free norms",
     "all levels",
-    "visible teacher",
     Trait(
         holds=_is_plain,
         instead="the optimizer is {optimizer}",

@@ -207,8 +207,11 @@ def labels_of(
     reference: Float[NumpyOrJax, "S M"],
     normals: Float[NumpyOrJax, "S draws"],
 ) -> Float[Array, "S ..."]:
-    """Return the labels of samples with teacher fields without biases."""
-    fields = jnp.asarray(reference)
+    """Return the labels of samples with these fields of the teacher.
+
+    Biases and the part that the inputs do not carry are added.
+    """
+    fields = with_unseen(problem, jnp.asarray(reference), jnp.asarray(normals))
     if problem.labeler.bias is not None:
         fields = fields + jnp.asarray(problem.labeler.bias)
     each = jax.vmap(lambda x, z: label_of(problem, x, z))

@@ -13,9 +13,10 @@ and one step of gradient descent with m samples (all, or a random share)
     v_k <- v_k + eta_v / m sum h_k,            b_k <- b_k + eta_b / m sum delta_k
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -47,10 +48,18 @@ from tutelage.simulation.simulate import (
     as_trajectory,
     checked_starts,
     number_of_runs,
+    require_rows,
+    rows_or_law,
     steps_per_time,
     warn_if_unfinished,
 )
-from tutelage.simulation.weights import FRAME, INPUTS, LAWS, NOISE, drawn_rows
+from tutelage.simulation.weights import (
+    FRAME,
+    INPUTS,
+    NOISE,
+    drawn_rows,
+    given_rows,
+)
 from tutelage.solvers.program import BOUND
 from tutelage.stream.solve import keeps_blocks, require_records
 from tutelage.times import steps_at
@@ -112,10 +121,19 @@ class SampleOrder:
         return joined[:visits]
 
 
-class DataSetMethod:
-    """Training on a data set: `run` computes one run."""
+# Returns samples (in eigencoordinates) and labels of a run, from its number and the
+# weights of the teacher.
+DrawData: TypeAlias = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-    def __init__(self, request: Request):
+
+class DataSetMethod:
+    """Training on a data set: `run` computes one run.
+
+    draw: where the data sets of the runs come from. Default: the law of the inputs and
+    the teacher.
+    """
+
+    def __init__(self, request: Request, draw: DrawData | None = None):
         problem = request.problem
         if not prepare.has_student_kernels(problem):
             raise InputError(
@@ -123,6 +141,7 @@ class DataSetMethod:
                 "the student, and one is a custom function; name them, or drop data=."
             )
         assert problem.data is not None
+        self.draw = draw or self._draw_from_law
         self.request = request
         self.problem = problem
         self.constants = prepare.step_constants(problem, request.dim)
@@ -151,7 +170,7 @@ class DataSetMethod:
                 step = end
                 if not self._is_finite(state):
                     return Status.DIVERGED, step
-            self._record(state, records, place)
+            self.record(state, index, records, place)
         should_continue(step)
         return Status.FINISHED, step
 
@@ -171,23 +190,50 @@ class DataSetMethod:
             )
             teacher = np.ascontiguousarray(vectors[:M])
             student = np.ascontiguousarray(vectors[M:])
-        assert isinstance(request.inputs, str)
-        inputs = stream(request.seed, index, INPUTS)
-        samples = drawn_rows(problem, request.dims, request.inputs, inputs)(
-            0, self.count
-        )
-        noise = stream(request.seed, index, NOISE)
-        normals = noise.standard_normal((self.count, normals_needed(problem)))
-        rho = samples @ teacher.T / np.sqrt(request.dim)
+        samples, labels = self.draw(index, teacher)
         parameters = prepare.initial_parameters(problem, start)
         return DataSetState(
             samples=np.ascontiguousarray(samples),
-            labels=np.array(labels_of(problem, rho, normals), dtype=float),
+            labels=labels,
             student=student,
             teacher=teacher,
             readout=np.array(parameters.readout, dtype=float),
             bias=np.array(parameters.bias, dtype=float),
         )
+
+    def _draw_from_law(
+        self, index: int, teacher: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw inputs of a named law, with labels of the teacher."""
+        request = self.request
+        assert isinstance(request.inputs, str)
+        rng = stream(request.seed, index, INPUTS)
+        source = drawn_rows(self.problem, request.dims, request.inputs, rng)
+        samples = source(0, self.count)
+        return samples, self.labels_of_teacher(index, samples, teacher)
+
+    def labels_of_teacher(
+        self, index: int, samples: np.ndarray, teacher: np.ndarray
+    ) -> np.ndarray:
+        """Return labels with their noise and flips."""
+        noise = stream(self.request.seed, index, NOISE)
+        normals = noise.standard_normal((self.count, normals_needed(self.problem)))
+        rho = samples @ teacher.T / np.sqrt(self.request.dim)
+        return np.array(labels_of(self.problem, rho, normals), dtype=float)
+
+    def draw_rows(self, rows: np.ndarray, labels: np.ndarray | None) -> DrawData:
+        """Return a draw of random rows of a user, with their labels or the teacher's."""
+
+        def draw(index: int, teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rng = stream(self.request.seed, index, INPUTS)
+            chosen = rng.permutation(len(rows))[: self.count]
+            source = given_rows(self.problem, rows[chosen], "given", rng)
+            samples = source(0, self.count)
+            if labels is not None:
+                return samples, labels[chosen]
+            return samples, self.labels_of_teacher(index, samples, teacher)
+
+        return draw
 
     def _train(
         self, state: DataSetState, order: SampleOrder, first: int, last: int
@@ -264,7 +310,9 @@ class DataSetMethod:
         sizes = [float(np.max(np.abs(values))) for values in parameters]
         return bool(np.all(np.isfinite(sizes))) and max(sizes) < BOUND
 
-    def _record(self, state: DataSetState, records: Records, place: int) -> None:
+    def record(
+        self, state: DataSetState, index: int, records: Records, place: int
+    ) -> None:
         """Record overlaps, parameters and the performance on the data set."""
         dims = self.request.dims
         records.write(
@@ -275,14 +323,14 @@ class DataSetMethod:
             readout=state.readout,
             bias=state.bias,
         )
-        error, loss = _performance(
+        error, loss = performance(
             self.problem, state.fields + state.bias, state.readout, state.labels
         )
         records.train_error[place] = error
         records.train_loss[place] = loss
 
 
-def _performance(
+def performance(
     problem: Problem, fields: np.ndarray, readout: np.ndarray, labels: np.ndarray
 ) -> tuple[float, float]:
     """Return the error and the mean loss against stored labels."""
@@ -305,24 +353,24 @@ def simulate_data_set(
     seed: int = 0,
     method: str = "weights",
     weights: tuple[ArrayLike, ArrayLike] | None = None,
-    inputs: str = "gaussian",
+    inputs: str | PathLike | ArrayLike = "gaussian",
+    labels: ArrayLike | None = None,
     keep: str | None = None,
     workers: int | None = None,
     progress: bool = False,
 ) -> Trajectory:
-    """Train networks on data sets that each run draws, as `tu.simulate` says."""
+    """Train networks on data sets, one for each run, as `tu.simulate` says.
+
+    inputs: the law of the samples, or rows; each run takes n = ratio N random ones of
+    them. labels: of the rows, in place of the teacher's.
+    """
     checks.require_untraced("the problem", "simulate", problem)
     if method != "weights":
         raise InputError(
             f"method is {checks.shown(method)} and the problem has data; "
             "networks learn a data set with method='weights' only."
         )
-    if not isinstance(inputs, str):
-        raise InputError(
-            "inputs are rows and the problem has data, which each run draws itself; "
-            "give one of them."
-        )
-    law = checks.known("inputs", inputs, LAWS)
+    law = rows_or_law(problem, method, inputs)
     starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
     dim = agreed_dim(problem, dim, starts, origin, law)
@@ -331,6 +379,7 @@ def simulate_data_set(
     kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     require_data_memory(problem, dim, min(runs, workers or cores()))
+    labels = checked_labels(problem, law, labels, dim)
     problem.require_rates_on(times, solved=False)
     weights_in_eigenbasis = None
     if weights is not None:
@@ -354,7 +403,10 @@ def simulate_data_set(
         order=problem.data.order,
         keep=kept,
     )
-    run = DataSetMethod(request).run
+    training = DataSetMethod(request)
+    if isinstance(law, np.ndarray):
+        training.draw = training.draw_rows(law, labels)
+    run = training.run
     progress = checks.as_flag("progress", progress)
     finished = run_in_threads(run, request, workers, progress)
     trajectory = as_trajectory(request, finished, together=False)
@@ -369,6 +421,38 @@ def simulate_data_set(
         },
         observables=OBSERVABLES,
     )
+
+
+def checked_labels(
+    problem: Problem, law: str | np.ndarray, labels: ArrayLike | None, dim: int
+) -> np.ndarray | None:
+    """Return the labels of given rows, after a look at their number."""
+    if isinstance(law, str):
+        if labels is not None:
+            raise InputError(
+                "labels are given without inputs; give the rows that they belong to."
+            )
+        return None
+    require_rows(problem, law, dim)
+    assert problem.data is not None
+    needed = max(1, round(float(np.asarray(problem.data.ratio)) * dim))
+    if needed > len(law):
+        largest = len(law) / dim
+        raise InputError(
+            f"inputs have {len(law)} rows, but {problem.data!r} has {needed} samples at "
+            f"N = {dim}; lower the ratio to {largest:.6g} or less."
+        )
+    if labels is None:
+        return None
+    fix = "One label for each row of inputs."
+    found = checks.as_array("labels", labels, shapes=[(len(law),)], fix=fix)
+    is_class = problem.labels.metric == "class"
+    if is_class and not np.all(np.abs(found) == 1.0):
+        raise InputError(
+            "labels have other values than -1 and 1, which this problem learns; "
+            "map the two classes to -1 and 1."
+        )
+    return found
 
 
 def epochs_at(

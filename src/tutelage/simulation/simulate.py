@@ -59,7 +59,7 @@ def simulate_stream(
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES, OPTIMIZERS))
     method = _method(problem, method, weights, inputs)
     order = checks.known("order", order, ORDERS)
-    law = _inputs(problem, method, inputs)
+    law = rows_or_law(problem, method, inputs)
     starts = checked_starts(problem, start, weights)
     origin = "start" if weights is None else "the weights"
     dim = agreed_dim(problem, dim, starts, origin, law)
@@ -359,7 +359,7 @@ def _warn_of_axes(problem: Problem, weights: tuple[np.ndarray, ...]) -> None:
             )
 
 
-def _inputs(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
+def rows_or_law(problem: Problem, method: str, inputs: Any) -> str | np.ndarray:
     """Return a law's name, rows, or "features".
 
     "features": the samples of a `HiddenManifold` itself, unless others are asked for.
@@ -444,6 +444,19 @@ def _check_rows(
     problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str
 ) -> None:
     """Refuse rows of data that do not fit the spectrum, or are too few."""
+    require_rows(problem, rows, dim)
+    batch = problem.samples_per_step
+    if order != "sampled" and rows.shape[0] < steps * batch:
+        reach = rows.shape[0] // batch / dim
+        raise InputError(
+            f"inputs have {rows.shape[0]} rows, but {steps} steps of batch {batch} "
+            f"need {steps * batch}; stop at alpha = {reach:g}, "
+            "or draw rows again and again with order='sampled'."
+        )
+
+
+def require_rows(problem: Problem, rows: np.ndarray, dim: int) -> None:
+    """Refuse rows of data that do not fit the spectrum."""
     basis = problem.inputs.basis
     if basis is None and problem.inputs.known_dim is not None:
         raise InputError(
@@ -455,14 +468,6 @@ def _check_rows(
         raise InputError(
             f"inputs have {rows.shape[1]} columns; "
             f"the spectrum was measured on {columns}."
-        )
-    batch = problem.samples_per_step
-    if order != "sampled" and rows.shape[0] < steps * batch:
-        reach = rows.shape[0] // batch / dim
-        raise InputError(
-            f"inputs have {rows.shape[0]} rows, but {steps} steps of batch {batch} "
-            f"need {steps * batch}; stop at alpha = {reach:g}, "
-            "or draw rows again and again with order='sampled'."
         )
 
 

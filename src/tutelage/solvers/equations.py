@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, PyTree
 
 from tutelage._types import Array, ArrayLike
-from tutelage.checks import as_array, require_finite
+from tutelage.checks import as_array, as_count, require_finite
 from tutelage.errors import InputError, cause, kind_of
 
 State: TypeAlias = PyTree[Array]  # any tree of arrays
@@ -135,6 +135,15 @@ class ClosedSystem(eqx.Module):
                 f"the error of a state has shape {error.shape}; it must be one number."
             )
 
+    @property
+    def sample_points(self) -> int:
+        """The number of samples that the drift averages; 0: it is smooth.
+
+        An average of a function that jumps moves in stairs of relative size 1 / points.
+        `solve` does not resolve them.
+        """
+        return 0
+
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Return the times up to `end` that the solver must not step across.
 
@@ -162,6 +171,10 @@ class Equations(ClosedSystem):
     returns the derivatives in that order. Variables are numbers or arrays. Both
     functions must be written with jax.numpy.
 
+    points: give the number of samples if the drift is an average over a fixed set of
+    samples of a function that jumps (a ReLU unit, a sign). Such a drift moves in stairs,
+    in which the steps of `solve` would collapse at its usual tolerance.
+
     >>> import tutelage as tu
     >>> decay = tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x**2)
     >>> float(tu.solve(decay, {"x": 1.0}, times=[0.0, 1.0]).error[-1].round(6))
@@ -169,6 +182,7 @@ class Equations(ClosedSystem):
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
+    points: int | None = eqx.field(static=True)
     user_drift: Callable[[Array, State], State]
     user_error: Callable[[State], Array]
 
@@ -177,6 +191,8 @@ class Equations(ClosedSystem):
         names: Sequence[str],
         drift: Callable[[Array, State], State],
         error: Callable[[State], Array],
+        *,
+        points: int | None = None,
     ):
         if isinstance(names, str) or not names or not all(map(_is_name, names)):
             raise InputError(
@@ -192,8 +208,13 @@ class Equations(ClosedSystem):
             if not callable(function):
                 raise InputError(f"{argument} is {function!r}; it must be a function.")
         self.names = tuple(names)
+        self.points = None if points is None else as_count("points", points)
         self.user_drift = drift
         self.user_error = error
+
+    @property
+    def sample_points(self) -> int:
+        return self.points or 0
 
     def initial_state(self, start: PyTree) -> State:
         """Return the initial values, given by name or in order, as a state.

@@ -393,20 +393,17 @@ class LocalDynamics:
                 biases=np.moveaxis(np.asarray(by_sample.biases), 0, -1),
             )
             return samples_last, Rates(*(float(rate) for rate in rates))
-        from scipy.special import erf  # takes long to import
-
         committee = self.committee.constants
+        problem = self.system.problem
         K = committee.K
-        outputs = erf(fields / np.sqrt(2))
-        is_sign = committee.softness == 0.0
-        outputs[is_sign] = np.sign(fields[is_sign])
-        labels = committee.v_teacher @ outputs[K:]
+        student = problem.student.activation.in_numpy(fields[:K])
+        teacher = problem.labeler.activation.in_numpy(fields[K:])
+        labels = committee.v_teacher @ teacher.outputs
         noise = np.sqrt(committee.sigma_2) * draws[0]
-        errors = labels - state.readout @ outputs[:K] + noise
-        slopes = np.sqrt(2 / np.pi) * np.exp(-(fields[:K] ** 2) / 2)
-        deltas = errors * state.readout[:, None] * slopes
+        errors = labels - state.readout @ student.outputs + noise
+        deltas = errors * state.readout[:, None] * student.slopes
         committee_updates = Updates(
-            deltas=deltas, readouts=errors * outputs[:K], biases=deltas
+            deltas=deltas, readouts=errors * student.outputs, biases=deltas
         )
         rates = Rates(committee.eta, committee.eta_v, committee.eta)
         return committee_updates, rates

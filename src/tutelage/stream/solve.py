@@ -157,6 +157,9 @@ def solve_on_stream(
     )
 
     def tolerances_for(averages: Moments | None, points: int) -> np.ndarray:
+        if rtol is None and isinstance(problem, ClosedSystem):
+            stairs = problem.sample_points
+            return step_tolerances(stairs_rtol(stairs) if stairs else None, atol)
         if rtol is None:
             return step_tolerances(sampled_rtol(averages, points, gradient_flow), atol)
         return step_tolerances(rtol, atol)
@@ -307,15 +310,22 @@ def sampled_rtol(
     without G.
     """
     random_points = program.random_points(averages, flow)
-    if random_points:
-        # G has steps of this relative size, which no finer tolerance should resolve
-        return max(STAIRS / random_points, FINEST_STAIRS)
+    if random_points:  # behind G
+        return stairs_rtol(random_points)
     nodes = by_nodes(averages)
     if nodes is None or not nodes.points:
         return None
     if not nodes.jumps:
         return SMOOTH_SAMPLED_RTOL
-    return max(STAIRS / (points or nodes.points), FINEST_STAIRS)
+    return stairs_rtol(points or nodes.points)
+
+
+def stairs_rtol(points: int) -> float:
+    """Return the tolerance for an average over points of a function that jumps.
+
+    It moves in steps of this relative size, which no finer tolerance should resolve.
+    """
+    return max(STAIRS / points, FINEST_STAIRS)
 
 
 def require_observers(problem: System, observe: Observers) -> None:

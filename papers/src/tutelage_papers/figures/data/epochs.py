@@ -59,7 +59,8 @@ def compute_2(end: float, accuracy: float) -> "Dataset":
         "Q_fresh": (matrix, fresh.Q),
         "error_fresh": ("time", fresh.error),
     }
-    return by_order.assign(of_fresh).assign(accuracy=accuracy)
+    data: Any = by_order.assign(of_fresh)
+    return data.assign(accuracy=accuracy)
 
 
 def _curves(theory: "tu.Trajectory") -> "Dataset":

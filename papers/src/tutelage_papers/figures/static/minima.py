@@ -424,10 +424,10 @@ FIGURES = (
         | {
             "ridges": [0.1, 1.0],
             "flips": [0.0, 0.1],
-            "ratios": 12,
+            "ratios": 7,
             "measured": [0.7, 2.0],
-            "dim": 150,
-            "runs": 20,
+            "dim": 120,
+            "runs": 12,
         },
         compute=compute_1,
         draw=draw_1,
@@ -451,7 +451,7 @@ FIGURES = (
         quick=PARAMETERS
         | {
             "ridges": [1e-4, 1e-2, 1.0],
-            "ratios": 21,
+            "ratios": 13,
             "measured": [0.5, 2.0],
             "noise": 0.1,
             "latent": 300,
