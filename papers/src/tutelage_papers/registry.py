@@ -81,6 +81,10 @@ MODULES = (
     "inputs.random_features",
     "inputs.real_images",
     "control.protocols",
+    "optimizers.curves",
+    "optimizers.best_rates",
+    "optimizers.power_law",
+    "optimizers.memory",
     "data.overfitting",
     "data.epochs",
     "data.linear_unit",
@@ -102,6 +106,7 @@ SOURCES = {
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
+    "optim": "Optimizers: sign-SGD, RMSprop, Adam, AdaGrad and Muon",
     "data": "A finite data set: epochs, overfitting, early stopping",
     "static": "Where learning ends: minima, smallest errors, thresholds, exponents",
 }

@@ -80,7 +80,7 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
     >>> bool(abs(formulas.error / exact.error - 1) < 0.05)
     True
     """
-    M = require_problem(problem, "plateau_formulas").teacher.hidden
+    M = require_problem(problem, "plateau_formulas").labeler.hidden
     _require_committee(problem)
     T1 = overlap_moments(start, 1, problem).T
     T2 = overlap_moments(start, 2, problem).T

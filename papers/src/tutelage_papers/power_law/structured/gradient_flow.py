@@ -1,23 +1,33 @@
-"""Gradient flow (terms of order eta) of the weights themselves: any spectrum, with as many levels as inputs.
+"""Gradient flow (terms of order eta) of the weights themselves.
 
-`weight_flow` moves K x N weights instead of L (K M + K^2) overlaps, so that L = N is no harder than L = 1. A student vector
-moves along dW = eta (A W + B W*) Omega (`tu.analysis.drift_matrices`): no noise, no limit of large N. In the eigenbasis Omega is a list
-of N eigenvalues. The overlaps are those of `solve(..., gradient_flow=True)` exactly; for K = M = 40 and 512 levels the state
-has 20 thousand numbers instead of 1.6 million.
+For any spectrum, with as many levels as inputs.
 
-`symmetric_flow` needs four numbers per level, whatever K = M is, for orthonormal teachers and students that all have the
-same overlaps with their own teacher and with all others. Then in each level W = U W* + Z with
-    U = u_P P + u_J J,    Z Z^T = z_P^2 P + z_J^2 J,    J = 11^T / K,  P = 1 - J,    Z orthogonal to the teachers,
-and A and B have the same form. All of them commute, so that in each level and for both letters x = P, J
+`weight_flow` moves K x N weights instead of L (K M + K^2) overlaps, so that L = N is no
+harder than L = 1. A student vector moves along dW = eta (A W + B W*) Omega
+(`tu.analysis.drift_matrices`): no noise, no limit of large N. In the eigenbasis Omega is a
+list of N eigenvalues. The overlaps are those of `solve(..., gradient_flow=True)` exactly;
+for K = M = 40 and 512 levels the state has 20 thousand numbers instead of 1.6 million.
+
+`symmetric_flow` needs four numbers per level, whatever K = M is, for orthonormal teachers
+and students that all have the same overlaps with their own teacher and with all others.
+Then in each level W = U W* + Z with
+
+    U = u_P P + u_J J,    Z Z^T = z_P^2 P + z_J^2 J,    J = 11^T / K,  P = 1 - J,
+
+Z orthogonal to the teachers, and A and B have the same form. All of them commute, so that
+in each level and for both letters x = P, J
+
     u_x' = eta lam (a_x u_x + b_x),      z_x' = eta lam a_x z_x.
-a and b need the first rows of A and B only, where K - 1 equal terms are one: two units with readouts v and (K-1) v have the
-same row sums.
 
-Wide spectra are stiff: the fastest direction of a power law is 10^3 to 10^6 times faster than those that matter late. An
-explicit method must resolve it; an implicit one solves K N equations. `Chebyshev` (Runge-Kutta-Chebyshev, second order) makes
-a step of s stages stable that is about 0.65 s^2 / rho long, rho the largest decay rate (Sommeijer, Shampine and Verwer, J.
-Comput. Appl. Math. 88 (1998) 315): the cost grows with the square root of the stiffness. It needs real spectra, as those of
-gradient flows are.
+a and b need the first rows of A and B only, where K - 1 equal terms are one: two units with
+readouts v and (K-1) v have the same row sums.
+
+Wide spectra are stiff: the fastest direction of a power law is 10^3 to 10^6 times faster
+than those that matter late. An explicit method must resolve it; an implicit one solves K N
+equations. `Chebyshev` (Runge-Kutta-Chebyshev, second order) makes a step of s stages stable
+that is about 0.65 s^2 / rho long, rho the largest decay rate (Sommeijer, Shampine and
+Verwer, J. Comput. Appl. Math. 88 (1998) 315): the cost grows with the square root of the
+stiffness. It needs real spectra, as those of gradient flows are.
 """
 
 from collections.abc import Callable
@@ -63,13 +73,11 @@ if TYPE_CHECKING:
 DAMPING = 2 / 13
 RATE_MARGIN = 1.25  # the power method approaches rho from below
 MOST_STAGES = 1000
-FIRST_ROUNDS, LATER_ROUNDS = (
-    40,
-    2,
-)  # rounds of the power method before the first step and in each
-DIFFERENCE_LENGTH = (
-    1e-6  # relative length of the difference that stands for a derivative
-)
+# Rounds of the power method before the first step and in each.
+FIRST_ROUNDS = 40
+LATER_ROUNDS = 2
+# Relative length of the difference that stands for a derivative.
+DIFFERENCE_LENGTH = 1e-6
 SYMMETRY_TOLERANCE = 1e-9  # how far entries of a symmetric start may differ
 
 
@@ -85,10 +93,9 @@ class Chebyshev(diffrax.AbstractSolver):
     def init(
         self, terms: Any, t0: Any, t1: Any, y0: Array, args: Any
     ) -> tuple[Array, Array]:
-        """(rho, its direction), from a direction that no symmetry makes blind."""
-        rough = jnp.cos(1.0 + jnp.arange(y0.size, dtype=y0.dtype) ** 2).reshape(
-            y0.shape
-        )
+        """Return rho and its direction, from a direction that no symmetry makes blind."""
+        places = jnp.arange(y0.size, dtype=y0.dtype)
+        rough = jnp.cos(1.0 + places**2).reshape(y0.shape)
         force = terms.vf(t0, y0, args)
         return _spectral_radius(terms, t0, y0, force, args, rough, FIRST_ROUNDS)
 
@@ -104,11 +111,13 @@ class Chebyshev(diffrax.AbstractSolver):
     ) -> Any:
         h = t1 - t0
         force = terms.vf(t0, y0, args)
+        _, direction = solver_state
         rho, direction = _spectral_radius(
-            terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS
+            terms, t0, y0, force, args, direction, LATER_ROUNDS
         )
-        stages = 1 + jnp.ceil(jnp.sqrt(1.0 + 1.54 * h * RATE_MARGIN * rho)).astype(int)
-        y1 = _stages(terms, t0, h, y0, force, args, jnp.clip(stages, 2, MOST_STAGES))
+        needed = 1 + jnp.ceil(jnp.sqrt(1.0 + 1.54 * h * RATE_MARGIN * rho)).astype(int)
+        stages = jnp.clip(needed, 2, MOST_STAGES)
+        y1 = _stages(terms, t0, h, y0, force, args, stages)
         after = terms.vf(t1, y1, args)
         error = 0.8 * (y0 - y1) + 0.4 * h * (force + after)
         dense = {"y0": y0, "y1": y1, "k0": h * force, "k1": h * after}
@@ -124,32 +133,34 @@ def _spectral_radius(
     """rho and its direction by the power method on differences of the force."""
     size = DIFFERENCE_LENGTH * (jnp.linalg.norm(y) + 1e-3 * jnp.sqrt(y.size))
 
-    def once(_: Any, now: tuple[Array, Array]) -> tuple[Array, Array]:
-        unit = now[1] / jnp.linalg.norm(now[1])
+    def one_round(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        _, direction = state
+        unit = direction / jnp.linalg.norm(direction)
         change = (terms.vf(t, y + size * unit, args) - force) / size
         return jnp.linalg.norm(change), change
 
-    rho, change = jax.lax.fori_loop(0, rounds, once, (jnp.zeros(()), direction))
+    rho, change = jax.lax.fori_loop(0, rounds, one_round, (jnp.zeros(()), direction))
     return rho, change / jnp.maximum(jnp.linalg.norm(change), 1e-300)
 
 
 def _stages(
     terms: Any, t0: Any, h: Any, y0: Array, force: Array, args: Any, s: Array
 ) -> Array:
-    """The s stages of one step; Chebyshev polynomials T, T', T'' at w0 are carried along."""
+    """The s stages of one step.
+
+    Chebyshev polynomials T, T', T'' at w0 are carried along (T, D, S below, each with the
+    one of the stage before), and b_j = T''_j / T'_j^2.
+    """
     w0 = 1 + DAMPING / s**2
     root = jnp.sqrt(w0**2 - 1)
     angle = s * jnp.log(w0 + root)
-    w1 = (
-        jnp.sinh(angle)
-        * (w0**2 - 1)
-        / (jnp.cosh(angle) * s * root - w0 * jnp.sinh(angle))
-    )
-    b1 = 1 / (4 * w0**2)  # b_0 = b_1 = b_2 = T''_2 / T'_2^2
+    slope_s = jnp.cosh(angle) * s * root - w0 * jnp.sinh(angle)
+    w1 = jnp.sinh(angle) * (w0**2 - 1) / slope_s
+    b1 = 1 / (4 * w0**2)  # b_0 = b_1 = b_2
     y1 = y0 + b1 * w1 * h * force
 
-    def once(j: Array, now: Any) -> Any:
-        (y_, y), (T_, T), (D_, D), (S_, S), (b_, b), c = now
+    def one_stage(j: Array, state: Any) -> Any:
+        (y_, y), (T_, T), (D_, D), (S_, S), (b_, b), c = state
         new_T = 2 * w0 * T - T_
         new_D = 2 * w0 * D - D_ + 2 * T
         new_S = 2 * w0 * S - S_ + 4 * D
@@ -158,37 +169,29 @@ def _stages(
         nu = -new_b / b_
         weight = 2 * new_b * w1 / b
         slope = terms.vf(t0 + c * h, y, args)
-        new_y = (
-            (1 - mu - nu) * y0
-            + mu * y
-            + nu * y_
-            + weight * h * (slope - (1 - b * T) * force)
-        )
-        return (
-            (y, new_y),
-            (T, new_T),
-            (D, new_D),
-            (S, new_S),
-            (b, new_b),
-            w1 * new_S / new_D,
-        )
+        mixed = (1 - mu - nu) * y0 + mu * y + nu * y_
+        new_y = mixed + weight * h * (slope - (1 - b * T) * force)
+        new_c = w1 * new_S / new_D
+        pairs = (y, new_y), (T, new_T), (D, new_D), (S, new_S), (b, new_b)
+        return (*pairs, new_c)
 
     one = jnp.ones_like(w0)
     zero = jnp.zeros_like(w0)
     first = ((y0, y1), (one, w0), (zero, one), (zero, zero), (b1, b1), b1 * w1)
-    return jax.lax.fori_loop(2, s + 1, once, first)[0][1]
+    (_, y), *_ = jax.lax.fori_loop(2, s + 1, one_stage, first)
+    return y
 
 
 FLOW_SOLVERS = {"stabilized": Chebyshev, "explicit": diffrax.Dopri8}
 
 
 class GradientFlow:
-    """What both flows share: the learning curve is their figure."""
+    """A gradient flow: the learning curve is its figure."""
 
     trajectory: Trajectory
 
     def plot(self, *, title: str | None = None) -> "Figure":
-        """The learning curve, as a Matplotlib figure (see `plot.save_figure`)."""
+        """Draw the learning curve (see `plot.save_figure`)."""
         return tu.plot.plot_trajectory(self.trajectory, title=title)
 
     def _summary(self, what: str, note: str = "") -> str:
@@ -203,8 +206,9 @@ class GradientFlow:
 class WeightFlow(GradientFlow):
     """The gradient flow of weights.
 
-    trajectory: R, Q and e_g against time, as from `solve`. weights (time, K, N), teacher_weights (M, N): eigenbasis, in
-    the order of levels. eigenvalues (N,): of each coordinate.
+    trajectory: R, Q and e_g against time, as from `solve`. weights (time, K, N),
+    teacher_weights (M, N): eigenbasis, in the order of levels. eigenvalues (N,): of each
+    coordinate.
     """
 
     trajectory: Trajectory
@@ -214,30 +218,34 @@ class WeightFlow(GradientFlow):
 
     @property
     def asymmetry(self) -> np.ndarray:
-        """What tells the students apart, (time,): root mean square distance of their fields from their common one."""
+        """The distance of the students from each other, (time,).
+
+        Root mean square distance of their fields from their common one.
+        """
         apart = self.weights - self.weights.mean(axis=1, keepdims=True)
         return np.sqrt(np.mean(apart**2 * self.eigenvalues, axis=(1, 2)))
 
     def specialization_rates(self, index: int) -> np.ndarray:
-        """All rates at which symmetric students specialize near their mean at times[index], (N,), the fastest first.
+        """Return all rates at which symmetric students specialize near their mean.
 
-        Near the mean student, delta' = eta Omega (a + V^T X V Omega / N) delta, V = (mean student, teachers): the same
-        rates as those of the symmetric matrix eta (a Omega + Omega V^T X V Omega / N). The mean need not be at rest.
+        At times[index], (N,), the fastest first. Near the mean student,
+        delta' = eta Omega (a + V^T X V Omega / N) delta, V = (mean student, teachers): the
+        same rates as those of the symmetric matrix eta (a Omega + Omega V^T X V Omega / N).
+        The mean need not be at rest.
         """
         problem: Any = self.trajectory.problem
-        W = self.weights[index]
         lam = self.eigenvalues
-        N = self.eigenvalues.size
-        V = np.concatenate([W.mean(axis=0, keepdims=True), self.teacher_weights]) * lam
+        N = lam.size
+        mean = self.weights[index].mean(axis=0, keepdims=True)
+        V = np.concatenate([mean, self.teacher_weights]) * lam
         C = V @ (V / lam).T / N
         a, X = as_numpy(
             *specialization_response(
                 without_inputs(problem), C[0, 1:], C[0, 0], C[1:, 1:]
             )
         )
-        matrix = constant_rate(problem, "weight_flow") * (
-            np.diag(a * lam) + V.T @ X @ V / N
-        )
+        response = np.diag(a * lam) + V.T @ X @ V / N
+        matrix = constant_rate(problem, "weight_flow") * response
         return np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
 
     def __str__(self) -> str:
@@ -254,7 +262,7 @@ def _flow_trajectory(
     solver: str,
     rtol: float,
 ) -> Trajectory:
-    """What was observed, (R, Q, e_g, T), as a trajectory."""
+    """The observed R, Q, e_g and T as a trajectory."""
     R, Q, error, T = observed
     settings = {"gradient_flow": True, "rtol": float(rtol), "solver": solver}
     return as_trajectory(
@@ -273,19 +281,23 @@ def weight_flow(
     atol: float = 1e-9,
     max_steps: int = 100_000,
 ) -> WeightFlow:
-    """The gradient flow (terms of order eta) of given weights, weights = (W (K, N), W* (M, N)), as in `simulate`.
+    """Return the gradient flow (terms of order eta) of given weights.
 
-    times: increasing times, or the last one. linear: only the part of the force that is linear in W - W*, each student
-    near its own teacher: the last stage of learning as a sum of exponentials, as `asymptotic_decay`, for any L up to N (K = M).
-    solver: "stabilized" (second order, for wide spectra, `Chebyshev`) or "explicit" (Dopri8, for narrow ones and high
-    accuracy). Only first-layer weights learn, at a constant rate.
+    weights = (W (K, N), W* (M, N)), as in `simulate`. times: increasing times, or the last
+    one. linear: only the part of the force that is linear in W - W*, each student near its
+    own teacher: the last stage of learning as a sum of exponentials, as `asymptotic_decay`,
+    for any L up to N (K = M). solver: "stabilized" (second order, for wide spectra,
+    `Chebyshev`) or "explicit" (Dopri8, for narrow ones and high accuracy). Only first-layer
+    weights learn, at a constant rate.
 
     >>> import numpy as np
     >>> import tutelage as tu
     >>> import tutelage_papers
     >>> problem = tutelage_papers.power_law.committee(2, lr=0.5)
     >>> W_teacher = np.random.default_rng(0).standard_normal((2, 20))
-    >>> flow = tutelage_papers.power_law.weight_flow(problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0])
+    >>> flow = tutelage_papers.power_law.weight_flow(
+    ...     problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0]
+    ... )
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
@@ -294,38 +306,34 @@ def weight_flow(
     both = require_pair(weights)
     start = tu.start_from_weights(problem, *both)  # checks both
     W, W_teacher = (_in_eigenbasis(problem, each) for each in both)
-    lam = np.repeat(
-        np.asarray(problem.inputs.eigenvalues), problem.inputs.level_dims(W.shape[1])
-    )
+    counts = problem.inputs.level_dims(W.shape[1])
+    lam = np.repeat(np.asarray(problem.inputs.eigenvalues), counts)
     times = _as_times(times)
     if checks.as_flag("linear", linear):
-        W_teacher = W_teacher[
-            matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)
-        ]
-    data = jax.tree.map(
-        jnp.asarray, (W, W_teacher, lam, times, constant_rate(problem, "weight_flow"))
-    )
-    options = (
-        solver,
-        linear,
-        float(rtol),
-        float(atol),
-        checks.as_count("max_steps", max_steps),
-    )
+        order = matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)
+        W_teacher = W_teacher[order]
+    rate = constant_rate(problem, "weight_flow")
+    data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, rate))
+    most = checks.as_count("max_steps", max_steps)
+    options = (solver, linear, float(rtol), float(atol), most)
     plain = without_inputs(problem)
     saved, (R, Q, T), steps, done = jax.tree.map(
         np.asarray, _weight_flow(plain, data, options)
     )
     if not done:
         raise InputError(
-            f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilized'."
+            f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use "
+            "solver='stabilized'."
         )
-    observed = R, Q, np.asarray(generalization_error(plain, R, Q, T)), T
+    error = np.asarray(generalization_error(plain, R, Q, T))
+    observed = R, Q, error, T
     return WeightFlow(
-        _flow_trajectory(problem, start, times, observed, steps, solver, rtol),
-        saved,
-        W_teacher,
-        lam,
+        trajectory=_flow_trajectory(
+            problem, start, times, observed, steps, solver, rtol
+        ),
+        weights=saved,
+        teacher_weights=W_teacher,
+        eigenvalues=lam,
     )
 
 
@@ -333,28 +341,28 @@ def _in_eigenbasis(problem: Problem, weights: ArrayLike) -> np.ndarray:
     """Weights (units, N) along the eigenvectors of the inputs, level by level."""
     basis = problem.inputs.basis
     coordinates = np.asarray(weights, dtype=float)
-    return coordinates if basis is None else coordinates @ basis.T
+    if basis is None:
+        return coordinates
+    return coordinates @ basis.T
 
 
 def _as_times(given: ArrayLike) -> np.ndarray:
     """Times that increase from zero or later, or those up to the last one."""
     times = checks.as_array("times", given)
-    times = tu.linear_times(float(times)) if np.ndim(times) == 0 else times
-    if (
-        np.ndim(times) != 1
-        or np.size(times) < 2
-        or np.any(np.diff(times) <= 0)
-        or times[0] < 0
-    ):
+    if np.ndim(times) == 0:
+        times = tu.linear_times(float(times))
+    several = np.ndim(times) == 1 and np.size(times) >= 2
+    if not several or np.any(np.diff(times) <= 0) or times[0] < 0:
         raise InputError(
-            f"times are {checks.shown(times)}; give two or more that increase from zero or later."
+            f"times are {checks.shown(times)}; give two or more that increase from zero "
+            "or later."
         )
     return times
 
 
 @eqx.filter_jit
 def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
-    """Saved weights, (R, Q) at each time and T, steps taken, and whether it reached the end."""
+    """Saved weights, R, Q and T, steps taken, and whether it reached the end."""
     W, W_teacher, lam, times, eta = data
     solver, linear, rtol, atol, max_steps = options
     N = W.shape[1]
@@ -369,7 +377,10 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
         return eta * lam * (A @ W + B @ W_teacher)
 
     def drift(t: Any, W: Array, _: Any) -> Array:
-        return jax.jvp(force, (W_teacher,), (W - W_teacher,))[1] if linear else force(W)
+        if not linear:
+            return force(W)
+        _, change = jax.jvp(force, (W_teacher,), (W - W_teacher,))
+        return change
 
     saved, steps, done = _integrate(drift, W, times, (solver, rtol, atol, max_steps))
     return saved, (*jax.lax.map(overlaps, saved), T), steps, done
@@ -378,7 +389,10 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
 def _integrate(
     drift: Callable[..., Array], y0: Array, times: Array, options: tuple
 ) -> tuple[Array, Array, Array]:
-    """Saved states, steps taken, and whether it reached the end. options: solver, rtol, atol, max_steps."""
+    """Saved states, steps taken, and whether it reached the end.
+
+    options: solver, rtol, atol, max_steps.
+    """
     solver, rtol, atol, max_steps = options
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(drift),
@@ -401,10 +415,11 @@ def _integrate(
 
 @dataclass(frozen=True)
 class SymmetricFlow(GradientFlow):
-    """The gradient flow of symmetric units: in each level W = U W* + Z, with Z orthogonal to the teachers.
+    """The gradient flow of symmetric units.
 
-    trajectory: R, Q and e_g against time, as from `solve`. inside, outside (time, 2, L): the eigenvalues u of U and z of
-    Z, first for deviations that sum to zero over units, then for the common one.
+    In each level W = U W* + Z, with Z orthogonal to the teachers. trajectory: R, Q and e_g
+    against time, as from `solve`. inside, outside (time, 2, L): the eigenvalues u of U and z
+    of Z, first for deviations that sum to zero over units, then for the common one.
     """
 
     trajectory: Trajectory
@@ -413,7 +428,10 @@ class SymmetricFlow(GradientFlow):
 
     @property
     def slopes(self) -> np.ndarray:
-        """d ln e_g / d ln alpha at each time after the first, NaN at time zero, where e_g is zero, and of a single time."""
+        """d ln e_g / d ln alpha at each time after the first.
+
+        NaN at time zero, where e_g is zero, and of a single time.
+        """
         t = np.asarray(self.trajectory.times)
         error = np.asarray(self.trajectory.error)
         slopes = np.full(t.size, np.nan)
@@ -438,17 +456,21 @@ def symmetric_flow(
     atol: float = 1e-9,
     max_steps: int = 100_000,
 ) -> SymmetricFlow:
-    """The gradient flow (terms of order eta) from a symmetric start; the cost grows with L, not with K.
+    """Return the gradient flow (terms of order eta) from a symmetric start.
 
-    start: the same in all levels, or per level: R with one number on and one off the diagonal, Q likewise, and T = 1 in each
-    level. K = M, readouts equal within each network. times: increasing times, or the last one.
+    The cost grows with L, not with K. start: the same in all levels, or per level: R with
+    one number on and one off the diagonal, Q likewise, and T = 1 in each level. K = M,
+    readouts equal within each network. times: increasing times, or the last one.
 
     >>> import numpy as np
     >>> import tutelage as tu
     >>> import tutelage_papers
-    >>> problem = tutelage_papers.power_law.committee(3, inputs=tu.PowerLaw(beta=1.0, levels=4), lr=0.5)
+    >>> inputs = tu.PowerLaw(beta=1.0, levels=4)
+    >>> problem = tutelage_papers.power_law.committee(3, inputs=inputs, lr=0.5)
     >>> start = tu.Start(R=0.1 + 0.1 * np.eye(3), Q=0.1 + 0.2 * np.eye(3))
-    >>> flow = tutelage_papers.power_law.symmetric_flow(problem, start, times=[0.0, 1.0, 10.0, 100.0])
+    >>> flow = tutelage_papers.power_law.symmetric_flow(
+    ...     problem, start, times=[0.0, 1.0, 10.0, 100.0]
+    ... )
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
@@ -456,30 +478,20 @@ def symmetric_flow(
     K = problem.student.hidden
     M = problem.labeler.hidden
     v, v_teacher = as_numpy(problem.student.readout, problem.labeler.readout)
-    if (
-        K != M
-        or K < 2
-        or not np.allclose(v, v[0])
-        or not np.allclose(v_teacher, v_teacher[0])
-    ):
+    alike = np.allclose(v, v[0]) and np.allclose(v_teacher, v_teacher[0])
+    if K != M or K < 2 or not alike:
         raise InputError(
-            f"the problem has {K} student and {M} teacher units; symmetric units need K = M >= 2 and equal readouts in each "
-            "network. Use weight_flow or solve."
+            f"the problem has {K} student and {M} teacher units; symmetric units need "
+            "K = M >= 2 and equal readouts in each network. Use weight_flow or solve."
         )
     times = _as_times(times)
     state = _symmetric_state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
-    spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
-    data = jax.tree.map(
-        jnp.asarray,
-        (state, *spectrum, times, constant_rate(problem, "symmetric_flow"), float(K)),
-    )
-    options = (
-        "stabilized",
-        float(rtol),
-        float(atol),
-        checks.as_count("max_steps", max_steps),
-    )
+    lam, weights = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
+    rate = constant_rate(problem, "symmetric_flow")
+    data = jax.tree.map(jnp.asarray, (state, lam, weights, times, rate, float(K)))
+    most = checks.as_count("max_steps", max_steps)
+    options = ("stabilized", float(rtol), float(atol), most)
     saved, steps, done = jax.tree.map(np.asarray, _symmetric_flow(two, data, options))
     if not done:
         raise InputError(
@@ -487,21 +499,17 @@ def symmetric_flow(
         )
     inside = saved[:, :2]
     outside = saved[:, 2:]
-    R, Q = (
-        _symmetric_matrices(x @ spectrum[1], K)
-        for x in (inside, inside**2 + outside**2)
-    )
-    T = np.sum(spectrum[1]) * np.eye(K)
-    observed = (
-        R,
-        Q,
-        np.asarray(generalization_error(without_inputs(problem), R, Q, T)),
-        T,
-    )
+    R = _symmetric_matrices(inside @ weights, K)
+    Q = _symmetric_matrices((inside**2 + outside**2) @ weights, K)
+    T = np.sum(weights) * np.eye(K)
+    error = np.asarray(generalization_error(without_inputs(problem), R, Q, T))
+    observed = R, Q, error, T
     return SymmetricFlow(
-        _flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol),
-        inside,
-        outside,
+        trajectory=_flow_trajectory(
+            problem, start, times, observed, steps, "stabilized", rtol
+        ),
+        inside=inside,
+        outside=outside,
     )
 
 
@@ -510,51 +518,60 @@ def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     K = problem.student.hidden
     L = problem.inputs.levels
     mean = float(np.sum(problem.inputs.weights))
-    T = problem.labeler.gram if start.T is None else start.T
-    r, q, t = (
-        _by_level(x, mean)
-        for x in (start.R, start.Q, mean * np.eye(K) if T is None else T)
-    )
+    T = start.T
+    if T is None:
+        T = problem.labeler.gram
+    if T is None:
+        T = mean * np.eye(K)
+    r = _by_level(start.R, mean)
+    q = _by_level(start.Q, mean)
+    t = _by_level(T, mean)
     if r.shape[1:] != (K, K) or len(r) not in (1, L):
         raise InputError(
-            f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels."
+            f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on "
+            f"{L} levels."
         )
     u = _eigenvalues(r)
     squared = _eigenvalues(q)
-    if (
-        u is None
-        or squared is None
-        or np.max(np.abs(t - np.eye(K))) > SYMMETRY_TOLERANCE
-    ):
+    orthonormal = np.max(np.abs(t - np.eye(K))) <= SYMMETRY_TOLERANCE
+    if u is None or squared is None or not orthonormal:
         raise InputError(
-            "the Start has units that are not symmetric, or teacher vectors that are not orthonormal in each level; give R and Q with "
-            "one number on and one off the diagonal and T = 1, or use weight_flow or solve."
+            "the Start has units that are not symmetric, or teacher vectors that are not "
+            "orthonormal in each level; give R and Q with one number on and one off the "
+            "diagonal and T = 1, or use weight_flow or solve."
         )
     outside = squared - u**2
     if np.min(outside) < -SYMMETRY_TOLERANCE:
         raise InputError(
-            "the initial Q is smaller than R R^T; squared lengths outside the teachers' span must not be negative."
+            "the initial Q is smaller than R R^T; squared lengths outside the teachers' "
+            "span must not be negative."
         )
     return np.concatenate([u, np.sqrt(np.maximum(outside, 0.0))]) * np.ones(L)
 
 
 def _by_level(overlap: ArrayLike, mean: float) -> np.ndarray:
-    """(L, K, K), or (1, K, K) where all levels are the same: fields' overlaps are then `mean` times those of a level."""
+    """(L, K, K), or (1, K, K) where all levels are the same.
+
+    Overlaps of the fields are then `mean` times those of a level.
+    """
     overlap = np.asarray(overlap)
-    return overlap if overlap.ndim == 3 else overlap[None] / mean
+    if overlap.ndim == 3:
+        return overlap
+    return overlap[None] / mean
 
 
 def _eigenvalues(x: np.ndarray) -> np.ndarray | None:
-    """(P, J) eigenvalues of own 1 + other (11^T - 1), by level, (2, L), or None if x is not of this form."""
+    """(P, J) eigenvalues of own 1 + other (11^T - 1), by level, (2, L).
+
+    None if x is not of this form.
+    """
     K = x.shape[-1]
     own = x[:, 0, 0]
     other = x[:, 0, 1]
     symmetric = own[:, None, None] * np.eye(K) + other[:, None, None] * (1 - np.eye(K))
-    return (
-        None
-        if np.max(np.abs(x - symmetric)) > SYMMETRY_TOLERANCE
-        else np.stack([own - other, own + (K - 1) * other])
-    )
+    if np.max(np.abs(x - symmetric)) > SYMMETRY_TOLERANCE:
+        return None
+    return np.stack([own - other, own + (K - 1) * other])
 
 
 def _symmetric_matrices(pairs: np.ndarray, K: int) -> np.ndarray:
@@ -565,7 +582,10 @@ def _symmetric_matrices(pairs: np.ndarray, K: int) -> np.ndarray:
 
 
 def _two_units(problem: Problem, K: int, v: float, v_teacher: float) -> Problem:
-    """Unit one, and unit two in place of all others: the same Delta, the same row sums of A and B."""
+    """Unit one, and unit two in place of all others.
+
+    With the same Delta and the same row sums of A and B.
+    """
     many = np.array([1.0, K - 1.0])
     return Problem(
         tu.Network(2, problem.student.activation, readout=v * many),
@@ -585,16 +605,20 @@ def _symmetric_flow(two: Problem, data: Any, options: tuple) -> Any:
         other = (pair[1] - pair[0]) / K
         return (pair[0] + other) * jnp.eye(2) + other * (1 - jnp.eye(2))
 
+    def eigenvalues_of(matrix: Array) -> Array:
+        """The (P, J) eigenvalues of all units from the matrix of two, (2, 1)."""
+        own = matrix[0, 0]
+        others = matrix[0, 1]
+        return jnp.stack([own - others / (K - 1), own + others])[:, None]
+
     def drift(t: Any, y: Array, _: Any) -> Array:
         u = y[:2]
         z = y[2:]
-        p = drift_matrices(
-            two, two_of(u @ weights), two_of((u**2 + z**2) @ weights), mean * jnp.eye(2)
-        )
-        a, b = (
-            jnp.stack([x[0, 0] - x[0, 1] / (K - 1), x[0, 0] + x[0, 1]])[:, None]
-            for x in (p.A, p.B)
-        )
+        R = two_of(u @ weights)
+        Q = two_of((u**2 + z**2) @ weights)
+        A, B = drift_matrices(two, R, Q, mean * jnp.eye(2))
+        a = eigenvalues_of(A)
+        b = eigenvalues_of(B)
         return eta * lam * jnp.concatenate([a * u + b, a * z])
 
     return _integrate(drift, state, times, options)
