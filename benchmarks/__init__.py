@@ -1,1 +1,1 @@
-"""Measured speed, as ratios to a baseline timed in the same run. Entry point: `make bench`."""
+"""Measured speed, as ratios to a baseline of the same run (`make bench`)."""

@@ -1,4 +1,4 @@
-"""Optimizers next to plain SGD: warm solves of K = M = 2, and steps of weights at N = 1000."""
+"""Optimizers next to plain SGD: warm solves of K = M = 2, and steps of weights."""
 
 import tutelage as tu
 from benchmarks.measure import best_of, pick, record
@@ -13,7 +13,7 @@ def problem_of(optimizer: tu.optimizers.Optimizer) -> tu.Problem:
 
 
 def solves():
-    """Solve up to alpha = 40; the baseline is plain SGD by the same compiled program."""
+    """Solve up to alpha = 40; baseline: plain SGD by the same compiled program."""
     times = tu.linear_times(pick(40, 40, 1), 21)
 
     def solve(optimizer):

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its figure, from the committed numbers: python -m benchmarks.page."""
+"""Write docs/benchmarks.md and its figure: python -m benchmarks.page."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,17 @@ from tutelage.plot.style import style
 
 DOCS = Path(__file__).parent.parent / "docs"
 DATA = DOCS / "data"
-HEAD = "| work | measured | baseline | ratio | error | target | verdict | note |\n|---|---|---|---|---|---|---|---|\n"
+COLUMNS = [
+    "work",
+    "measured",
+    "baseline",
+    "ratio",
+    "error",
+    "target",
+    "verdict",
+    "note",
+]
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 
 
 SECTIONS = {
@@ -43,10 +53,14 @@ def page(found: dict[str, dict]) -> str:
     parts = [
         "# Benchmarks",
         "",
-        "`make bench` runs these measurements on your machine (`python -m benchmarks core finite --quick` runs parts of them) and",
-        "writes `output/benchmarks.json`. Each ratio compares with a baseline timed in the same run: a vectorized NumPy",
-        "right-hand side with SciPy's LSODA at 1e-6, a plain SGD loop, or drawing random inputs. The error is the largest",
-        "deviation of e_g from a solution at 1e-12. Missed targets stay in the table with the reason.",
+        "`make bench` runs these measurements on your machine "
+        "(`python -m benchmarks core finite --quick` runs parts of them) and",
+        "writes `output/benchmarks.json`. Each ratio compares with a baseline timed "
+        "in the same run: a vectorized NumPy",
+        "right-hand side with SciPy's LSODA at 1e-6, a plain SGD loop, or drawing "
+        "random inputs. The error is the largest",
+        "deviation of e_g from a solution at 1e-12. Missed targets stay in the table "
+        "with the reason.",
         "",
     ]
     for name, title in SECTIONS.items():
@@ -63,11 +77,14 @@ def page(found: dict[str, dict]) -> str:
             *parts,
             "## Scaling of the cost",
             "",
-            "Time as a function of units, levels, dimensions and problems per batch, on the idle cores.",
+            "Time as a function of units, levels, dimensions and problems per batch, "
+            "on the idle cores.",
             "",
-            "![Seconds per solve by units and levels, per step by dimensions, problems per second](benchmarks.png)",
+            "![Seconds per solve by units and levels, per step by dimensions, problems "
+            "per second](benchmarks.png)",
             "",
-            "The numbers are in `docs/data/`; `python -m benchmarks.page` writes this page from them.",
+            "The numbers are in `docs/data/`; `python -m benchmarks.page` writes this "
+            "page from them.",
             "",
         ]
     )
@@ -84,17 +101,21 @@ def words(about: dict) -> str:
     """Device, versions, load and clock in one sentence each."""
     clock = {
         "wall": "Times are by the wall clock.",
-        "cpu": "The machine was busy: times are processor seconds of all threads, divided by the cores in rates.",
+        "cpu": "The machine was busy: times are processor seconds of all threads, "
+        "divided by the cores in rates.",
     }[about["clock"]]
     versions = ", ".join(
         f"{name} {about[name]}"
         for name in ("tutelage", "jax", "diffrax", "numpy", "scipy", "numba")
         if name in about
     )
-    device = (
-        about["device"] if about["device"] != "cpu" else about["processor"] or "CPU"
+    device = about["device"]
+    if device == "cpu":
+        device = about["processor"] or "CPU"
+    return (
+        f"{device}, {about['cores']} cores, load {about['load']:.1f}; "
+        f"Python {about['python']}, {versions}. {clock}"
     )
-    return f"{device}, {about['cores']} cores, load {about['load']:.1f}; Python {about['python']}, {versions}. {clock}"
 
 
 def draw(growth: list[dict]) -> Figure:

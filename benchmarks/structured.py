@@ -69,7 +69,7 @@ def alone(code: str, repeats: int) -> dict:
 def many_levels():
     """Record a power law with 1024 levels to alpha = 10^4, and its growth."""
     levels = pick(1024, 1024, 8)
-    ends = pick((1e3, 1e4, 1e5), (1e3, 1e4), (1.0, 10.0))
+    ends = pick((1e3, 1e4, 1e5), (1e3, 1e4), (10.0, 100.0))
     rows = {}
     for end in ends:
         rows[end] = alone(LEVELS.format(levels=levels, end=end), pick(3, 2, 1))

@@ -1,7 +1,8 @@
-"""The phase diagram of label noise and learning rate for K = M = 2 (200 x 100 points), beside a plain loop over `solve`.
+"""A phase diagram of 200 x 100 label noises and learning rates, beside a plain loop.
 
-The loop is timed on a sample of the points, evenly spread, and extrapolated; its program is compiled before the clock
-starts. The sweep is timed with everything: processes that start and compile, and files that are written.
+The loop is timed on a sample of the points, evenly spread, and extrapolated; its
+program is compiled before the clock starts. The sweep is timed with everything:
+processes that start and compile, and files that are written.
 """
 
 import tempfile
@@ -51,7 +52,10 @@ def phase_diagram() -> None:
     loop, errors = best_of(lambda: np.array([one(i) for i in chosen]), 1)
     loop *= noise.size / chosen.size
     gap = np.abs(swept["final_error"].values.ravel()[chosen] - errors).max()
-    note = f"{noise.size / seconds * cores():.0f} points/s; baseline a loop over solve, {chosen.size} points extrapolated"
+    note = (
+        f"{noise.size / seconds * cores():.0f} points/s; baseline a loop over solve, "
+        f"{chosen.size} points extrapolated"
+    )
     record(
         f"phase diagram, {noise.size} points, K=M=2, alpha=1000",
         seconds / cores(),

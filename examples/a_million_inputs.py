@@ -1,7 +1,8 @@
 """Does a network of a million inputs follow the theory, and can I afford to find out?
 
-`simulate` draws the law of the overlaps exactly, so a step costs the same at N = 10^6 as at N = 100. One network of a
-million inputs, two million steps; theory predicts how far it may stray.
+`simulate` draws the law of the overlaps exactly, so a step costs the same at N = 10^6
+as at N = 100. One network of a million inputs, two million steps; theory predicts how
+far it may stray.
 """
 
 import sys
@@ -18,7 +19,10 @@ TIMES = tu.linear_times(2, 21)
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the largest distance to the theory, in predicted standard deviations, and the steps per second."""
+    """Print and return the largest distance to the theory, and the steps per second.
+
+    The distance is counted in predicted standard deviations.
+    """
     problem = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=1.0), noise=0.1
     )
@@ -31,10 +35,12 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     speed = 2 * DIM / (time.perf_counter() - begin)
     z = (run.error[0, 1:] - theory.error[1:]) / bars.sd("error")[1:]
     print(
-        f"{2 * DIM} steps at {speed:.2g} steps per second; e_g = {run.error[0, -1]:.6f}, theory {theory.error[-1]:.6f}"
+        f"{2 * DIM} steps at {speed:.2g} steps per second; "
+        f"e_g = {run.error[0, -1]:.6f}, theory {theory.error[-1]:.6f}"
     )
     print(
-        f"predicted scatter {bars.sd('error')[-1]:.1e}; the network is at most {np.abs(z).max():.1f} of it away"
+        f"predicted scatter {bars.sd('error')[-1]:.1e}; "
+        f"the network is at most {np.abs(z).max():.1f} of it away"
     )
     draw(theory, run, bars.sd("error"), Path(folder))
     error, sd = float(run.error[0, -1]), float(bars.sd("error")[-1])

@@ -1,7 +1,7 @@
 """Which constant learning rate should I take if I can afford 100 N samples, and which one diverges?
 
-Two erf units learn from two, labels have noise 0.1. The theory is solved at forty rates at once; the answer is then tried on
-networks of 2000 inputs.
+Two erf units learn from two, labels have noise 0.1. The theory is solved at forty rates
+at once; the answer is then tried on networks of 2000 inputs.
 """
 
 import sys
@@ -14,7 +14,10 @@ import tutelage as tu
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the best rate, its error, the critical rate and the error of networks at the best rate."""
+    """Print and return the best rate, its error, and the critical rate.
+
+    The error of networks at the best rate is returned, too.
+    """
     problem = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1
     )
@@ -35,10 +38,12 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
         "networks": float(runs.error[:, -1].mean()),
     }
     print(
-        f"best constant rate {best:.3f}: e_g = {answer['error']:.3e} after 100 N samples"
+        f"best constant rate {best:.3f}: "
+        f"e_g = {answer['error']:.3e} after 100 N samples"
     )
     print(
-        f"four networks of 2000 inputs: {answer['networks']:.3e}; zero error is unstable above {critical:.4f}"
+        f"four networks of 2000 inputs: {answer['networks']:.3e}; "
+        f"zero error is unstable above {critical:.4f}"
     )
     draw(rates, errors, answer, Path(folder))
     return answer

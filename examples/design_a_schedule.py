@@ -1,7 +1,7 @@
 """Which learning-rate schedule ends with the smallest error after 100 N samples?
 
-Two erf units, label noise 0.1. `optimize` follows the gradient of the solved theory; networks of 1000 inputs then try
-the schedule and the best constant rate.
+Two erf units, label noise 0.1. `optimize` follows the gradient of the solved theory;
+networks of 1000 inputs then try the schedule and the best constant rate.
 """
 
 import sys
@@ -13,7 +13,7 @@ T_MAX = 100.0
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the gain over the best constant rate, in theory and in networks."""
+    """Print and return the gain over the best constant rate, of theory and networks."""
     problem = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5), noise=0.1
     )
@@ -33,7 +33,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     )
     print(design)
     print(
-        f"ten networks of 1000 inputs: {designed:.3e} with the schedule, {fixed:.3e} with the best constant rate"
+        f"ten networks of 1000 inputs: {designed:.3e} with the schedule, "
+        f"{fixed:.3e} with the best constant rate"
     )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """How much of a first task is forgotten after a second one, and how much replay prevents it?
 
-Two erf units with a head for each task learn two tasks of one unit each. The theory is solved for fifty similarities at once;
-one of them is then tried on networks of 500 inputs, without and with replay.
+Two erf units with a head for each task learn two tasks of one unit each. The theory is
+solved for fifty similarities at once; one of them is then tried on networks of 500
+inputs, without and with replay.
 """
 
 import sys
@@ -31,7 +32,10 @@ def two_tasks(schedule: object, similarity: float = 0.5) -> tu.Problem:
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the worst similarity, the best replay fraction, and the forgetting of theory and networks."""
+    """Print and return the worst similarity, the best replay fraction, and forgetting.
+
+    The forgetting is that of theory and networks.
+    """
     found = tu.analysis.interference(two_tasks(tu.Switch(30.0)), START, TIMES)
     best = tu.analysis.best_replay(two_tasks(tu.Replay(0.0, after=30.0)), START, TIMES)
     print(found, best, sep="\n")
@@ -48,7 +52,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
             f"error_{name}": runs.standard_error[0],
         }
         print(
-            f"forgetting {name} replay: {theory.amount[0]:.4f}, ten networks: {runs.amount[0]:.4f}"
+            f"forgetting {name} replay: {theory.amount[0]:.4f}, "
+            f"ten networks: {runs.amount[0]:.4f}"
         )
     draw(found.similarity, found.forgetting[:, 0], answer, Path(folder))
     return answer

@@ -1,7 +1,8 @@
 """Do extra hidden units help when labels are noisy?
 
-Two erf teachers, students of two, three and four units, label noise 0.1, learning rate 0.1. The error ends on a floor,
-sigma^2 eta / (2 pi) (extra + M / sqrt 3) to first order: each unit too many costs error for good (Goldt et al. 2019).
+Two erf teachers, students of two, three and four units, label noise 0.1, learning rate
+0.1. The error ends on a floor, sigma^2 eta / (2 pi) (extra + M / sqrt 3) to first
+order: each unit too many costs error for good (Goldt et al. 2019).
 """
 
 import sys
@@ -17,7 +18,10 @@ TIMES = np.geomspace(1, 3000, 61)
 
 
 def main(folder: str | Path = "output/examples") -> dict[int, tuple[float, float]]:
-    """Print and return, for each number of students, the error at the end and the formula's floor."""
+    """Print and return the error at the end and the formula's floor.
+
+    They are those of each number of students.
+    """
     curves, answer = {}, {}
     for students in (2, 3, 4):
         problem = tu.Problem(
@@ -35,7 +39,8 @@ def main(folder: str | Path = "output/examples") -> dict[int, tuple[float, float
             (float(theory.error[-1]), float(floor)),
         )
         print(
-            f"{students} students: e_g = {theory.error[-1]:.3e} at alpha = {TIMES[-1]:.0f}; formula {floor:.3e}"
+            f"{students} students: e_g = {theory.error[-1]:.3e} "
+            f"at alpha = {TIMES[-1]:.0f}; formula {floor:.3e}"
         )
     draw(curves, answer, Path(folder))
     return answer

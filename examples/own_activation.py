@@ -1,7 +1,8 @@
 """May I use an activation that nobody has integrated by hand?
 
-Two units with g(z) = z / (1 + z^2), as student and as teacher. Their Gaussian averages are found by quadrature;
-networks of 300 inputs say whether the theory built on them is right.
+Two units with g(z) = z / (1 + z^2), as student and as teacher. Their Gaussian averages
+are found by quadrature; networks of 300 inputs say whether the theory built on them is
+right.
 """
 
 import sys
@@ -20,7 +21,10 @@ def bump(z: jax.Array) -> jax.Array:
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return an average by two rules, and how far networks are from the theory, in standard errors."""
+    """Print and return an average by two rules, and the distance of networks to theory.
+
+    The distance is counted in standard errors.
+    """
     problem = tu.Problem(
         tu.Network(2, bump), tu.Network(2, bump), optimizer=tu.SGD(lr=2.0)
     )
@@ -45,7 +49,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     }
     print(f"E[g(a) g(b)] = {usual:.10f}, with a finer rule {finer:.10f}")
     print(
-        f"e_g at alpha = 10: {theory.error[-1]:.5f}, networks {runs.error[:, -1].mean():.5f}; largest |z| {answer['z']:.1f}"
+        f"e_g at alpha = 10: {theory.error[-1]:.5f}, "
+        f"networks {runs.error[:, -1].mean():.5f}; largest |z| {answer['z']:.1f}"
     )
     draw(theory, runs, Path(folder))
     return answer

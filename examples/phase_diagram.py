@@ -1,7 +1,8 @@
 """Where in the plane of learning rate and label noise does learning succeed?
 
-Two erf units, 16 rates times 9 noise levels, the error after 300 N samples. Two lines come from theory alone: where zero
-error loses its stability, and where label noise leaves an error of 0.01 in the end.
+Two erf units, 16 rates times 9 noise levels, the error after 300 N samples. Two lines
+come from theory alone: where zero error loses its stability, and where label noise
+leaves an error of 0.01 in the end.
 """
 
 import sys
@@ -15,7 +16,10 @@ LEVEL = 0.01
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the share of the plane with e_g < 0.01, and the rate at which noiseless learning is lost."""
+    """Print and return the share of the plane with e_g < 0.01.
+
+    The rate at which noiseless learning is lost is returned, too.
+    """
     problem = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
     )
@@ -37,7 +41,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     )
     print(found)
     print(
-        f"e_g < {LEVEL} on {good.mean():.0%} of the plane; without noise lost at {lost:.2f}, critical rate {critical:.2f}"
+        f"e_g < {LEVEL} on {good.mean():.0%} of the plane; "
+        f"without noise lost at {lost:.2f}, critical rate {critical:.2f}"
     )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

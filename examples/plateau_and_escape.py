@@ -1,7 +1,8 @@
 """How long does learning stall, and would a more symmetric start stall longer?
 
-Two erf units begin nearly alike. The theory finds the plateau; `escape_time` predicts its end from the start alone, and what
-a tenth of the asymmetry would do; a second solve checks the prediction.
+Two erf units begin nearly alike. The theory finds the plateau; `escape_time` predicts
+its end from the start alone, and what a tenth of the asymmetry would do; a second solve
+checks the prediction.
 """
 
 import sys
@@ -21,7 +22,10 @@ def start(asymmetry: float) -> tu.Start:
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the plateau's height, the predicted and the solved escape times for two asymmetries."""
+    """Print and return the plateau's height, and escape times of two asymmetries.
+
+    The escape times are predicted and solved.
+    """
     problem = tu.Problem(
         tu.Network(2, "erf"), tu.Network(2, "erf"), optimizer=tu.SGD(lr=0.5)
     )
@@ -36,10 +40,12 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
         for curve in (theory, later)
     ]
     print(
-        f"plateau at {plateau.height:.6f} (fixed point {height:.6f}), from {plateau.start:.0f} to {plateau.end:.0f}"
+        f"plateau at {plateau.height:.6f} (fixed point {height:.6f}), "
+        f"from {plateau.start:.0f} to {plateau.end:.0f}"
     )
     print(
-        f"escape predicted at {escape.time:.1f}, solved {solved[0]:.1f}; a tenth of the asymmetry: predicted "
+        f"escape predicted at {escape.time:.1f}, solved {solved[0]:.1f}; "
+        "a tenth of the asymmetry: predicted "
         f"{escape.scaled(0.1):.1f}, solved {solved[1]:.1f}"
     )
     folder = Path(folder)

@@ -1,7 +1,8 @@
 """Does the theory, which knows only means and covariances of my data, predict SGD on the data themselves?
 
-1797 handwritten digits, 8 x 8 pixels, ten classes. A softmax student learns them from a stream of images, drawn with
-replacement. The theory is that of ten Gaussian classes. The gap between the two is measured and split into its causes.
+1797 handwritten digits, 8 x 8 pixels, ten classes. A softmax student learns them from a
+stream of images, drawn with replacement. The theory is that of ten Gaussian classes.
+The gap between the two is measured and split into its causes.
 """
 
 import sys
@@ -14,7 +15,7 @@ TIMES = tu.log_times(0.2, 20, 11)
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print the reports; return the final error of theory and SGD, and the parts of the gap."""
+    """Print the reports; return final errors and the parts of their gap."""
     warnings.simplefilter(
         "ignore", tu.errors.ValidityWarning
     )  # the report has its number

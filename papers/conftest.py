@@ -1,4 +1,7 @@
-"""All tests of papers, doctests too, carry the marker `papers`; they share compiler settings and browser with the library's."""
+"""All tests of papers, doctests too, carry the marker `papers`.
+
+They share compiler settings and browser with the tests of the library.
+"""
 
 from pathlib import Path
 

@@ -80,7 +80,7 @@ def test_names_and_figures_of_the_primers_list_exist():
     for name in names:
         resolve(name)
     figures = set(FIGURE.findall(text))
-    assert {"ext-1", "ext-3", "ext-4"} <= figures <= set(replicas())
+    assert {"ext-1", "ext-2", "ext-3", "ext-4"} <= figures <= set(replicas())
 
 
 @pytest.mark.parametrize("name", ["tu.no_such_name", "papers.power_law.no_such_name"])

@@ -20,11 +20,14 @@ def no_calls_yet():
 
 @pytest.fixture(scope="session")
 def quick(tmp_path_factory):
-    """The result of a figure's quick version, computed once; the gallery of `make docs` takes it from output/quick."""
+    """The result of a figure's quick version, computed once.
+
+    The gallery of `make docs` takes it from output/quick.
+    """
     base = tmp_path_factory.getbasetemp()
-    folder = (
-        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    ) / "figures"  # all processes of a run share it
+    if "PYTEST_XDIST_WORKER" in os.environ:  # all processes of a run share the folder
+        base = base.parent
+    folder = base / "figures"
     folder.mkdir(exist_ok=True)
 
     @cache
@@ -37,7 +40,10 @@ def quick(tmp_path_factory):
 
 
 def keep(files):
-    """Copies beside each other, each complete or not there: two processes may do so at once."""
+    """Copy files to output/quick, each completely or not at all.
+
+    Two processes may do so at once.
+    """
     KEPT.mkdir(parents=True, exist_ok=True)
     for path in files:
         copy = KEPT / f"{path.name}.{os.getpid()}"

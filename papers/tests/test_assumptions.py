@@ -1,4 +1,7 @@
-"""A closed form says which assumption a problem breaks, and looks at functions rather than at their names."""
+"""A closed form says which assumption a problem breaks.
+
+It looks at functions rather than at their names.
+"""
 
 import jax
 import jax.numpy as jnp

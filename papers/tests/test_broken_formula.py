@@ -1,7 +1,8 @@
-"""A wrong sign in one formula, and primer-1 must fail: the negative control of the whole machinery.
+"""A wrong sign in one formula, and primer-1 must fail: a negative control of it all.
 
-Each sign is changed in the source of the four-point average of erf, in a process of its own: a compiled solve of the right
-formula cannot hide it there, and a compiled solve of the wrong one cannot leak into other tests.
+Each sign is changed in the source of the four-point average of erf, in a process of its
+own: a compiled solve of the right formula cannot hide it there, and a compiled solve of
+the wrong one cannot leak into other tests.
 """
 
 import json
@@ -10,8 +11,9 @@ import sys
 
 import pytest
 
-# One term of what is left of two fields when i and j are given, with the other sign. (The two signs in `across` hang on the
-# students' correlation, which is small on this short curve; tests/stream/moments see them.)
+# One term of what is left of two fields when i and j are given, with the other sign.
+# (The two signs in `across` hang on the students' correlation, which is small on this
+# short curve; tests/stream/moments see them.)
 SIGNS = {
     "as it is": ("", ""),
     "across^2": ("- across**2", "+ across**2"),

@@ -1,11 +1,12 @@
-"""Movements of weights and tangent kernel from overlaps, against the weights themselves."""
+"""Movements of weights and tangent kernel from overlaps, against the weights."""
 
 import numpy as np
 import pytest
 
 from tutelage_papers.figures.primer.movement import _kernel, kernel_moved, weights_moved
 
-N, K = 1000, 3
+N = 1000
+K = 3
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,10 @@ def test_movement_of_the_weights(weights):
 
 
 def test_movement_of_the_kernel_between_fresh_inputs(weights):
-    """2000 x 2000 pairs leave about 1.5%; a kernel without its correlation with the initial one is off by far more."""
+    """2000 x 2000 pairs leave about 1.5%.
+
+    A kernel without its correlation with the initial one is off by far more.
+    """
     x, y = np.random.default_rng(4).standard_normal((2, 2000, N))
     before, after = (_kernel(W / np.sqrt(N), x, y) for W in weights)
     sampled = np.linalg.norm(after - before) / np.linalg.norm(before)

@@ -1,4 +1,4 @@
-"""Figures on real images take a reader's own file: the digits, saved as one, give the same numbers."""
+"""Figures on real images take a reader's file: saved digits give the same numbers."""
 
 import numpy as np
 import xarray as xr

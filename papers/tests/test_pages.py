@@ -1,4 +1,7 @@
-"""A figure may have a page of its own: beside the drawing, linked from the gallery, and never older than its data."""
+"""A figure may have a page of its own beside the drawing.
+
+The gallery links to it, and it is never older than its data.
+"""
 
 from papers.tests.toys import toy
 

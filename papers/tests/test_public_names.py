@@ -1,4 +1,4 @@
-"""Formulas of single papers, claims, and the list of published figures: every public name is used."""
+"""Formulas of papers, claims, and the list of figures: every public name is used."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ def test_every_public_name_is_used_below(namespace):
 
 @pytest.mark.parametrize("namespace", ["", ".notes", ".power_law", ".quadratic"])
 def test_a_stub_lists_what_it_imports(namespace):
-    """Its imports are what lazy_loader loads; its `__all__` is what type checkers see."""
+    """lazy_loader loads the imports; type checkers see `__all__`."""
     module = import_module(f"tutelage_papers{namespace}")
     stub = Path(module.__file__ or "").with_suffix(".pyi")
     imported = [

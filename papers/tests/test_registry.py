@@ -41,7 +41,10 @@ def test_a_figure_is_complete(figure):
 
 
 def test_listing_loads_no_jax():
-    code = "import sys, tutelage.cli.app, tutelage_papers as r; r.replicas(); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys, tutelage.cli.app, tutelage_papers as r; r.replicas(); "
+        "sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Results are found again by content; a stopped run continues; nothing stale is ever shown."""
+"""Results are found again by content; a stopped run continues; none is stale."""
 
 import json
 
@@ -50,7 +50,10 @@ def test_other_code_is_computed_again(tmp_path, monkeypatch, what):
 
 
 def test_the_key_reads_the_code(tmp_path, monkeypatch):
-    """A changed byte in the library or in the figure's own module changes the key; one in another module does not."""
+    """A changed byte in the library or in the figure's own module changes the key.
+
+    One in another module does not.
+    """
     figure = f"papers/figures/{MODULES[0].replace('.', '/')}.py"
     names = ("library/solve.py", figure, "papers/bands.py", "library/cli/app.py")
     for name in names:

@@ -1,9 +1,12 @@
-"""The page of primer-2, the very file that `replicate` writes, in a real browser without a network."""
+"""The page of primer-2, as `replicate` writes it, in a browser without a network."""
 
 import numpy as np
 import pytest
 
-MOVE = """(slider, index) => { slider.value = index; slider.dispatchEvent(new Event("input", {bubbles: true})); }"""
+MOVE = """(slider, index) => {
+  slider.value = index;
+  slider.dispatchEvent(new Event("input", {bubbles: true}));
+}"""
 SHOWN = """() => {
   const chart = (id) => document.getElementById(id);
   return {
@@ -40,7 +43,10 @@ def test_the_slider_of_primer_2_shows_its_own_numbers(browser, quick):
 
 
 def assert_shows(page, data, index):
-    """Slide to a recorded time: marker and maps show the numbers of the figure there. Returns the phase that is named."""
+    """Slide to a recorded time, and return the phase that is named.
+
+    Marker and maps show the numbers of the figure there.
+    """
     page.locator("#time").evaluate(MOVE, index)
     shown, now = page.evaluate(SHOWN), data.isel(time=index)
     assert shown["marker"] == pytest.approx(

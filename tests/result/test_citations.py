@@ -17,6 +17,7 @@ from _site.bibliography import PAGE, page  # noqa: E402
 ERF = tu.Network(2, "erf")
 RELU = tu.Network(2, "relu", train_readout=True)
 MIXTURE = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
+LINEAR = tu.Network(1, "linear")
 STIFF_PROBLEM = tu.Problem(ERF, ERF)
 BASE = {"saad1995exact", "biehl1995learning"}
 
@@ -53,9 +54,31 @@ def keys(problem):
         (tu.Problem(tu.Network(3, "erf"), ERF), "goldt2019 richert"),
         (tu.Problem(ERF, ERF, inputs=tu.PowerLaw(1.0, levels=3)), "worschech yoshida"),
         (tu.Problem(ERF, ERF, rule=tu.rules.FeedbackAlignment(1.0)), "align"),
+        (tu.Problem(ERF, ERF, optimizer=tu.optimizers.Adam(0.3)), "kingma"),
+        (tu.Problem(ERF, ERF, optimizer=tu.optimizers.RMSprop(0.3)), "tieleman"),
+        (
+            tu.Problem(ERF, ERF, optimizer=tu.optimizers.AdaGrad(0.3, norm=True)),
+            "duchi collins",
+        ),
+        (
+            tu.Problem(ERF, ERF, optimizer=tu.optimizers.SignSGD(0.3)),
+            "xiao bernstein",
+        ),
+        (tu.Problem(ERF, ERF, optimizer=tu.optimizers.Muon(0.3, 2)), "jordan"),
+        (tu.Problem(ERF, ERF, optimizer=tu.SGD(0.3, clip=1.0)), "marshall"),
         (STIFF_PROBLEM, "steinebach"),
         (tu.Problem(ERF, inputs=MIXTURE, loss="logistic"), "goldt2019 classifying"),
         (tu.Problem(ERF, tu.Tasks([ERF, ERF])), "lee2021 goldt2019"),
+        (tu.Problem(ERF, ERF, data=tu.DataSet(2.0)), "mignacco"),
+        (
+            tu.Problem(
+                LINEAR,
+                LINEAR,
+                data=tu.DataSet(2.0),
+                optimizer=tu.optimizers.GradientDescent(0.1),
+            ),
+            "mignacco celentano paquette",
+        ),
     ],
 )
 def test_works_follow_from_the_traits_of_the_problem(problem, more):

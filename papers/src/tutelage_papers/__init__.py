@@ -1,11 +1,12 @@
-"""tutelage_papers: published figures, computed again with tutelage, and formulas of single papers.
+"""Published figures, computed again with tutelage, and formulas of single papers.
 
 registry -> figures/<source>/<figure>         -> run     -> gallery
 what a      parameters, compute, draw, claims    store,     all of them
 figure is                                        find       on one page
 
-`notes`, `power_law` and `quadratic` hold conventions and closed forms of one paper each. Everything here imports public names of
-tutelage only. The library reaches this package through an entry point alone: `tutelage replicate` uses `command`.
+`notes`, `power_law` and `quadratic` hold conventions and closed forms of one paper
+each. Everything here imports public names of tutelage only. The library reaches this
+package through an entry point alone: `tutelage replicate` uses `command`.
 docs/replicate.md is for users; CONTRIBUTING.md shows how to add a figure.
 """
 

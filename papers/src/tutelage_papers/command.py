@@ -1,6 +1,7 @@
-"""What `tutelage replicate` uses of this package.
+"""The part of this package that `tutelage replicate` uses.
 
-The entry point `tutelage.papers` leads here; `Papers` in tutelage/cli/replicate.py lists these names with their types.
+The entry point `tutelage.papers` leads here; `Papers` in tutelage/cli/replicate.py
+lists these names with their types.
 """
 
 from tutelage_papers.gallery import duration, expectation, gallery

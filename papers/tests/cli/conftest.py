@@ -1,4 +1,7 @@
-"""The command runs as in tests/cli: in an empty folder, with the settings of the test process left alone."""
+"""The command runs as in tests/cli.
+
+It runs in an empty folder, with the settings of the test process left alone.
+"""
 
 from tests.cli.conftest import folder, tutelage
 

@@ -24,25 +24,19 @@ def concentrated():
 def test_exponents_of_gaussian_inputs():
     result = concentrated()
     assert result.holds
-    for name, expected in {
-        "mean": -1.0,
-        "variance": -1.0,
-        "start": -0.5,
-        "runs": -0.5,
-    }.items():
+    exponents = {"mean": -1.0, "variance": -1.0, "start": -0.5, "runs": -0.5}
+    for name, expected in exponents.items():
         assert result[name].exponent.slope == pytest.approx(expected, abs=0.15), name
-    np.testing.assert_allclose(
-        result["variance"].values[2:], result["variance"].theory[2:], rtol=0.08
-    )
-    for condition in (result["start"],):
-        assert (
-            np.max(np.abs(condition.values - condition.theory) / condition.errors) < 4.5
-        )
+    variance = result["variance"]
+    np.testing.assert_allclose(variance.values[2:], variance.theory[2:], rtol=0.08)
+    start = result["start"]
+    z = (start.values - start.theory) / start.errors
+    assert np.max(np.abs(z)) < 4.5
     assert str(result).count("holds") == 4
 
 
 def test_a_drift_that_does_not_fit_fails():
-    """A negative control: the mean step against a drift that is 10% off does not vanish, and the verdict says so."""
+    """A negative control: a drift that is 10% off leaves a gap that does not vanish."""
     steps = [tu.analysis.step_moments(PLAIN, START, int(n)) for n in DIMS]
     gaps = [mean_gap(one, 1.1 * one.drift_theory, False) for one in steps]
     condition = judge_condition("mean", "mean", DIMS, *np.array(gaps).T, None, -1.0)
@@ -64,8 +58,9 @@ def test_what_is_lost_in_noise_is_called_so():
 
 
 def test_scatter_of_starts_against_random_weights():
-    """The same law by drawing the weights themselves."""
-    dim, rng = 30, np.random.default_rng(0)
+    """The scatter against that of weights that are drawn themselves."""
+    dim = 30
+    rng = np.random.default_rng(0)
     joint = np.block([[START.Q, START.R], [START.R.T, np.eye(2)]])
     vectors = np.linalg.cholesky(joint) @ rng.standard_normal((4000, 4, dim))
     away = vectors @ np.swapaxes(vectors, 1, 2) / dim - joint

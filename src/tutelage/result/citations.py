@@ -16,6 +16,7 @@ from tutelage._html import bullets, card
 from tutelage._version import __version__
 from tutelage.problem import (
     Drift,
+    GradientDescent,
     HiddenManifold,
     Mixture,
     Network,
@@ -26,6 +27,7 @@ from tutelage.problem import (
 )
 from tutelage.problem.activation import NAMED_ACTIVATIONS
 from tutelage.training import rules
+from tutelage.training.optimizers import SGD, AdaGrad, Adam, Muon, RMSprop, SignSGD
 
 TABLE = Path(__file__).with_name("bibliography.toml")
 # The fields of BibTeX for each kind of work: its name there, and ours.
@@ -193,6 +195,17 @@ def _activation(name: str) -> Callable[[Problem], bool]:
 
 
 # The works behind a problem: key, what it is cited for, and when.
+def _uses_one_scale(problem: Problem) -> bool:
+    return isinstance(problem.optimizer, AdaGrad) and problem.optimizer.norm
+
+
+def _clips(problem: Problem) -> bool:
+    optimizer = problem.optimizer
+    if not isinstance(optimizer, SGD):
+        return False
+    return optimizer.clip is not None or optimizer.clip_coordinates is not None
+
+
 REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
     ("saad1995exact", "order-parameter equations", lambda problem: True),
     ("biehl1995learning", "order-parameter equations", lambda problem: True),
@@ -230,6 +243,32 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
         _has("rule", rules.FeedbackAlignment),
     ),
     ("patel2023rl", "learning from rewards", _has("rule", rules.Reinforce)),
+    ("xiao2024exact", "the limit of sign-SGD", _has("optimizer", SignSGD)),
+    ("bernstein2018signsgd", "sign-SGD", _has("optimizer", SignSGD)),
+    ("kingma2015adam", "Adam", _has("optimizer", Adam)),
+    ("tieleman2012lecture", "RMSprop", _has("optimizer", RMSprop)),
+    ("duchi2011adaptive", "AdaGrad", _has("optimizer", AdaGrad)),
+    ("collins2024high", "the limit of AdaGrad-norm", _uses_one_scale),
+    ("jordan2024muon", "Muon", _has("optimizer", Muon)),
+    ("marshall2024clip", "the limit of clipped gradients", _clips),
+    (
+        "mignacco2020dynamical",
+        "samples that are used again: dynamical mean-field theory",
+        lambda problem: problem.data is not None,
+    ),
+    (
+        "celentano2021high",
+        "gradient descent on a data set",
+        lambda problem: isinstance(problem.optimizer, GradientDescent),
+    ),
+    (
+        "paquette2021sgd",
+        "a linear unit on a data set",
+        lambda problem: (
+            problem.data is not None
+            and problem.student.activation.polynomial == (0.0, 1.0)
+        ),
+    ),
     ("lee2021continual", "several tasks", _has("teacher", Tasks)),
     ("mori2025optimal", "replay", _has_tasks_with(Replay)),
     ("straat2018statistical", "drifting teachers", _has_tasks_with(Drift)),

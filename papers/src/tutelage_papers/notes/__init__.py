@@ -1,4 +1,8 @@
-"""What the notes on online SGD assume and work out: `concentration` (the conditions of the limit) and `linear_regression`."""
+"""Assumptions and examples of the notes on online SGD.
+
+`concentration` measures the conditions of the limit, `linear_regression` is the worked
+example.
+"""
 
 import lazy_loader
 

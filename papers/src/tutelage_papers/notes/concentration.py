@@ -358,7 +358,7 @@ def _condition_verdict(
     values: np.ndarray,
     errors: np.ndarray,
 ) -> tuple[bool, str]:
-    """Whether a quantity vanishes, and that in words."""
+    """True if a quantity vanishes, and the verdict in words."""
     if fit is None:
         bound = f"below {values[-1] + 2 * errors[-1]:.2g} at N = {dims[-1]}"
         return True, (

@@ -238,7 +238,7 @@ def _draw_errors(panel: Any, data: "Dataset") -> None:
 
 
 def _draw_corrections(panel: Any, data: "Dataset") -> None:
-    """The same over the law of small rates, up to the critical ones."""
+    """Final errors over the law of small rates, up to the critical ones."""
     rates = data["lr"].values
     fine = data["lr_fine"].values
     variance = float(data["noise"]) ** 2

@@ -269,7 +269,7 @@ def _draw_power(
 
 
 def _draw_vanishing(panel: Any, data: "Dataset", name: str, label: str) -> None:
-    """What must vanish against N; a triangle where it is lost in noise."""
+    """A quantity that must vanish; a triangle where it is lost in noise."""
     dims = data["dim"].values
     for law in LAWS:
         value = data[name].sel(law=law).values

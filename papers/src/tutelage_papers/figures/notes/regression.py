@@ -43,7 +43,7 @@ def regression(
 def own_equations(
     rho: float, noise_variance: float, lr: float, ridge: float
 ) -> "tu.Equations":
-    """The same system as a user writes it, from m = w.w*/d and q = w.w/d alone."""
+    """The system as a user writes it, from m = w.w*/d and q = w.w/d alone."""
 
     def error(state: Any) -> Any:
         return (rho - 2 * state.m + state.q) / 2

@@ -171,7 +171,7 @@ def _differences(
     times: Any,
     step: float,
 ) -> np.ndarray:
-    """The same by central differences of fourth order.
+    """That derivative by central differences of fourth order.
 
     f' = (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h.
     """

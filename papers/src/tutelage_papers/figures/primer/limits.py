@@ -302,7 +302,7 @@ def claims_5(data: "Dataset") -> Iterator[Claim]:
 
 
 def _theory_claims(data: "Dataset") -> Iterator[Claim]:
-    """Where the theory loses zero error, and that its final error has no memory."""
+    """The rate at which the theory loses zero error; its final error has no memory."""
     shares = data["share"].values
     final = data["final"].values
     thresholds = [threshold(shares, row) for row in final]
