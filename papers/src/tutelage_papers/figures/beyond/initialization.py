@@ -1,10 +1,10 @@
 """How the scales of both layers at the beginning decide specialization and forgetting.
 
 Both layers are trained. The first layer begins with squared length s^2 and the readouts
-with v. One task: a committee of two erf units, and the time at which it specializes. Two
-tasks in sequence with a head each: how much of the first task the second one costs. A
-theory of initialization was published for deep linear and two-layer networks (Jarvis et
-al. 2025); here the whole plane is solved, and runs are compared at its corners.
+with v. One task: a committee of two erf units, and the time at which it specializes.
+Two tasks in sequence with a head each: how much of the first task the second one costs.
+A theory of initialization was published for deep linear and two-layer networks (Jarvis
+et al. 2025); here the whole plane is solved, and runs are compared at its corners.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.plot import label_panel, panel_grid
-from tutelage_papers.bands import against_runs
 from tutelage_papers.claims import Claim, above, at_least, below
 from tutelage_papers.registry import Replica
 
@@ -41,6 +40,8 @@ def compute_plane(
 ) -> "Dataset":
     """Return specialization times and forgetting over the plane, and runs at its corners."""
     import xarray as xr
+
+    from tutelage_papers.bands import against_runs
 
     one = _one_task(lr)
     two = _two_tasks(lr, switch, similarity)
