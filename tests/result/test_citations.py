@@ -17,6 +17,7 @@ from _site.bibliography import PAGE, page  # noqa: E402
 ERF = tu.Network(2, "erf")
 RELU = tu.Network(2, "relu", train_readout=True)
 MIXTURE = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
+LINEAR = tu.Network(1, "linear")
 STIFF_PROBLEM = tu.Problem(ERF, ERF)
 BASE = {"saad1995exact", "biehl1995learning"}
 
@@ -68,6 +69,16 @@ def keys(problem):
         (STIFF_PROBLEM, "steinebach"),
         (tu.Problem(ERF, inputs=MIXTURE, loss="logistic"), "goldt2019 classifying"),
         (tu.Problem(ERF, tu.Tasks([ERF, ERF])), "lee2021 goldt2019"),
+        (tu.Problem(ERF, ERF, data=tu.DataSet(2.0)), "mignacco"),
+        (
+            tu.Problem(
+                LINEAR,
+                LINEAR,
+                data=tu.DataSet(2.0),
+                optimizer=tu.optimizers.GradientDescent(0.1),
+            ),
+            "mignacco celentano paquette",
+        ),
     ],
 )
 def test_works_follow_from_the_traits_of_the_problem(problem, more):

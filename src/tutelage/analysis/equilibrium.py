@@ -174,12 +174,13 @@ def _missing(student: LinearStudent, ratios: np.ndarray, ridges: np.ndarray) -> 
     largest = ratios.max()
     if np.all(ridges == 0) and largest <= below:
         limit = f"below ratio {below:.4g}"
+        remedy = "Give a positive ridge, or a larger ratio."
         if np.isinf(below):
             limit = "at every ratio"
+            remedy = "Give a positive ridge."
         return (
             f"ratio is {checks.shown(largest)} and ridge is 0; {limit} some weights fit "
-            "all samples, so no finite minimum exists or it is not unique. Give a "
-            "positive ridge, or a larger ratio."
+            f"all samples, so no finite minimum exists or it is not unique. {remedy}"
         )
     return (
         f"the order parameters have no finite fixed point at ratio "

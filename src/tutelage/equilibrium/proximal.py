@@ -253,8 +253,8 @@ def require_convex(loss: Loss, labels: Float[np.ndarray, " J"], function: str) -
     if fall < -NOT_MONOTONIC * np.max(np.abs(slope)):
         raise InputError(
             f"the loss {loss_name(loss)!r} is not a convex function of the output; "
-            f"{function} needs one minimum. Use a convex loss, or follow training on "
-            "a data set with solve."
+            f"{function} needs one minimum. Use a convex loss, or give the problem "
+            "data=DataSet(ratio) and follow training with solve."
         )
 
 

@@ -21,7 +21,7 @@ from tutelage.training import rules
 from tutelage.training.losses import Hinge, Logistic, Squared
 from tutelage.training.optimizers import SGD, GradientDescent
 
-ELSEWHERE = "follow training on a data set with solve."
+ELSEWHERE = "give the problem data=DataSet(ratio) and follow training with solve."
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tutelage._html import bullets, card
 from tutelage._version import __version__
 from tutelage.problem import (
     Drift,
+    GradientDescent,
     HiddenManifold,
     Mixture,
     Network,
@@ -250,6 +251,24 @@ REASONS: tuple[tuple[str, str, Callable[[Problem], bool]], ...] = (
     ("collins2024high", "the limit of AdaGrad-norm", _uses_one_scale),
     ("jordan2024muon", "Muon", _has("optimizer", Muon)),
     ("marshall2024clip", "the limit of clipped gradients", _clips),
+    (
+        "mignacco2020dynamical",
+        "samples that are used again: dynamical mean-field theory",
+        lambda problem: problem.data is not None,
+    ),
+    (
+        "celentano2021high",
+        "gradient descent on a data set",
+        lambda problem: isinstance(problem.optimizer, GradientDescent),
+    ),
+    (
+        "paquette2021sgd",
+        "a linear unit on a data set",
+        lambda problem: (
+            problem.data is not None
+            and problem.student.activation.polynomial == (0.0, 1.0)
+        ),
+    ),
     ("lee2021continual", "several tasks", _has("teacher", Tasks)),
     ("mori2025optimal", "replay", _has_tasks_with(Replay)),
     ("straat2018statistical", "drifting teachers", _has_tasks_with(Drift)),
