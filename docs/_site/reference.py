@@ -58,7 +58,7 @@ GROUPS = {
     "errors": "Errors and warnings",
 }
 SHARED = {"learning_rates": "fixed_points"}  # files of `analysis` that share a page
-SHARED |= dict.fromkeys(("result", "curve_phases", "power_laws", "reduction"), "curves")
+SHARED |= dict.fromkeys(("result", "curve_events", "power_laws", "reduction"), "curves")
 SHARED |= {"protocols": "schedules", "drift_terms": "single_steps"}
 SHARED |= {"bayes_limits": "equilibrium"}
 THEORY = ("_solve", "stream", "solvers")

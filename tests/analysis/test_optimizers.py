@@ -37,7 +37,7 @@ def test_scales_are_flat_coordinates(optimizer):
 
 REFUSED = [
     (analysis.fixed_point, o.AdaGrad(0.3), "scale of AdaGrad.* grows without end"),
-    (analysis.fixed_point, o.SignSGD(0.3), "sign of one sample's gradient jumps"),
+    (analysis.fixed_point, o.SignSGD(0.3), "updates jump, and averages of SignSGD"),
     (analysis.critical_learning_rate, o.Adam(0.3), "optimizer is Adam"),
     (analysis.noise_floor, o.Muon(0.3, 2), "optimizer is Muon"),
     (analysis.best_constant_rate, o.RMSprop(0.3), "optimizer is RMSprop"),
@@ -56,7 +56,7 @@ def test_an_analysis_without_a_result_says_why(function, optimizer, message):
     [
         (o.AdaGrad(0.3), "grows without end"),
         (o.Adam(0.3), "bias correction of Adam"),
-        (o.SignSGD(0.3), "jumps"),
+        (o.SignSGD(0.3), "updates jump"),
     ],
 )
 def test_an_escape_needs_steady_steps(optimizer, message):
@@ -64,6 +64,13 @@ def test_an_escape_needs_steady_steps(optimizer, message):
         analysis.escape_time(problem_of(optimizer), SYMMETRIC)
     with pytest.raises(tu.InputError, match=message):
         analysis.escape_distribution(problem_of(optimizer), SYMMETRIC, samples=2)
+
+
+def test_batches_of_a_rule_that_jumps_have_no_fixed_point():
+    unit = tu.Network(1, "linear")
+    problem = problem_of(o.Muon(0.3, 2), unit, labels="sign", rule="perceptron")
+    with pytest.raises(tu.InputError, match="updates jump, and averages of Muon"):
+        analysis.fixed_point(problem, tu.Start(R=[[0.2]], Q=[[0.5]]))
 
 
 def test_near_perfect_learning_needs_plain_sgd():

@@ -62,3 +62,11 @@ def test_bad_input_gets_one_message(make, message):
 def test_analyses_of_plain_sgd_refuse_it(optimizer: tu.optimizers.Optimizer):
     with pytest.raises(tu.InputError, match=f"optimizer is {type(optimizer).__name__}"):
         tu.analysis.critical_learning_rate(problem(optimizer))
+
+
+@pytest.mark.parametrize("option", [{"momentum": 0.9}, {"spherical": True}], ids=str)
+@pytest.mark.parametrize("kind", ["SignSGD", "RMSprop", "Adam", "AdaGrad", "Muon"])
+def test_options_of_sgd_are_unknown_elsewhere(kind, option):
+    name = next(iter(option))
+    with pytest.raises(tu.InputError, match=f"argument of {kind} is '{name}'"):
+        getattr(tu.optimizers, kind)(0.3, batch=4, **option)

@@ -22,7 +22,7 @@ from .continual import (
     savings,
     transfer,
 )
-from .curve_phases import (
+from .curve_events import (
     EarlyStopping,
     Phase,
     Phases,

@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._types import Numbers
 from tutelage._version import __version__
-from tutelage.analysis.curve_phases import phases
+from tutelage.analysis.curve_events import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
 from tutelage.page.controls import Value

@@ -252,7 +252,7 @@ const tutelageLocal = (tables) => {
     );
   }
 
-  // Phases: analysis/curve_phases.py of a solved curve.
+  // Phases: analysis/curve_events/named_phases.py of a solved curve.
 
   const BAND = Math.log(1.1); // the error is on a plateau within 10% of its height
   // By which the logarithm of the dwell time falls when a plateau is left

@@ -82,6 +82,13 @@ def _has_plain_steps(problem: "Problem") -> bool:
     return optimizer.clip is None and optimizer.clip_coordinates is None
 
 
+def _has_continuous_steps(problem: "Problem") -> bool:
+    optimizer = problem.optimizer
+    if optimizer.takes_signs_of_samples:
+        return False
+    return not optimizer.averages_batches or _has_smooth_update(problem)
+
+
 def _learns_outside_vectors(problem: "Problem") -> bool:
     student = problem.student
     return student.train_readout or (problem.biased and student.train_bias)
@@ -184,9 +191,11 @@ TRAITS: dict[str, Trait] = {
         remedy="optimizer=RMSprop(lr) with the same memory",
     ),
     "steps without jumps": Trait(
-        holds=lambda p: not p.optimizer.takes_signs_of_samples,
-        instead="the sign of one sample's gradient jumps",
-        remedy="a batch of two samples or more",
+        holds=_has_continuous_steps,
+        instead="updates jump, and averages of {optimizer} have no derivative there",
+        remedy=(
+            "a batch of two samples or more, with a smooth rule, loss and activation"
+        ),
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules,

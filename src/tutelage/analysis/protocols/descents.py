@@ -163,7 +163,9 @@ def free_slope(search: Search, evaluation: Evaluation) -> float:
     rising = slopes[:, z > AT_BOUND]  # may still be lowered: slope <= t
     if len(slopes) == 1:
         return float(np.max(np.append(-falling[0], rising[0]), initial=0.0))
-    # variables: the multipliers and, last, t
+    # Minimize t over multipliers mu >= 0 with -t <= sum_i mu_i slope_i <= t in every
+    # direction that its bound leaves free (Karush, Kuhn and Tucker: t = 0 at an
+    # optimum). The variables are mu and, last, t.
     table = np.concatenate([-falling.T, rising.T])
     result = linprog(
         np.append(np.zeros(len(slopes)), 1.0),

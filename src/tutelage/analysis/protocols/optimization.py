@@ -154,14 +154,8 @@ def optimize(
     require_number(search)
     require_work_for_time(search)
 
+    schedules_at = partial(_schedules_at, search, shape)
     judged = partial(_judged, search, problem, start)
-
-    def schedules_at(point: np.ndarray) -> Table:
-        """Return the schedules of all controls."""
-        schedules = {}
-        for name, rows in search.values(search.whole(point)).items():
-            schedules[name] = schedule_of(name, shape, edges, np.asarray(rows))
-        return schedules
 
     short = min(SHORT, iterations)
     longest = (starts + MORE) * short + starts * iterations
@@ -172,17 +166,16 @@ def optimize(
         # a trial may diverge; the final choice warns
         warnings.simplefilter("ignore", TutelageWarning)
         constant, candidates = best_constants(search)
-        constant_numbers = _numbers(search, constant)
-        compared = {
-            "best constant": judged(constant_numbers, schedules_at(constant.point))
-        }
+        best_constant = judged(_numbers(search, constant), schedules_at(constant.point))
+        compared = {"best constant": best_constant}
         for name, fixed in other_controls.items():
             # controls that a baseline leaves out are constants, chosen best
             free = {key: pair for key, pair in limits.items() if key not in fixed}
+            chosen: Table = {}
             if free:
                 rest = make_search(changed(problem, fixed), free)
-                fixed = fixed | _numbers(rest, best_constants(rest)[0])
-            compared[name] = judged(fixed)
+                chosen = _numbers(rest, best_constants(rest)[0])
+            compared[name] = judged(fixed | chosen)
         descents = run_descents(
             search, constant, candidates, starts, iterations, bar.update
         )
@@ -210,6 +203,14 @@ def optimize(
         totals=_totals(search, best.point, t_max),
         notes=tuple(notes),
     )
+
+
+def _schedules_at(search: Search, shape: str, point: np.ndarray) -> Table:
+    """Return the schedules of all controls under the protocol of a point."""
+    schedules = {}
+    for name, rows in search.values(search.whole(point)).items():
+        schedules[name] = schedule_of(name, shape, search.edges, np.asarray(rows))
+    return schedules
 
 
 def _judged(

@@ -194,7 +194,8 @@ def _for_optimizer(
 ) -> Moments:
     """Return the averages that rule and optimizer need, made of usual ones."""
     optimizer = problem.optimizer
-    if problem.rule.couples_samples:
+    is_of_episodes = problem.rule.samples > 1
+    if is_of_episodes and problem.rule.couples_samples:
         return episode_moments(problem, moments, sampled)
     if optimizer.averages_batches:
         return batch_moments(problem, moments, sampled)

@@ -219,7 +219,7 @@ QUICK: dict[str, Any] = {
         "Adam": _rates(0.02, 0.09, 9),
         "AdaGrad": _rates(0.6, 7.2, 9),
     },
-    "ends": {"SGD": 500.0, "RMSprop": 500.0, "Adam": 500.0, "AdaGrad": 500.0},
+    "ends": {"SGD": 500.0, "RMSprop": 800.0, "Adam": 800.0, "AdaGrad": 500.0},
     "points": 2**10,
 }
 FULL: dict[str, Any] = {
