@@ -44,7 +44,7 @@ def compute_plane(
     """Return specialization times and forgetting over the plane, and runs at its corners."""
     import xarray as xr
 
-    from tutelage_papers.bands import against_runs  # loads JAX
+    from tutelage_papers.bands import against_runs
 
     one = _one_task(lr)
     two = _two_tasks(lr, switch, similarity)
