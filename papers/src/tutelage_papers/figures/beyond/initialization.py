@@ -17,7 +17,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.plot import label_panel, panel_grid
-from tutelage_papers.bands import against_runs
 from tutelage_papers.claims import Claim, above, at_least, below
 from tutelage_papers.registry import Replica
 
@@ -44,6 +43,8 @@ def compute_plane(
 ) -> "Dataset":
     """Return specialization times and forgetting over the plane, and runs at its corners."""
     import xarray as xr
+
+    from tutelage_papers.bands import against_runs
 
     one = _one_task(lr)
     two = _two_tasks(lr, switch, similarity)
