@@ -37,7 +37,8 @@ highlight_language = (
 )
 suppress_warnings = ["misc.highlighting_failure"]
 
-# Public names must resolve; those of other libraries have no inventory here, since the build needs no network.
+# Public names must resolve; those of other libraries have no inventory here, since the
+# build needs no network.
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!tutelage(_papers)?\.[A-Za-z]+$).*")]
 autodoc_typehints = "signature"
@@ -48,7 +49,8 @@ maximum_signature_line_length = 100
 add_module_names = False
 toc_object_entries = False
 
-# Nothing is fetched from elsewhere: MathJax is copied from a package, and the fonts of the theme are those of the system.
+# Nothing is fetched from elsewhere: MathJax is copied from a package, and the fonts of
+# the theme are those of the system.
 _MATHJAX = (
     Path(str(find_spec("sphinx-mathjax-offline").submodule_search_locations[0]))
     / "static"

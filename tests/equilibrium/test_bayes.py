@@ -172,6 +172,26 @@ def test_nothing_is_below_bayes(seed):
     assert np.all(best.error <= found.error + 1e-9)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(8))
+def test_no_stream_is_below_bayes(seed):
+    """One pass of SGD from R = 0 has used ratio = alpha at time alpha."""
+    rng = np.random.default_rng(seed)
+    options = {"noise": float(rng.uniform(0.05, 1.0))}
+    if seed % 2:
+        options = {"loss": "logistic", "labels": tu.labels.Sign(rng.uniform(0, 0.3))}
+    problem = linear(optimizer=tu.SGD(float(rng.uniform(0.1, 1.5))), **options)
+    start = tu.Start(np.zeros((1, 1)), np.array([[rng.uniform(0.0, 1.0)]]))
+    ratios = np.sort(np.exp(rng.uniform(-2, 3, 6)))
+    curve = tu.solve(problem, start, np.concatenate([[0.0], ratios]))
+    best = bayes(problem, ratios)
+    assert np.all(best.error <= curve.error[1:] + 1e-6)
+    # a negative control: with knowledge of the teacher the bound does not hold
+    known = tu.Start(np.array([[0.999]]), np.array([[1.0]]))
+    close = tu.solve(problem, known, [0.0, 0.01]).error[-1]
+    assert close < bayes(problem, 0.01).error
+
+
 def test_what_has_no_likelihood():
     student_t = tu.Problem(UNIT, UNIT, noise=lambda u: np.tan(np.pi * (u - 0.5) / 1.1))
     with pytest.raises(InputError, match="quantile function"):

@@ -26,7 +26,11 @@ from scipy.integrate import cumulative_simpson
 from scipy.optimize import brentq
 
 from tutelage.equilibrium.information import Evidence, Posterior
-from tutelage.equilibrium.prediction import Prediction, best_prediction
+from tutelage.equilibrium.prediction import (
+    Prediction,
+    best_prediction,
+    truth_cells_of,
+)
 from tutelage.equilibrium.setting import Setting
 
 # ln qhat from no knowledge to perfect knowledge
@@ -125,6 +129,7 @@ class BayesCurve:
     def __init__(self, setting: Setting, evidence: Evidence):
         self.setting = setting
         self.evidence = evidence
+        self._truth_cells = truth_cells_of(setting)
         T = float(setting.T[0, 0])
         t = setting.t[:, 0, 0]
         self._strength = t * setting.lam  # t_l lam_l
@@ -197,7 +202,9 @@ class BayesCurve:
 
     def prediction(self, point: FixedPoint) -> Prediction:
         """Return the best prediction at a fixed point."""
-        return best_prediction(self.setting, self.evidence, point.q, point.V)
+        return best_prediction(
+            self.setting, self.evidence, self._truth_cells, point.q, point.V
+        )
 
     def error_bound(self, point: FixedPoint, ratio: float) -> float:
         """Return 0: averages of one unit have no grid of a fixed size."""

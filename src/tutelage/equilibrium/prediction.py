@@ -42,9 +42,16 @@ class Prediction(NamedTuple):
 
 
 def best_prediction(
-    setting: Setting, evidence: Evidence, q: float, V: float
+    setting: Setting,
+    evidence: Evidence,
+    truth_cells: CellEvidence | None,
+    q: float,
+    V: float,
 ) -> Prediction:
-    """Return the errors of the best prediction at these overlaps."""
+    """Return the errors of the best prediction at these overlaps.
+
+    truth_cells: what `truth_cells_of` returns.
+    """
     posterior = Posterior(q=max(q, TINY), V=max(V, TINY))
     problem = setting.problem
     if V == 0 and problem.labels.metric == "squared":
@@ -52,11 +59,9 @@ def best_prediction(
     predictive = evidence.predictive(posterior)
     if problem.labels.metric == "class":
         assert isinstance(predictive, Predictive)
-        if getattr(problem.labels, "random", False) is not False:
-            error = predictive.wrong
-        else:
-            truth = _truth_cells(setting).predictive(posterior)
-            error = truth.wrong
+        error = predictive.wrong
+        if truth_cells is not None:
+            error = truth_cells.predictive(posterior).wrong
         return Prediction(error, predictive.wrong, predictive.log_loss)
     if isinstance(evidence, LinearEvidence):
         variance = V
@@ -71,8 +76,14 @@ def best_prediction(
     return Prediction(variance / 2, np.nan, (variance + noise**2) / 2)
 
 
-def _truth_cells(setting: Setting) -> CellEvidence:
-    """Return the noiseless classes in cells of the field."""
+def truth_cells_of(setting: Setting) -> CellEvidence | None:
+    """Return the noiseless classes in cells of the field.
+
+    None if the error is not a matter of classes, or is judged by random labels.
+    """
+    law = setting.problem.labels
+    if law.metric != "class" or getattr(law, "random", False) is not False:
+        return None
     reach = REACH * np.sqrt(setting.T[0, 0])
 
     def truth(rho: np.ndarray) -> np.ndarray:

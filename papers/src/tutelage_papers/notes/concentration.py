@@ -239,40 +239,8 @@ def concentration(
             )
         )
         starts.append(start_scatter(problem, start, size, seed + place))
-    gaussian = inputs == "gaussian"
-    gaps = np.array([mean_gap(step, step.drift_theory, gaussian) for step in steps])
-    noise = np.array([total_variance(step.increments) for step in steps])
-    noise = noise / sizes[:, None]
-    scatter = np.array(starts)
-    conditions = {
-        "mean": judge_condition(
-            name="mean",
-            meaning="mean: |N E[du] - f|",
-            dims=sizes,
-            values=gaps[:, 0],
-            errors=gaps[:, 1],
-            theory=None,
-            expected=-1.0,
-        ),
-        "variance": judge_condition(
-            name="variance",
-            meaning="variance: N Var(du)",
-            dims=sizes,
-            values=noise[:, 0],
-            errors=noise[:, 1],
-            theory=np.trace(steps[0].diffusion_theory) / sizes,
-            expected=-1.0,
-        ),
-        "start": judge_condition(
-            name="start",
-            meaning="start: scatter of u(0)",
-            dims=sizes,
-            values=scatter[:, 0],
-            errors=scatter[:, 1],
-            theory=scatter[:, 2],
-            expected=-0.5,
-        ),
-    }
+    conditions = _step_conditions(sizes, steps, inputs == "gaussian")
+    conditions["start"] = _start_condition(sizes, np.array(starts))
     if end is not None:
         distances = np.array(
             [
@@ -290,6 +258,47 @@ def concentration(
             expected=-0.5,
         )
     return Concentration(problem, inputs, steps[0].samples, conditions)
+
+
+def _step_conditions(
+    dims: np.ndarray, steps: list[StepMoments], gaussian: bool
+) -> dict[str, Condition]:
+    """The conditions on the mean and the variance of single steps."""
+    gaps = np.array([mean_gap(step, step.drift_theory, gaussian) for step in steps])
+    noise = np.array([total_variance(step.increments) for step in steps])
+    noise = noise / dims[:, None]
+    mean = judge_condition(
+        name="mean",
+        meaning="mean: |N E[du] - f|",
+        dims=dims,
+        values=gaps[:, 0],
+        errors=gaps[:, 1],
+        theory=None,
+        expected=-1.0,
+    )
+    variance = judge_condition(
+        name="variance",
+        meaning="variance: N Var(du)",
+        dims=dims,
+        values=noise[:, 0],
+        errors=noise[:, 1],
+        theory=np.trace(steps[0].diffusion_theory) / dims,
+        expected=-1.0,
+    )
+    return {"mean": mean, "variance": variance}
+
+
+def _start_condition(dims: np.ndarray, scatter: np.ndarray) -> Condition:
+    """The condition on random initial weights: scatter, its error and exact value."""
+    return judge_condition(
+        name="start",
+        meaning="start: scatter of u(0)",
+        dims=dims,
+        values=scatter[:, 0],
+        errors=scatter[:, 1],
+        theory=scatter[:, 2],
+        expected=-0.5,
+    )
 
 
 def _checked_dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:

@@ -1,11 +1,15 @@
-"""Why a power law of eigenvalues gives a power law of learning: the sum over levels, its integral, and how far they differ.
+"""The error of a linear network on a power law: a sum over levels and its integral.
 
-At a small learning rate the error of a linear network on lam_k = lam_1 k^-(1+beta), k = 1..L, is (arXiv 2410.09005, eq. 47)
+Why a power law of eigenvalues gives a power law of learning. At a small learning rate the
+error of a linear network on lam_k = lam_1 k^-(1+beta), k = 1..L, is (arXiv 2410.09005,
+eq. 47)
 
-    e_g = sum_k f(k),    f(k) = A k^-(1+beta) exp(-x k^-(1+beta)),    A = (1 + s^2) lam_1 / (2 L),    x = 2 lr lam_1 alpha
+    e_g = sum_k f(k),    f(k) = A k^-(1+beta) exp(-x k^-(1+beta)),
+    A = (1 + s^2) lam_1 / (2 L),    x = 2 lr lam_1 alpha
 
-As an integral it is a difference of incomplete gamma functions, and in a window of times the power alpha^(-beta/(1+beta)).
-f rises up to k = x^(1/(1+beta)) and falls after it, so sum and integral differ by at most its largest value: `bounds`.
+As an integral it is a difference of incomplete gamma functions, and in a window of times
+the power alpha^(-beta/(1+beta)). f rises up to k = x^(1/(1+beta)) and falls after it, so
+sum and integral differ by at most its largest value: `bounds`.
 """
 
 from dataclasses import dataclass
@@ -26,16 +30,21 @@ FORMS = ("sum", "integral")
 
 @dataclass(frozen=True)
 class PowerLawSum:
-    """The error of a linear network on a power law at a small learning rate: a sum over levels, and its integral.
+    """The error of a linear network on a power law at a small learning rate.
 
-        e_g = sum_k A k^-(1+beta) exp(-x k^-(1+beta)),   A = (1 + s^2) lam_1 / (2 L),   x = 2 lr lam_1 alpha   (eq. 47)
-    beta > 0, levels L, rate (the learning rate), scale s of the student's initial weights (the teacher's is one).
-    trained: N_l, how many levels learn (the largest first; None: all); the others add their `floor` for ever.
-    Methods take times alpha >= 0, a number or an array.
+        e_g = sum_k A k^-(1+beta) exp(-x k^-(1+beta))                            (eq. 47)
+        A = (1 + s^2) lam_1 / (2 L),   x = 2 lr lam_1 alpha
+
+    beta > 0, levels L, rate (the learning rate), scale s of the student's initial weights
+    (the teacher's is one). trained: N_l, how many levels learn (the largest first; None:
+    all); the others add their `floor` for ever. Methods take times alpha >= 0, a number or
+    an array.
 
     >>> import tutelage as tu
     >>> import tutelage_papers
-    >>> law = tutelage_papers.power_law.PowerLawSum(beta=1.0, levels=256, rate=0.1, scale=0.01)
+    >>> law = tutelage_papers.power_law.PowerLawSum(
+    ...     beta=1.0, levels=256, rate=0.1, scale=0.01
+    ... )
     >>> law.exponent, law.sum([1.0, 10.0]).round(4)
     (0.5, array([0.0472, 0.0141]))
     """
@@ -47,19 +56,16 @@ class PowerLawSum:
     trained: int | None = None
 
     def __post_init__(self) -> None:
-        for name, check in (
-            ("beta", checks.require_positive),
-            ("rate", checks.require_positive),
-        ):
-            _number(name, getattr(self, name), check)
+        _number("beta", self.beta, checks.require_positive)
+        _number("rate", self.rate, checks.require_positive)
         _number("scale", self.scale, checks.require_nonnegative)
         checks.as_count("levels", self.levels)
-        if (
-            self.trained is not None
-            and checks.as_count("trained", self.trained) > self.levels
-        ):
+        if self.trained is None:
+            return
+        if checks.as_count("trained", self.trained) > self.levels:
             raise InputError(
-                f"trained is {self.trained}; it must be at most {self.levels}, the number of levels."
+                f"trained is {self.trained}; it must be at most {self.levels}, the number "
+                "of levels."
             )
 
     @property
@@ -70,15 +76,15 @@ class PowerLawSum:
     @cached_property
     def largest(self) -> float:
         """lam_1, for a mean eigenvalue of one."""
-        return float(
-            self.levels / np.sum(np.arange(1.0, self.levels + 1) ** -(1 + self.beta))
-        )
+        relative = np.arange(1.0, self.levels + 1) ** -(1 + self.beta)
+        return float(self.levels / np.sum(relative))
 
     @property
     def window(self) -> tuple[float, float]:
         """Times between which the power law is meant to hold.
 
-        1/(2 lr lam_1) and Gamma((2 beta + 1)/(beta + 1))^((1+beta)/beta) N_l^(1+beta) times that.
+        1/(2 lr lam_1) and Gamma((2 beta + 1)/(beta + 1))^((1+beta)/beta) N_l^(1+beta)
+        times that.
         """
         first = 1 / (2 * self.rate * self.largest)
         shape = gamma(1 + self.exponent) ** (1 / self.exponent)
@@ -86,38 +92,45 @@ class PowerLawSum:
 
     @cached_property
     def floor(self) -> float:
-        """What the levels that do not learn leave, (1 + s^2)/(2 L) sum_(k > N_l) lam_k (equation 71, from N_l + 1)."""
-        return float(
-            self._height
-            * np.sum(np.arange(self._count + 1.0, self.levels + 1) ** -(1 + self.beta))
-        )
+        """The error that the levels leave that do not learn.
+
+        (1 + s^2)/(2 L) sum_(k > N_l) lam_k (equation 71, from N_l + 1).
+        """
+        frozen = np.arange(self._count + 1.0, self.levels + 1)
+        return float(self._height * np.sum(frozen ** -(1 + self.beta)))
 
     @property
     def floor_integral(self) -> float:
-        """The floor as an integral, (1 + s^2)/2 lam_1/(beta L) (N_l^-beta - L^-beta): never below it (equation 74)."""
-        return (
-            self._height
-            * (self._count**-self.beta - self.levels**-self.beta)
-            / self.beta
-        )
+        """The floor as an integral (equation 74), never below it.
+
+        (1 + s^2)/2 lam_1/(beta L) (N_l^-beta - L^-beta).
+        """
+        tail = self._count**-self.beta - self.levels**-self.beta
+        return self._height * tail / self.beta
 
     def sum(self, times: Any) -> np.ndarray:
-        """e_g itself (equations 47 and 78)."""
+        """Return e_g itself (equations 47 and 78)."""
         return at_times(times, lambda t: self._height * self._moment(t, 1) + self.floor)
 
     def integral(self, times: Any) -> np.ndarray:
-        """The sum over the levels that learn as an integral from 1 to N_l, equation 50; the floor is added as it is.
+        """Return the sum over the levels that learn as an integral from 1 to N_l (eq. 50).
 
             A/(1+beta) x^-q (Gamma(q, x N_l^-(1+beta)) - Gamma(q, x)),  q = beta/(1+beta)
-        Equations 11 and 79 print L for N_l, which counts the frozen levels twice.
+
+        The floor is added as it is. Equations 11 and 79 print L for N_l, which counts the
+        frozen levels twice.
         """
-        return at_times(
-            times,
-            lambda t: self._height * self._integral(t, self.exponent) + self.floor,
-        )
+
+        def value(t: np.ndarray) -> np.ndarray:
+            return self._height * self._integral(t, self.exponent) + self.floor
+
+        return at_times(times, value)
 
     def single_gamma(self, times: Any) -> np.ndarray:
-        """The integral without its second gamma function (equation 52): for x > 1, later than the window's first time."""
+        """Return the integral without its second gamma function (equation 52).
+
+        For x > 1, later than the window's first time.
+        """
 
         def value(t: np.ndarray) -> np.ndarray:
             x = _positive_time(self._x(t))
@@ -128,7 +141,10 @@ class PowerLawSum:
         return at_times(times, value)
 
     def power_law(self, times: Any) -> np.ndarray:
-        """The pure power, A/(1+beta) Gamma(q) x^-q (equation 53): what the integral tends to inside a wide window."""
+        """Return the pure power, A/(1+beta) Gamma(q) x^-q (equation 53).
+
+        The integral tends to it inside a wide window.
+        """
 
         def value(t: np.ndarray) -> np.ndarray:
             x = _positive_time(self._x(t))
@@ -138,7 +154,10 @@ class PowerLawSum:
         return at_times(times, value)
 
     def corrections(self, times: Any, order: int = 0) -> np.ndarray:
-        """What Euler and Maclaurin add to the integral: (f(1) + f(N_l))/2, and with order=1 also (f'(N_l) - f'(1))/12."""
+        """Return the terms that Euler and Maclaurin add to the integral.
+
+        (f(1) + f(N_l))/2, and with order=1 also (f'(N_l) - f'(1))/12.
+        """
         if order not in (0, 1):
             raise InputError(f"order is {checks.shown(order)}; it must be 0 or 1.")
         ends = np.array([1.0, self._count])
@@ -150,7 +169,10 @@ class PowerLawSum:
         return at_times(times, value)
 
     def bounds(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Two numbers that e_g always lies between: integral + f(1) + f(N_l) - max f, integral + min(max f, zeta_gap)."""
+        """Return two numbers that e_g always lies between.
+
+        integral + f(1) + f(N_l) - max f, and integral + min(max f, zeta_gap).
+        """
         ends = 2 * self.corrections(times)
         highest = at_times(times, self._peak)
         middle = self.integral(times)
@@ -158,25 +180,29 @@ class PowerLawSum:
 
     @property
     def zeta_gap(self) -> float:
-        """A (zeta(1+beta) - 1/beta + N_l^-(1+beta)): the sum exceeds the integral by at most this at any time.
+        """The largest excess of the sum over the integral at any time.
 
-        Up to x = 2 the gap falls with x, because -df/dx falls with k there: it is largest at x = 0. Beyond, max f =
-        A/(e x) is smaller.
+        A (zeta(1+beta) - 1/beta + N_l^-(1+beta)). Up to x = 2 the gap falls with x, because
+        -df/dx falls with k there: it is largest at x = 0. Beyond, max f = A/(e x) is
+        smaller.
         """
-        return float(
-            self._height
-            * (zeta(1 + self.beta) - 1 / self.beta + self._count ** -(1 + self.beta))
-        )
+        last = self._count ** -(1 + self.beta)
+        return float(self._height * (zeta(1 + self.beta) - 1 / self.beta + last))
 
     def half_first_term(self, times: Any) -> np.ndarray:
-        """f(1)/2, which equation 49 gives as a bound on sum minus integral after the window's first time. It is none.
+        """Return f(1)/2, which is no bound on sum minus integral.
 
-        At x = 1 and beta = 1 the gap is 0.1917 A and f(1)/2 is 0.1839 A; later f(1) vanishes as exp(-x), the gap slower.
+        Equation 49 gives it as one, after the window's first time. At x = 1 and beta = 1 the
+        gap is 0.1917 A and f(1)/2 is 0.1839 A; later f(1) vanishes as exp(-x), the gap
+        slower.
         """
         return at_times(times, lambda t: self._terms(t, np.ones(1))[0][:, 0] / 2)
 
     def local_slope(self, times: Any, form: str = "sum") -> np.ndarray:
-        """d ln e_g / d ln alpha of the sum or of the integral; -beta/(1+beta) only in the middle of a wide window."""
+        """Return d ln e_g / d ln alpha of the sum or of the integral.
+
+        It is -beta/(1+beta) only in the middle of a wide window.
+        """
         checks.known("form", form, FORMS)
 
         def value(t: np.ndarray) -> np.ndarray:
@@ -191,7 +217,7 @@ class PowerLawSum:
         return at_times(times, value)
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
-        """Sum, integral, power law, bounds and the local slope, as a Matplotlib figure."""
+        """Draw sum, integral, power law, bounds and the local slope."""
         from tutelage_papers.power_law.plots import plot_power_law_sum
 
         return plot_power_law_sum(self, times, title=title)
@@ -199,23 +225,25 @@ class PowerLawSum:
     def __str__(self) -> str:
         first, last = self.window
         middle = np.sqrt(first * last)
-        return "\n".join(
-            [
-                f"power law of {self.levels} levels, beta = {self.beta:g}, learning rate {self.rate:g}",
-                f"window: alpha from {first:.4g} to {last:.4g}; exponent there {-self.exponent:.4g}",
-                f"local slope in its middle (alpha = {middle:.4g}): {float(self.local_slope(middle)):.4g}",
-                f"sum minus integral: at most {self.zeta_gap:.4g}",
-            ]
-            + (
-                [f"floor of the levels that do not learn: {self.floor:.6g}"]
-                if self.floor
-                else []
-            )
-        )
+        slope = float(self.local_slope(middle))
+        lines = [
+            f"power law of {self.levels} levels, beta = {self.beta:g}, "
+            f"learning rate {self.rate:g}",
+            f"window: alpha from {first:.4g} to {last:.4g}; exponent there "
+            f"{-self.exponent:.4g}",
+            f"local slope in its middle (alpha = {middle:.4g}): {slope:.4g}",
+            f"sum minus integral: at most {self.zeta_gap:.4g}",
+        ]
+        if self.floor:
+            lines.append(f"floor of the levels that do not learn: {self.floor:.6g}")
+        return "\n".join(lines)
 
     @property
     def _count(self) -> int:
-        return self.levels if self.trained is None else self.trained
+        """N_l."""
+        if self.trained is None:
+            return self.levels
+        return self.trained
 
     @cached_property
     def _height(self) -> float:
@@ -226,22 +254,29 @@ class PowerLawSum:
         return 2 * self.rate * self.largest * times
 
     def _moment(self, times: np.ndarray, power: int) -> np.ndarray:
-        """sum_k u^power exp(-x u), u = k^-(1+beta); time by time, because there may be millions of levels."""
+        """sum_k u^power exp(-x u), u = k^-(1+beta).
+
+        Time by time, because there may be millions of levels.
+        """
         u = np.arange(1.0, self._count + 1) ** -(1 + self.beta)
         return np.array([np.exp(-x * u) @ u**power for x in self._x(times)])
 
     def _integral(self, times: np.ndarray, q: float) -> np.ndarray:
-        """int_1^N_l u^(q + 1/(1+beta)) exp(-x u) dk, u = k^-(1+beta): x^-q (Gamma(q, y) - Gamma(q, x)) / (1+beta)."""
+        """int_1^N_l u^(q + 1/(1+beta)) exp(-x u) dk, u = k^-(1+beta).
+
+        x^-q (Gamma(q, y) - Gamma(q, x)) / (1+beta), y = x N_l^-(1+beta).
+        """
         x = self._x(times)
         y = x * self._count ** -(1 + self.beta)
-        at_start = (1 - self._count ** -(q * (1 + self.beta))) / (q * (1 + self.beta))
+        power = q * (1 + self.beta)
+        at_start = (1 - self._count**-power) / power
         safe = np.where(x > 0, x, 1.0)
-        upper = np.where(
-            y > 1, gammaincc(q, y) - gammaincc(q, x), gammainc(q, x) - gammainc(q, y)
-        )
-        return np.where(
-            x > 1e-100, gamma(q) * safe**-q * upper / (1 + self.beta), at_start
-        )
+        # The difference of the two that are smaller keeps its digits.
+        upper = gammaincc(q, y) - gammaincc(q, x)
+        lower = gammainc(q, x) - gammainc(q, y)
+        difference = np.where(y > 1, upper, lower)
+        later = gamma(q) * safe**-q * difference / (1 + self.beta)
+        return np.where(x > 1e-100, later, at_start)
 
     def _terms(self, times: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """f(k) and f'(k), (T, k)."""
@@ -251,7 +286,7 @@ class PowerLawSum:
         return f, f * (x * u - 1) * (1 + self.beta) / k
 
     def _peak(self, times: np.ndarray) -> np.ndarray:
-        """The largest f(k) for k between 1 and N_l: u exp(-x u) is largest at u = 1/x."""
+        """The largest f(k) between 1 and N_l: u exp(-x u) is largest at u = 1/x."""
         x = self._x(times)
         u = np.clip(1 / np.maximum(x, 1e-300), self._count ** -(1 + self.beta), 1.0)
         return self._height * u * np.exp(-x * u)
@@ -260,7 +295,8 @@ class PowerLawSum:
 def _positive_time(x: np.ndarray) -> np.ndarray:
     if np.any(x == 0):
         raise InputError(
-            "times contain 0, where this form is infinite; it holds later than the window's first time."
+            "times contain 0, where this form is infinite; it holds later than the "
+            "window's first time."
         )
     return x
 

@@ -1,24 +1,31 @@
-"""Training only some of the raw inputs, outside the eigenbasis of their covariance (equations 82-88 of arXiv 2410.09005).
+"""Training only some of the raw inputs, outside the eigenbasis of their covariance.
 
-Split the covariance into the inputs that are trained and those that are not, Sigma = [[S, C], [C^T, H]], and the mismatch
-e = a - b (student minus teacher, readouts included) likewise. What the frozen inputs add to the output is, given the trained
-ones, their regression on them plus an independent Gaussian rest. So the student learns exactly like a linear network that
-sees only the trained inputs (covariance S), with
+Equations 82-88 of arXiv 2410.09005. Split the covariance into the inputs that are trained
+and those that are not, Sigma = [[S, C], [C^T, H]], and the mismatch e = a - b (student minus
+teacher, readouts included) likewise. The contribution of the frozen inputs to the output is,
+given the trained ones, their regression on them plus an independent Gaussian rest. So the
+student learns exactly like a linear network that sees only the trained inputs (covariance
+S), with
 
-    teacher  b - S^-1 C e_frozen,      label noise variance  sigma^2 + e_frozen^T (H - C^T S^-1 C) e_frozen / N
+    teacher  b - S^-1 C e_frozen,
+    label noise variance  sigma^2 + e_frozen^T (H - C^T S^-1 C) e_frozen / N
 
-at any learning rate and any N. At a small rate the error ends at half the extra noise: equation 88.
+at any learning rate and any N. At a small rate the error ends at half the extra noise:
+equation 88.
 
-In a random basis the floor for large N follows from the spectrum alone (`random_basis_floors`).
-Equation 88 needs a covariance matrix. If its eigenvectors are random, the trained inputs are a random
-subspace, and the floor is the part of the signal that a projection on n random features misses. Its law of large numbers
-(deterministic equivalent; e.g. Bach, SIAM J. Math. Data Sci. 6 (2024) 26) has one number kappa:
+In a random basis the floor for large N follows from the spectrum alone
+(`random_basis_floors`). Equation 88 needs a covariance matrix. If its eigenvectors are
+random, the trained inputs are a random subspace, and the floor is the part of the signal
+that a projection on n random features misses. Its law of large numbers (deterministic
+equivalent; e.g. Bach, SIAM J. Math. Data Sci. 6 (2024) 26) has one number kappa:
 
     sum_l p_l lam_l / (lam_l + kappa) = n/N,        floor = (1 + s^2)/2 * kappa n/N
 
-In the eigenbasis the smallest eigenvalues are lost; here every direction loses the share kappa/(lam + kappa). On a power law
-with n << L, kappa = lam_1 (c/n)^(1+beta), c = (pi/(1+beta))/sin(pi/(1+beta)): the same n^-beta, with the larger prefactor
-beta c^(1+beta). Corrections are of relative size (n/L)^beta: for small beta the exponent shows only at astronomical L.
+In the eigenbasis the smallest eigenvalues are lost; here every direction loses the share
+kappa/(lam + kappa). On a power law with n << L, kappa = lam_1 (c/n)^(1+beta),
+c = (pi/(1+beta))/sin(pi/(1+beta)): the same n^-beta, with the larger prefactor
+beta c^(1+beta). Corrections are of relative size (n/L)^beta: for small beta the exponent
+shows only at astronomical L.
 """
 
 from dataclasses import dataclass, replace
@@ -50,24 +57,28 @@ def raw_features(
     scale: float = 0.1,
     weights: Any = None,
 ) -> "RawFeatures":
-    """One linear unit of which only the first `trained` raw inputs learn; the others keep their initial weights.
+    """Return one linear unit of which only the first `trained` raw inputs learn.
 
-    The raw inputs are those of the data, if the spectrum was measured (`from_data`, `Spectrum.from_covariance`); else the
-    spectrum is turned at random in `dim` dimensions (default: one per level), by the seed. weights: (W, W_teacher), each
-    (N,) or (1, N), in raw coordinates; None: the mean over teacher weights N(0, 1) and student weights N(0, scale^2).
+    The others keep their initial weights. The raw inputs are those of the data, if the
+    spectrum was measured (`from_data`, `Spectrum.from_covariance`); else the spectrum is
+    turned at random in `dim` dimensions (default: one per level), by the seed. weights:
+    (W, W_teacher), each (N,) or (1, N), in raw coordinates; None: the mean over teacher
+    weights N(0, 1) and student weights N(0, scale^2).
 
     >>> import tutelage as tu
     >>> import tutelage_papers
     >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, optimizer=tu.SGD(lr=0.05))
+    >>> linear = tu.Network(1, "linear")
+    >>> problem = tu.Problem(linear, linear, inputs=inputs, optimizer=tu.SGD(lr=0.05))
     >>> features = tutelage_papers.power_law.raw_features(problem, trained=4, scale=0.01)
-    >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
+    >>> bool(features.floor < features.steady_state)     # a finite rate adds to the floor
     True
     """
     problem = require_linear(problem, "raw_features")
     if problem.optimizer.trainable is not None:
         raise InputError(
-            "trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out."
+            "trainable names levels of the eigenbasis; raw_features trains raw inputs. "
+            "Leave it out."
         )
     covariance = _raw_covariance(problem, dim, seed)
     N = covariance.shape[0]
@@ -78,20 +89,25 @@ def raw_features(
     scale = checks.as_array("scale", scale)
     checks.require_shape("scale", scale, ())
     checks.require_nonnegative("scale", scale)
+    vectors = None
+    if weights is not None:
+        vectors = _vectors(weights, N)
     return RawFeatures(
-        problem,
-        covariance,
-        int(trained),
-        float(scale),
-        None if weights is None else _vectors(weights, N),
+        problem=problem,
+        covariance=covariance,
+        trained=int(trained),
+        scale=float(scale),
+        weights=vectors,
     )
 
 
 @dataclass(frozen=True)
 class RawFeatures:
-    """What `raw_features` returns. covariance: (N, N) in raw coordinates. trained: how many of them learn.
+    """A linear unit of which only some raw inputs learn.
 
-    Errors are exact means over runs of a network with these N inputs (and over random weights, unless weights were given).
+    covariance: (N, N) in raw coordinates. trained: how many of them learn. Errors are exact
+    means over runs of a network with these N inputs (and over random weights, unless weights
+    were given).
     """
 
     problem: Problem
@@ -106,89 +122,105 @@ class RawFeatures:
         return self.covariance.shape[0]
 
     def error(self, times: Any) -> np.ndarray:
-        """The mean e_g after ceil(alpha N) steps."""
-        return at_times(
-            times, lambda t: (self._relaxation.total(t) + 2 * self.floor) / 2
-        )
+        """Return the mean e_g after ceil(alpha N) steps."""
+
+        def error(t: np.ndarray) -> np.ndarray:
+            return (self._relaxation.total(t) + 2 * self.floor) / 2
+
+        return at_times(times, error)
 
     def small_rate(self, times: Any) -> np.ndarray:
-        """e_g with terms of order lr only (equation 84): it ends at `floor`."""
-        return at_times(
-            times, lambda t: (self._relaxation.small_rate(t) + 2 * self.floor) / 2
-        )
+        """Return e_g with terms of order lr only (equation 84): it ends at `floor`."""
+
+        def error(t: np.ndarray) -> np.ndarray:
+            return (self._relaxation.small_rate(t) + 2 * self.floor) / 2
+
+        return at_times(times, error)
 
     @property
     def floor(self) -> float:
-        """e_g in the end at a small rate, e_frozen^T (H - C^T S^-1 C) e_frozen / (2 N), or its mean (equation 88)."""
+        """The final e_g at a small rate, or its mean (equation 88).
+
+        e_frozen^T (H - C^T S^-1 C) e_frozen / (2 N).
+        """
         return float(self.floors(self.trained))
 
     def floors(self, counts: Any) -> np.ndarray:
-        """The floor for each number of trained inputs; one Cholesky factor L of the covariance serves them all.
+        """Return the floor for each number of trained inputs.
 
-        H - C^T S^-1 C = M M^T with M the block of L outside the trained rows and columns.
+        One Cholesky factor L of the covariance serves them all: H - C^T S^-1 C = M M^T with
+        M the block of L outside the trained rows and columns.
         """
         counts = np.asarray(counts)
-        if (
-            counts.size == 0
-            or not np.issubdtype(counts.dtype, np.integer)
-            or counts.min() < 0
-            or counts.max() > self.dim
-        ):
+        whole = counts.size > 0 and np.issubdtype(counts.dtype, np.integer)
+        if not whole or counts.min() < 0 or counts.max() > self.dim:
             raise InputError(
-                f"counts are {checks.shown(counts)}; they must be whole numbers from 0 to {self.dim}."
+                f"counts are {checks.shown(counts)}; they must be whole numbers from 0 to "
+                f"{self.dim}."
             )
-        values = [
-            self._rest(self._factor[n:, n:], n) / (2 * self.dim) for n in counts.ravel()
-        ]
+        values = []
+        for n in counts.ravel():
+            rest = self._rest(self._factor[n:, n:], n)
+            values.append(rest / (2 * self.dim))
         return np.array(values).reshape(counts.shape)
 
     def eigenbasis_floors(self, counts: Any) -> np.ndarray:
-        """The mean floor if as many eigenvectors, those of the largest eigenvalues, were trained instead (equation 71)."""
-        left = np.concatenate([[0.0], np.cumsum(np.linalg.eigvalsh(self.covariance))])
-        return self._variances[0] * left[self.dim - np.asarray(counts)] / (2 * self.dim)
+        """Return the mean floor if as many eigenvectors were trained instead (eq. 71).
+
+        Those of the largest eigenvalues.
+        """
+        eigenvalues = np.linalg.eigvalsh(self.covariance)
+        left = np.concatenate([[0.0], np.cumsum(eigenvalues)])
+        between, _ = self._variances
+        return between * left[self.dim - np.asarray(counts)] / (2 * self.dim)
 
     @property
     def critical_rate(self) -> float:
-        """The learning rate above which the mean error of a network with these N inputs grows for ever."""
+        """The learning rate above which the mean error with these N inputs grows."""
         return self._relaxation.critical_rate / self._readouts[0] ** 2
 
     @property
     def stable(self) -> bool:
-        """Is the learning rate below the critical one?"""
+        """True if the learning rate is below the critical one."""
         return self._relaxation.stable
 
     @property
     def steady_state(self) -> float:
-        """e_g after infinite time at this learning rate: above `floor`, because the frozen inputs act as label noise."""
+        """The final e_g at this learning rate.
+
+        Above `floor`, because the frozen inputs act as label noise.
+        """
         return self._end(self._relaxation)
 
     @property
     def limit_steady_state(self) -> float:
-        """The same without what the limit of large N drops: floor / (1 - lr tr(S) / (2 B N)) without noise and decay."""
+        """The final e_g in the limit of large N.
+
+        floor / (1 - lr tr(S) / (2 B N)) without noise and decay.
+        """
         return self._end(replace(self._relaxation, dim=None))
 
     def plot(self, counts: Any = None, *, title: str | None = None) -> "Figure":
-        """The floor against the number of trained inputs, raw and in the eigenbasis, as a Matplotlib figure."""
+        """Draw the floor against the number of trained inputs, raw and in the eigenbasis."""
         from tutelage_papers.power_law.plots import plot_raw_features
 
         return plot_raw_features(self, counts, title=title)
 
     def __str__(self) -> str:
-        end = (
-            f"{self.steady_state:.6g} finally"
-            if self.stable
-            else "no end: the learning rate is above the critical one"
-        )
+        end = "no end: the learning rate is above the critical one"
+        if self.stable:
+            end = f"{self.steady_state:.6g} finally"
         lr = float(self.problem.optimizer.lr)
         aligned = float(self.eigenbasis_floors(self.trained))
         lines = [
-            f"one linear unit, {self.trained} of {self.dim} raw inputs learn, learning rate {lr:g}"
+            f"one linear unit, {self.trained} of {self.dim} raw inputs learn, "
+            f"learning rate {lr:g}",
+            f"error: {float(self.error(0.0)):.6g} initially, {end}",
+            f"floor: {self.floor:.6g} at a small rate; {aligned:.6g} if as many "
+            "eigenvectors learned",
+            f"critical rate: {self.critical_rate:.6g}",
         ]
-        lines.append(f"error: {float(self.error(0.0)):.6g} initially, {end}")
-        lines.append(
-            f"floor: {self.floor:.6g} at a small rate; {aligned:.6g} if as many eigenvectors learned"
-        )
-        return "\n".join([*lines, f"critical rate: {self.critical_rate:.6g}"])
+        return "\n".join(lines)
 
     def _end(self, at: Relaxation) -> float:
         if not at.stable:
@@ -205,7 +237,7 @@ class RawFeatures:
 
     @property
     def _variances(self) -> tuple[float, float]:
-        """Of the entries of a - b, and of b, for random weights."""
+        """Variances of the entries of a - b, and of b, for random weights."""
         v, v_teacher = self._readouts
         return v**2 * self.scale**2 + v_teacher**2, v_teacher**2
 
@@ -224,11 +256,9 @@ class RawFeatures:
     @cached_property
     def _relaxation(self) -> Relaxation:
         """The effective network on the eigenvectors of S, one level of one dimension each."""
-        n, optimizer, (v, v_teacher) = (
-            self.trained,
-            self.problem.optimizer,
-            self._readouts,
-        )
+        n = self.trained
+        optimizer = self.problem.optimizer
+        v, v_teacher = self._readouts
         values, vectors = np.linalg.eigh(self.covariance[:n, :n])
         regression = (vectors.T @ self.covariance[:n, n:]) / values[:, None]
         if self.weights is None:
@@ -259,7 +289,10 @@ class RawFeatures:
 
 
 def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
-    """The covariance of the data, or the spectrum turned at random (Haar: the QR factor of a Gaussian matrix)."""
+    """The covariance of the data, or the spectrum turned at random.
+
+    By Haar's measure: the QR factor of a Gaussian matrix.
+    """
     inputs = problem.inputs
     basis = inputs.basis
     if basis is None:
@@ -269,12 +302,14 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
         basis = turned * np.sign(np.diag(scales))
     elif dim is not None and dim != basis.shape[1]:
         raise InputError(
-            f"dim is {dim}; the data of this spectrum has {basis.shape[1]} inputs. Leave it out."
+            f"dim is {dim}; the data of this spectrum has {basis.shape[1]} inputs. Leave "
+            "it out."
         )
     if basis.shape[0] != basis.shape[1]:
         raise InputError(
-            f"{basis.shape[1] - basis.shape[0]} of the {basis.shape[1]} directions of the data have no variance; all must "
-            "have some. Drop the constant or dependent columns first."
+            f"{basis.shape[1] - basis.shape[0]} of the {basis.shape[1]} directions of the "
+            "data have no variance; all must have some. Drop the constant or dependent "
+            "columns first."
         )
     dims = inputs.level_dims(basis.shape[0])
     values = np.repeat(np.asarray(inputs.eigenvalues, dtype=float), dims)
@@ -299,23 +334,27 @@ def _vectors(weights: Any, N: int) -> tuple[np.ndarray, np.ndarray]:
 def random_basis_floors(
     inputs: Inputs, trained: Any, *, scale: float = 0.0
 ) -> np.ndarray:
-    """e_g in the end at a small rate if a share `trained` (0 to 1) of the raw inputs learns, in a random basis, N large.
+    """Return the final e_g at a small rate in a random basis, N large.
 
-    Mean over teacher weights N(0, 1) and student weights N(0, scale^2). `raw_features` has the same for one covariance.
+    If a share `trained` (0 to 1) of the raw inputs learns. Mean over teacher weights N(0, 1)
+    and student weights N(0, scale^2). `raw_features` has the same for one covariance.
 
     >>> import tutelage as tu
     >>> import tutelage_papers
-    >>> tutelage_papers.power_law.random_basis_floors(tu.PowerLaw(1.0, 1024), [0.1, 0.5]).round(4)
+    >>> inputs = tu.PowerLaw(1.0, 1024)
+    >>> tutelage_papers.power_law.random_basis_floors(inputs, [0.1, 0.5]).round(4)
     array([0.0067, 0.0008])
     """
     if not isinstance(inputs, Inputs):
         raise InputError(
-            f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum."
+            f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or "
+            "Spectrum."
         )
     shares = checks.as_array("trained", trained)
     if np.any((shares < 0) | (shares > 1) | ~np.isfinite(shares)):
         raise InputError(
-            f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 to 1."
+            f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 "
+            "to 1."
         )
     scale = checks.as_array("scale", scale)
     checks.require_shape("scale", scale, ())
@@ -327,7 +366,10 @@ def random_basis_floors(
 
 
 def _missed(lam: np.ndarray, p: np.ndarray, share: float) -> float:
-    """kappa n/N; kappa lies between the values that it would have if all eigenvalues were the smallest, or the largest."""
+    """kappa n/N.
+
+    kappa lies between its values if all eigenvalues were the smallest, or the largest.
+    """
     if share == 0:
         return float(p @ lam)
     if share == 1:

@@ -1,30 +1,53 @@
-"""The setting of Bocchi et al. 2026 (arXiv:2604.03068), with its conventions translated and its closed forms.
+"""The setting of Bocchi et al. 2026 (arXiv:2604.03068), and its closed forms.
 
-Theirs: readouts 1/p and 1/p*, orthonormal teachers, loss Delta^2, time t = eta alpha, risk R. Ours: loss Delta^2 / 2, so
+With its conventions translated. Theirs: readouts 1/p and 1/p*, orthonormal teachers, loss
+Delta^2, time t = eta alpha, risk R. Ours: loss Delta^2 / 2, so
+
     lr = 2 eta,   alpha = t / eta,   risk = 2 e_g,   eigenvalues of their Hessian = 2 x ours.
+
 Small rates (gradient flow), small overlaps, all in t:
-    norms of all units alike     q' = (8/p) q (1 - (1 + 2/p) q), logistic, to p/(p+2), with rate 8/p     (eqs. 9, 10)
-    differences of norms, and overlaps of students, decay with rate 16/(p(p+2))     (eqs. 11, 12, where the sign is lost)
-    overlaps with teachers grow with rate 8/(p p*)                                  (eq. 12)
-    loss on leaving the plateau  (R(0) - R(t)) / R(0) = 4/(p p*) sum rho^2 (exp(16 t/(p p*)) - 1) / R(0)    (eq. 13)
 
-The plateau at finite learning rates, and the rate that leaves it fastest (`PlateauAtRate`, `FastestEscape`).
-With x = 2 eta / p (eta of a loss without 1/2, readouts 1/p and 1/p*), students at Q = q, no overlaps, and every term,
-    q' / q = (8/p) [ a - b q + c q^2 ],   a = 1 + x (1 + 2/p*),  b = (1 + 2/p) (1 + 2x),  c = x (1 + 2/p) (1 + 4/p)
-per unit of t = eta alpha. The lower root is the plateau; there is none if 4 a c > b^2, that is beyond
+    norms of all units alike (eqs. 9, 10): q' = (8/p) q (1 - (1 + 2/p) q), logistic, to
+        p/(p+2), with rate 8/p
+    differences of norms, and overlaps of students, decay with rate 16/(p(p+2))
+        (eqs. 11, 12, where the sign is lost)
+    overlaps with teachers grow with rate 8/(p p*) (eq. 12)
+    loss on leaving the plateau (eq. 13): (R(0) - R(t)) / R(0)
+        = 4/(p p*) sum rho^2 (exp(16 t/(p p*)) - 1) / R(0)
+
+The plateau at finite learning rates, and the rate that leaves it fastest (`PlateauAtRate`,
+`FastestEscape`). With x = 2 eta / p (eta of a loss without 1/2, readouts 1/p and 1/p*),
+students at Q = q, no overlaps, and every term,
+
+    q' / q = (8/p) [ a - b q + c q^2 ],
+    a = 1 + x (1 + 2/p*),  b = (1 + 2/p) (1 + 2x),  c = x (1 + 2/p) (1 + 4/p)
+
+per unit of t = eta alpha. The lower root is the plateau; there is none if 4 a c > b^2, that
+is beyond
+
     (1 + 2/p) - 8 x/p - 8 x^2 (1/p + 1/p* + 4/(p p*)) = 0,
-where norms diverge. Overlaps with teachers grow as (4/p) (1 + 2/p* - (1 + 2/p) q) in t. Their growth in alpha, 2 x (...),
-is a function of x whose maximum depends on p only through 1/p: the fastest rate, p x / 2, is affine in p for large p. Beyond
-    x = (2/p*) / (m^2 (p+4)/(p+2) - m),   m = 1 + 2/p*
-they do not grow at all (p* > 2): SGD noise makes students so long that the plateau is stable. For p* = 2 that is where
-norms diverge, for p* = 1 they diverge before.
 
-Escape times at finite N (`SeedNoise`).
-On the way to the plateau and along it every overlap grows at the same rate g and is fed by the noise of SGD,
-    d rho = g rho dalpha + sqrt(D/N) dW,   D = lr^2 4 v^2 E[Delta^2 lambda^2 u^2]   (fields of a student, a teacher),
-so that rho is that of a noiseless network that began at rho(0) + xi sqrt(V/N), V = int D exp(-2 int g). Each draw of xi has
-a learning curve of its own (quadratic_curves.py). Without overlaps all fields are independent, and (readouts 1/p, 1/p*)
-    D = 16 eta^2/p^2 q [ (p*+2)(p*+4)/p*^2 - 2 q (p*+2)(p+2)/(p p*) + q^2 (p+2)(p+4)/p^2 ],   eta of a loss without 1/2.
+where norms diverge. Overlaps with teachers grow as (4/p) (1 + 2/p* - (1 + 2/p) q) in t.
+Their growth in alpha, 2 x (...), is a function of x whose maximum depends on p only through
+1/p: the fastest rate, p x / 2, is affine in p for large p. Beyond
+
+    x = (2/p*) / (m^2 (p+4)/(p+2) - m),   m = 1 + 2/p*
+
+they do not grow at all (p* > 2): SGD noise makes students so long that the plateau is
+stable. For p* = 2 that is where norms diverge, for p* = 1 they diverge before.
+
+Escape times at finite N (`SeedNoise`). On the way to the plateau and along it every overlap
+grows at the same rate g and is fed by the noise of SGD,
+
+    d rho = g rho dalpha + sqrt(D/N) dW,   D = lr^2 4 v^2 E[Delta^2 lambda^2 u^2]
+
+(fields of a student, a teacher), so that rho is that of a noiseless network that began at
+rho(0) + xi sqrt(V/N), V = int D exp(-2 int g). Each draw of xi has a learning curve of its
+own (quadratic_curves.py). Without overlaps all fields are independent, and (readouts 1/p,
+1/p*, eta of a loss without 1/2)
+
+    D = 16 eta^2/p^2 q [ (p*+2)(p*+4)/p*^2 - 2 q (p*+2)(p+2)/(p p*) + q^2 (p+2)(p+4)/p^2 ].
+
 Leading order in 1/N and in the overlaps.
 """
 
@@ -50,10 +73,12 @@ NOISE_TIMES = 40.0  # e-folding times of the overlaps over which noise is collec
 
 @dataclass(frozen=True)
 class PlateauAtRate:
-    """norm: squared length of every student. growth, relaxation: of teacher overlaps and of the common norm, in alpha.
+    """The plateau at a finite learning rate.
 
-    risk: 2 e_g there. Rates of a loss without 1/2: fastest_lr, at which growth is largest; standstill_lr, beyond which there
-    is none; largest_lr, beyond which norms diverge.
+    norm: squared length of every student. growth, relaxation: of teacher overlaps and of the
+    common norm, in alpha. risk: 2 e_g there. Rates of a loss without 1/2: fastest_lr, at
+    which growth is largest; standstill_lr, beyond which there is none; largest_lr, beyond
+    which norms diverge.
     """
 
     norm: float
@@ -66,33 +91,42 @@ class PlateauAtRate:
 
     def __str__(self) -> str:
         return (
-            f"at this rate: norms {self.norm:.6g}, risk {self.risk:.6g}, overlaps grow as exp({self.growth:.5g} alpha)\n"
-            f"growth is fastest at eta = {self.fastest_lr:.4g} and ends at {self.standstill_lr:.4g}; norms diverge beyond "
-            f"{self.largest_lr:.4g}"
+            f"at this rate: norms {self.norm:.6g}, risk {self.risk:.6g}, overlaps grow as "
+            f"exp({self.growth:.5g} alpha)\n"
+            f"growth is fastest at eta = {self.fastest_lr:.4g} and ends at "
+            f"{self.standstill_lr:.4g}; norms diverge beyond {self.largest_lr:.4g}"
         )
 
 
 def plateau_at(students: int, teachers: int, paper_lr: float) -> PlateauAtRate:
-    """The plateau at this rate; refused where there is none."""
+    """Return the plateau at this rate; refused where there is none."""
     p = students
     x = 2 * paper_lr / students
     largest = largest_rate(students, teachers)
     if paper_lr > largest:
         raise InputError(
-            f"paper_lr is {paper_lr:g}; beyond {largest:.4g} the norms of {students} student units diverge and there is no "
-            "plateau. Lower it."
+            f"paper_lr is {paper_lr:g}; beyond {largest:.4g} the norms of {students} "
+            "student units diverge and there is no plateau. Lower it."
         )
     q = _norm(p, teachers, x)
     _, b, c = coefficients(p, teachers, x)
     risk = (1 - q) ** 2 + 2 * (q**2 / p + 1 / teachers)
-    rates = fastest_rate(p, teachers), standstill_rate(p, teachers), largest
     return PlateauAtRate(
-        q, _growth(p, teachers, x), 4 * x * q * (b - 2 * c * q), risk, *rates
+        norm=q,
+        growth=_growth(p, teachers, x),
+        relaxation=4 * x * q * (b - 2 * c * q),
+        risk=risk,
+        fastest_lr=fastest_rate(p, teachers),
+        standstill_lr=standstill_rate(p, teachers),
+        largest_lr=largest,
     )
 
 
 def largest_rate(students: int, teachers: int) -> float:
-    """The rate (of a loss without 1/2) beyond which the norms diverge before anything is learned."""
+    """Return the rate beyond which the norms diverge before anything is learned.
+
+    Of a loss without 1/2.
+    """
     p = students
     k = teachers
     square = 8 * (1 / p + 1 / k + 4 / (p * k))
@@ -103,7 +137,7 @@ def largest_rate(students: int, teachers: int) -> float:
 
 
 def standstill_rate(students: int, teachers: int) -> float:
-    """The rate beyond which overlaps with teachers no longer grow on the plateau, or there is none."""
+    """Return the rate beyond which overlaps do not grow, or there is no plateau."""
     if teachers <= 2:
         return largest_rate(students, teachers)
     m = 1 + 2 / teachers
@@ -111,7 +145,7 @@ def standstill_rate(students: int, teachers: int) -> float:
 
 
 def fastest_rate(students: int, teachers: int) -> float:
-    """The rate at which overlaps with teachers grow fastest in alpha, in samples."""
+    """Return the rate at which overlaps with teachers grow fastest in samples."""
     from scipy.optimize import minimize_scalar
 
     top = 2 * largest_rate(students, teachers) / students
@@ -126,7 +160,11 @@ def fastest_rate(students: int, teachers: int) -> float:
 
 
 def coefficients(p: int, k: int, x: float) -> tuple[float, float, float]:
-    return 1 + x * (1 + 2 / k), (1 + 2 / p) * (1 + 2 * x), x * (1 + 2 / p) * (1 + 4 / p)
+    """Return a, b and c of the module's docstring."""
+    a = 1 + x * (1 + 2 / k)
+    b = (1 + 2 / p) * (1 + 2 * x)
+    c = x * (1 + 2 / p) * (1 + 4 / p)
+    return a, b, c
 
 
 def _norm(p: int, k: int, x: float) -> float:
@@ -136,7 +174,7 @@ def _norm(p: int, k: int, x: float) -> float:
 
 
 def _growth(p: int, k: int, x: float) -> float:
-    """Of teacher overlaps, in alpha."""
+    """Growth rate of teacher overlaps, in alpha."""
     return 2 * x * (1 + 2 / k - (1 + 2 / p) * _norm(p, k, x))
 
 
@@ -145,9 +183,11 @@ def _growth(p: int, k: int, x: float) -> float:
 
 @dataclass(frozen=True)
 class FastestEscape:
-    """paper_lr: the best rate (of a loss without 1/2); time: mean alpha at which the loss is halved there.
+    """The learning rate that leaves the plateau with the fewest samples.
 
-    on_plateau: the rate at which overlaps grow fastest on the plateau, closed form. lrs, times: all rates that were tried.
+    paper_lr: the best rate (of a loss without 1/2); time: mean alpha at which the loss is
+    halved there. on_plateau: the rate at which overlaps grow fastest on the plateau, closed
+    form. lrs, times: all rates that were tried.
     """
 
     paper_lr: float
@@ -157,15 +197,16 @@ class FastestEscape:
     times: np.ndarray
 
     def plot(self, *, title: str | None = None) -> "Figure":
-        """Samples needed against the learning rate."""
+        """Draw the samples needed against the learning rate."""
         from tutelage_papers.quadratic.plots import plot_fastest_escape
 
         return plot_fastest_escape(self, title=title)
 
     def __str__(self) -> str:
         return (
-            f"the loss halves first at eta = {self.paper_lr:.4g} (lr = {2 * self.paper_lr:.4g}): alpha = {self.time:.4g}; "
-            f"growth on the plateau alone is fastest at {self.on_plateau:.4g}"
+            f"the loss halves first at eta = {self.paper_lr:.4g} "
+            f"(lr = {2 * self.paper_lr:.4g}): alpha = {self.time:.4g}; growth on the plateau "
+            f"alone is fastest at {self.on_plateau:.4g}"
         )
 
 
@@ -176,14 +217,16 @@ def search_rate(
     on_plateau: float,
     accuracy: float,
 ) -> FastestEscape:
-    """The rate between low and high at which `halved`, the mean time, is least."""
+    """Return the rate between low and high at which `halved`, the mean time, is least."""
     from scipy.optimize import minimize_scalar
 
     tried: dict[float, float] = {}
 
     def time(lr: float) -> float:
         tried[lr] = halved(lr)
-        return tried[lr] if np.isfinite(tried[lr]) else np.finfo(float).max
+        if np.isfinite(tried[lr]):
+            return tried[lr]
+        return np.finfo(float).max
 
     minimize_scalar(
         time,
@@ -194,7 +237,13 @@ def search_rate(
     lrs = np.array(sorted(tried))
     times = np.array([tried[lr] for lr in lrs])
     best = int(np.argmin(times))
-    return FastestEscape(float(lrs[best]), float(times[best]), on_plateau, lrs, times)
+    return FastestEscape(
+        paper_lr=float(lrs[best]),
+        time=float(times[best]),
+        on_plateau=on_plateau,
+        lrs=lrs,
+        times=times,
+    )
 
 
 # Noise of SGD on the plateau: escape times at finite N
@@ -202,20 +251,26 @@ def search_rate(
 
 @dataclass(frozen=True)
 class SeedNoise:
-    """variance: N times that of the noise which acts like an overlap at time zero; growth: of overlaps on the plateau."""
+    """The noise of SGD as an overlap at time zero.
+
+    variance: N times its variance. growth: of overlaps on the plateau.
+    """
 
     variance: float
     growth: float
 
     def start_to_noise(self, overlaps: np.ndarray, dim: int) -> float:
-        """Size of the overlaps at the start, over that of the noise."""
+        """Return the size of the overlaps at the start, over that of the noise."""
         return float(np.sqrt(np.mean(np.square(overlaps)) * dim / self.variance))
 
 
 def seed_noise(
     students: int, teachers: int, paper_lr: float, norm: float = 1.0
 ) -> SeedNoise:
-    """What the noise of SGD adds to overlaps, carried back to time zero, from students of squared length `norm`."""
+    """Return the noise that SGD adds to overlaps, carried back to time zero.
+
+    From students of squared length `norm`.
+    """
     from scipy.integrate import solve_ivp
 
     p = students
@@ -228,12 +283,10 @@ def seed_noise(
         return 2 * x * (1 + 2 / k - (1 + 2 / p) * q)
 
     def rates(_: float, state: np.ndarray) -> list[float]:
-        q, grown, _V = state
-        return [
-            4 * x * q * (a - b * q + c * q**2),
-            growth(q),
-            diffusion(p, k, eta, q) * np.exp(-2 * grown),
-        ]
+        q, grown, _ = state
+        norm_rate = 4 * x * q * (a - b * q + c * q**2)
+        noise_rate = diffusion(p, k, eta, q) * np.exp(-2 * grown)
+        return [norm_rate, growth(q), noise_rate]
 
     end = NOISE_TIMES / (2 * x * 2 / k)
     path = solve_ivp(
@@ -242,13 +295,14 @@ def seed_noise(
     q, _, V = path.y[:, -1]
     if not path.success or not np.isfinite(V) or growth(q) <= 0:
         raise InputError(
-            f"paper_lr is {eta:g}; overlaps do not grow on the plateau at this rate. Lower it."
+            f"paper_lr is {eta:g}; overlaps do not grow on the plateau at this rate. Lower "
+            "it."
         )
     return SeedNoise(float(V), float(growth(q)))
 
 
 def diffusion(p: int, k: int, eta: float, q: float) -> float:
-    """N Var of one overlap per unit of alpha, at Q = q and no overlaps."""
+    """Return N Var of one overlap per unit of alpha, at Q = q and no overlaps."""
     teachers = (k + 2) * (k + 4) / k**2
     mixed = (k + 2) * (p + 2) / (p * k)
     students = (p + 2) * (p + 4) / p**2
@@ -258,12 +312,14 @@ def diffusion(p: int, k: int, eta: float, q: float) -> float:
 def noisy_overlaps(
     overlaps: np.ndarray, noise: SeedNoise, dim: int, samples: int, seed: int
 ) -> np.ndarray:
-    """Overlaps (samples, p, p*) of noiseless networks that escape as those of N = dim inputs do."""
+    """Return overlaps (samples, p, p*) of noiseless networks.
+
+    They escape as networks of N = dim inputs do.
+    """
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     shape = (checks.as_count("samples", samples), *overlaps.shape)
-    return overlaps + np.sqrt(
-        noise.variance / checks.as_count("dim", dim)
-    ) * rng.standard_normal(shape)
+    size = np.sqrt(noise.variance / checks.as_count("dim", dim))
+    return overlaps + size * rng.standard_normal(shape)
 
 
 # The setting of the paper
@@ -271,10 +327,11 @@ def noisy_overlaps(
 
 @dataclass(frozen=True)
 class QuadraticNetwork:
-    """A quadratic network as Bocchi et al. 2026 have it, with its starts, exact curves and closed forms.
+    """A quadratic network as Bocchi et al. 2026 have it.
 
-    students p, teachers p*, paper_lr: eta of their loss, which lacks the 1/2: lr = 2 eta, risk = 2 e_g. Rates are per unit
-    of their time t = eta alpha.
+    With its starts, exact curves and closed forms. students p, teachers p*, paper_lr: eta of
+    their loss, which lacks the 1/2: lr = 2 eta, risk = 2 e_g. Rates are per unit of their
+    time t = eta alpha.
     """
 
     students: int
@@ -293,21 +350,23 @@ class QuadraticNetwork:
     def start(
         self, overlap: float = 0.01, seed: int = 0, *, norm: float = 1.0
     ) -> Start:
-        """Eq. 8: orthogonal students of squared length `norm`, orthonormal teachers, Gaussian overlaps of this size."""
-        overlap, norm = (
-            float(checks.as_array(name, x))
-            for name, x in (("overlap", overlap), ("norm", norm))
-        )
+        """Return a start as in eq. 8.
+
+        Orthogonal students of squared length `norm`, orthonormal teachers, Gaussian overlaps
+        of this size.
+        """
+        overlap = float(checks.as_array("overlap", overlap))
+        norm = float(checks.as_array("norm", norm))
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         rho = overlap * rng.standard_normal((self.students, self.teachers))
         return Start(R=rho, Q=norm * np.eye(self.students), T=np.eye(self.teachers))
 
     def alpha(self, t: Any) -> Any:
-        """Our time, of the paper's."""
+        """Return our time, of the paper's."""
         return np.asarray(t) / self.paper_lr
 
     def t(self, alpha: Any) -> Any:
-        """The paper's time eta alpha, of ours."""
+        """Return the paper's time eta alpha, of ours."""
         return np.asarray(alpha) * self.paper_lr
 
     @property
@@ -316,11 +375,13 @@ class QuadraticNetwork:
         return self.students / (self.students + 2)
 
     def norm_at(self, t: Any, first: float = 1.0) -> Any:
-        """Squared length of students that start alike and without overlaps, small rates: logistic."""
+        """Return the squared length of students that start alike, small rates: logistic.
+
+        Without overlaps.
+        """
         rest = self.plateau_norm
-        return rest / (
-            1 + (rest / first - 1) * np.exp(-8 / self.students * np.asarray(t))
-        )
+        decay = np.exp(-8 / self.students * np.asarray(t))
+        return rest / (1 + (rest / first - 1) * decay)
 
     @property
     def overlap_rate(self) -> float:
@@ -329,7 +390,10 @@ class QuadraticNetwork:
 
     @property
     def student_rate(self) -> float:
-        """Rate of overlaps between students, and of differences between norms, on the plateau: negative, they decay."""
+        """Rate of overlaps between students, and of differences of norms, on the plateau.
+
+        Negative: they decay.
+        """
         return -16 / (self.students * (self.students + 2))
 
     @property
@@ -350,35 +414,42 @@ class QuadraticNetwork:
     def loss_reduction(
         self, t: Any, squares: Any = None, *, overlap: float | None = None
     ) -> Any:
-        """Eq. 13: relative fall of the risk at t after the onset of the plateau, as long as it is small.
+        """Return the relative fall of the risk at t after the onset of the plateau (eq. 13).
 
-        squares: sum of rho^2 at t = 0, of one start. overlap: instead, the mean over starts of this size, p p* overlap^2.
+        As long as it is small. squares: sum of rho^2 at t = 0, of one start. overlap:
+        instead, the mean over starts of this size, p p* overlap^2.
         """
         if (squares is None) == (overlap is None):
             raise InputError(
-                "loss_reduction needs squares (of one start) or overlap (of an average); give one of them."
+                "loss_reduction needs squares (of one start) or overlap (of an average); "
+                "give one of them."
             )
         pairs = self.students * self.teachers
-        squares = (
-            pairs * np.square(overlap) if overlap is not None else np.asarray(squares)
-        )
-        gone = 4 / pairs * squares
+        if overlap is not None:
+            squares = pairs * np.square(overlap)
+        gone = 4 / pairs * np.asarray(squares)
         return gone * np.expm1(16 / pairs * np.asarray(t)) / (self.plateau_risk - gone)
 
     def plateau(self) -> PlateauAtRate:
-        """The plateau at this learning rate, eta^2 terms included."""
+        """Return the plateau at this learning rate, eta^2 terms included."""
         return plateau_at(self.students, self.teachers, self.paper_lr)
 
     def curves(
         self, start: Any, t: Any, *, gradient_flow: bool = False
     ) -> QuadraticCurves:
-        """Exact curves from a start in order (or several), at times given as the paper's t."""
+        """Return exact curves from a start in order (or several).
+
+        At times given as the paper's t.
+        """
         return quadratic_curves(
             self.problem, start, self.alpha(t), gradient_flow=gradient_flow
         )
 
     def half_times(self, starts: Any) -> np.ndarray:
-        """When the loss of each start (in order, as `start` makes them) is half its first value, in alpha; inf: never."""
+        """Return the time in alpha at which the loss of each start is halved; inf: never.
+
+        Starts in order, as `start` makes them.
+        """
         rate = plateau_at(self.students, self.teachers, self.paper_lr).growth
         if rate <= 0:
             return np.full(len(starts), np.inf)
@@ -395,31 +466,35 @@ class QuadraticNetwork:
         seed: int = 0,
         accuracy: float = 0.003,
     ) -> FastestEscape:
-        """The learning rate at which the loss is halved with the fewest samples, averaged over starts, by solving."""
-        many = [
-            self.start(overlap, seed + i)
-            for i in range(checks.as_count("starts", starts))
-        ]
+        """Return the learning rate that halves the loss with the fewest samples.
+
+        Averaged over starts, by solving.
+        """
+        count = checks.as_count("starts", starts)
+        several = [self.start(overlap, seed + i) for i in range(count)]
         best = fastest_rate(self.students, self.teachers)
         top = min(1.3 * best, 0.98 * standstill_rate(self.students, self.teachers))
 
         def halved(lr: float) -> float:
-            return float(
-                np.mean(
-                    QuadraticNetwork(self.students, self.teachers, lr).half_times(many)
-                )
-            )
+            network = QuadraticNetwork(self.students, self.teachers, lr)
+            return float(np.mean(network.half_times(several)))
 
         return search_rate(halved, 0.5 * best, top, best, accuracy)
 
     def seed_noise(self, norm: float = 1.0) -> SeedNoise:
-        """How much the noise of SGD adds to the first overlaps: who decides the escape, the start or the noise?"""
+        """Return the noise that SGD adds to the first overlaps.
+
+        It tells who decides the escape, the start or the noise.
+        """
         return seed_noise(self.students, self.teachers, self.paper_lr, norm)
 
     def escape_times(
         self, start: Start, dim: int, *, samples: int = 300, seed: int = 0
     ) -> np.ndarray:
-        """Times (samples,) at which the loss of networks of N = dim inputs is halved, from one start; their law."""
+        """Return the law of the times at which networks halve their loss, (samples,).
+
+        Networks of N = dim inputs, from one start.
+        """
         norm = float(np.asarray(start.Q)[0, 0])
         rho = noisy_overlaps(
             np.asarray(start.R), self.seed_noise(norm), dim, samples, seed
@@ -429,38 +504,37 @@ class QuadraticNetwork:
     def plot(
         self, *, overlap: float = 0.01, seed: int = 0, title: str | None = None
     ) -> "Figure":
-        """Risk and order parameters from one start, with the closed forms of every phase."""
+        """Draw risk and order parameters from one start, with the closed forms."""
         from tutelage_papers.quadratic.plots import plot_quadratic_network
 
         end = 1.6 * np.log(1 / overlap) / self.overlap_rate
-        return plot_quadratic_network(
-            self,
-            self.curves(self.start(overlap, seed), np.linspace(0, end, 401)),
-            title=title,
-        )
+        curves = self.curves(self.start(overlap, seed), np.linspace(0, end, 401))
+        return plot_quadratic_network(self, curves, title=title)
 
     def __str__(self) -> str:
         eta = self.paper_lr
-        pairs = f"p = {self.students}, p* = {self.teachers}"
-        return "\n".join(
-            [
-                f"quadratic network, {pairs}, readouts 1/p, 1/p*: eta = {eta:g} of a loss without 1/2 is lr = {2 * eta:g}; "
-                "t = eta alpha; risk = 2 e_g",
-                f"norm learning: to {self.plateau_norm:.6g}, rate {-self.norm_rate:.4g} in t",
-                f"plateau: risk {self.plateau_risk:.6g}; student overlaps decay with rate {-self.student_rate:.4g}, "
-                f"teacher overlaps grow with rate {self.overlap_rate:.4g}",
-                f"escape: the risk falls by 4 overlap^2 exp({16 / (self.students * self.teachers):.4g} t)",
-                *str(self.plateau()).splitlines(),
-            ]
-        )
+        growth = 16 / (self.students * self.teachers)
+        lines = [
+            f"quadratic network, p = {self.students}, p* = {self.teachers}, readouts 1/p, "
+            f"1/p*: eta = {eta:g} of a loss without 1/2 is lr = {2 * eta:g}; "
+            "t = eta alpha; risk = 2 e_g",
+            f"norm learning: to {self.plateau_norm:.6g}, rate {-self.norm_rate:.4g} in t",
+            f"plateau: risk {self.plateau_risk:.6g}; student overlaps decay with rate "
+            f"{-self.student_rate:.4g}, teacher overlaps grow with rate "
+            f"{self.overlap_rate:.4g}",
+            f"escape: the risk falls by 4 overlap^2 exp({growth:.4g} t)",
+            str(self.plateau()),
+        ]
+        return "\n".join(lines)
 
 
 def quadratic_network(
     students: int, teachers: int, paper_lr: float = 0.01
 ) -> QuadraticNetwork:
-    """The setting of Bocchi et al. 2026: problem, starts, closed forms and exact curves of its quadratic networks.
+    """Return a quadratic network in the setting of Bocchi et al. 2026.
 
-    paper_lr: the learning rate as that paper counts it, of a loss without 1/2; ours (`problem.optimizer.lr`) is twice that.
+    Its problem, starts, closed forms and exact curves. paper_lr: the learning rate as that
+    paper counts it, of a loss without 1/2; ours (`problem.optimizer.lr`) is twice that.
 
     >>> import tutelage as tu
     >>> import tutelage_papers

@@ -4,7 +4,10 @@ Both layers are trained. The first layer begins with squared length s^2 and the 
 with v. One task: a committee of two erf units, and the time at which it specializes. Two
 tasks in sequence with a head each: how much of the first task the second one costs. A
 theory of initialization was published for deep linear and two-layer networks (Jarvis et
-al. 2025); here the whole plane is solved, and runs are compared at its corners.
+al. 2025); here the whole plane is solved, and runs are compared at its corners. The first
+layer is not smaller than 0.1: below, overlaps with the teachers are smaller than the noise
+of SGD, which then decides when units specialize. At readouts of 2 the rate is close to the
+critical one, and corrections of order 1/N are visible at N = 1000.
 """
 
 from collections.abc import Iterator
@@ -14,7 +17,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.plot import label_panel, panel_grid
-from tutelage_papers.bands import against_runs
 from tutelage_papers.claims import Claim, above, at_least, below
 from tutelage_papers.registry import Replica
 
@@ -41,6 +43,8 @@ def compute_plane(
 ) -> "Dataset":
     """Return specialization times and forgetting over the plane, and runs at its corners."""
     import xarray as xr
+
+    from tutelage_papers.bands import against_runs
 
     one = _one_task(lr)
     two = _two_tasks(lr, switch, similarity)
@@ -112,9 +116,8 @@ def claims_plane(data: "Dataset") -> Iterator[Claim]:
         "longest over shortest specialization time", times.max() / times.min(), 1.5
     )
     forgotten = data["forgotten"].values
-    yield above(
-        "largest over smallest forgetting", forgotten.max() / forgotten.min(), 1.5
-    )
+    spread = forgotten.max() - forgotten.min()
+    yield above("largest minus smallest forgetting", spread, 0.05)
 
 
 def draw_plane(data: "Dataset") -> "Figure":
@@ -161,9 +164,11 @@ FIGURES = (
         title="scales of both layers against specialization and forgetting",
         full=PRINTED
         | {
-            "lengths": [0.03, 0.1, 0.3, 1.0, 2.0],
+            "lengths": [0.1, 0.2, 0.5, 1.0, 2.0],
             "readouts": [0.03, 0.1, 0.3, 1.0, 2.0],
-            "runs": 400,
+            "runs": 100,
+            "dim": 4000,
+            "band_end": 15.0,
         },
         quick=PRINTED
         | {

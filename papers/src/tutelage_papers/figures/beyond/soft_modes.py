@@ -271,7 +271,7 @@ def draw_soft_modes(data: "Dataset") -> "Figure":
     return figure
 
 
-PRINTED = {"readouts": [0.125, 0.25, 0.5, 1.0, 2.0], "seed": 1}
+PRINTED = {"readouts": [0.2, 0.5, 1.0, 2.0], "seed": 1}
 
 FIGURES = (
     Replica(

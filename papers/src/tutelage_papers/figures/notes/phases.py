@@ -115,11 +115,9 @@ def compute_6(
     plateau = tu.analysis.fixed_point(problem)
     final = tu.analysis.fixed_point(problem, "perfect")
     manifold = tu.solve(problem, _tilted(plateau, tilt), times)
-    specialization, convergence = _escape(plateau, curve, manifold, tilt, settled)
     predicted = [
         _arrival(problem, plateau, curve),
-        specialization,
-        convergence,
+        *_escape(plateau, curve, manifold, tilt, settled),
         _arrival(problem, final, curve),
     ]
     data["boundary_found"] = ("boundary", starts[1:])

@@ -124,14 +124,7 @@ def compute_3(
 
     # Movements by SGD on the weights, an independent route.
     settings = (moved_dim, moved_end, hand_runs, hand_points, seed + 1)
-    hands = np.array(
-        [by_hand(units[0], TEACHERS, moved_lr, one, *settings) for one in hand_stds]
-    )
-    by_name = {"hand_weights": hands[..., 0], "hand_kernel": hands[..., 1]}
-    data = data.assign_coords(hand_std=hand_stds)
-    for name, moved in by_name.items():
-        data[name] = ("hand_std", moved.mean(axis=1))
-        data[f"{name}_sd"] = ("hand_std", moved.std(axis=1, ddof=1))
+    data = data.merge(_movements_by_hand(units[0], moved_lr, hand_stds, settings))
     return data.assign(
         moved_runs=moved_runs,
         hand_runs=hand_runs,
@@ -141,6 +134,21 @@ def compute_3(
         before=before,
         moved_end=moved_end,
     )
+
+
+def _movements_by_hand(
+    K: int, lr: float, stds: list[float], settings: tuple[Any, ...]
+) -> "Dataset":
+    """Means and standard deviations over networks of the movements of `by_hand`."""
+    import xarray as xr
+
+    hands = np.array([by_hand(K, TEACHERS, lr, std, *settings) for std in stds])
+    by_name = {"hand_weights": hands[..., 0], "hand_kernel": hands[..., 1]}
+    data = xr.Dataset(coords={"hand_std": stds})
+    for name, moved in by_name.items():
+        data[name] = ("hand_std", moved.mean(axis=1))
+        data[f"{name}_sd"] = ("hand_std", moved.std(axis=1, ddof=1))
+    return data
 
 
 def _curves(

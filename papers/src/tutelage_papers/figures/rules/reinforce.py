@@ -186,34 +186,42 @@ def compute_7(
     data["balance"] = ("captured", balance)
     data["free"] = float(learns(1, 100.0, long))
 
-    # Both sides of the threshold of T = 3: theory, and single runs above it.
+    # Both sides of the threshold of T = 3, at a little less and a little more penalty.
     penalties = [thresholds[3] * (2 - near), thresholds[3] * near]
-    near_times = tu.linear_times(near_end, 101)
-    run_times = tu.linear_times(near_end, 11)
+    sides = _near_threshold(penalties, near_end, near_dims, near_runs, seed)
+    data = data.merge(sides)
+    return data.assign(penalty=penalty, dim=dim, runs=runs)
+
+
+def _near_threshold(
+    penalties: list[float], end: float, dims: list[int], runs: int, seed: int
+) -> "Dataset":
+    """Theory at two penalties, and single runs of several sizes at the larger one."""
+    import xarray as xr
+
+    start = tu.Start([[R0]], [[Q0]])
+    theory_times = tu.linear_times(end, 101)
+    run_times = tu.linear_times(end, 11)
     sides = tu.solve_batch(
-        episodes(3, 0.0), {"rule.penalty": penalties}, start, near_times
+        episodes(3, 0.0), {"rule.penalty": penalties}, start, theory_times
     )
-    escapes = []
-    for near_dim in near_dims:
+    errors = []
+    for dim in dims:
         seen = tu.simulate(
             episodes(3, penalties[1]),
             start,
-            dim=near_dim,
+            dim=dim,
             times=run_times,
-            runs=near_runs,
-            seed=seed + near_dim,
+            runs=runs,
+            seed=seed + dim,
             together=True,
         )
-        escapes.append(seen.error)
-    data["near_time"] = near_times
+        errors.append(seen.error)
+    coordinates = {"near_time": theory_times, "near_dim": dims, "run_time": run_times}
+    data = xr.Dataset(coords=coordinates)
     data["near_penalty"] = ("side", penalties)
     data["near_error"] = (("side", "near_time"), np.asarray(sides.error))
-    data["near_dim"] = near_dims
-    data["run_time"] = run_times
-    data["left_error"] = (("near_dim", "run", "run_time"), np.array(escapes))
-    data["penalty"] = penalty
-    data["dim"] = dim
-    data["runs"] = runs
+    data["left_error"] = (("near_dim", "run", "run_time"), np.array(errors))
     return data
 
 
