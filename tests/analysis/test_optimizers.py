@@ -68,9 +68,15 @@ def test_an_escape_needs_steady_steps(optimizer, message):
 
 def test_batches_of_a_rule_that_jumps_have_no_fixed_point():
     unit = tu.Network(1, "linear")
-    problem = problem_of(o.Muon(0.3, 2), unit, labels="sign", rule="perceptron")
-    with pytest.raises(tu.InputError, match="updates jump, and averages of Muon"):
+    problem = problem_of(o.SignSGD(0.3, 2), unit, labels="sign", rule="perceptron")
+    with pytest.raises(tu.InputError, match="updates jump, and averages of SignSGD"):
         analysis.fixed_point(problem, tu.Start(R=[[0.2]], Q=[[0.5]]))
+
+
+def test_muon_has_no_fixed_point_of_equal_units():
+    """Its step takes all singular values to one, also one that is about to vanish."""
+    with pytest.raises(tu.InputError, match=r"steps of Muon.* jump where units are"):
+        analysis.fixed_point(problem_of(o.Muon(0.3, 4)))
 
 
 def test_near_perfect_learning_needs_plain_sgd():

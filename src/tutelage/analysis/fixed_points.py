@@ -37,7 +37,12 @@ Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
 Labels: TypeAlias = Int[np.ndarray, " units"]  # equal for equal units
 
 # What a fixed point needs of an optimizer.
-SETTLING = (OPTIMIZERS, "settling scales", "steps without jumps")
+SETTLING = (
+    OPTIMIZERS,
+    "settling scales",
+    "steps at equal units",
+    "steps without jumps",
+)
 
 EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 EQUAL_OVERLAPS = 1e-7  # such a difference for overlaps of a state that was solved for
@@ -770,7 +775,8 @@ def with_settled_scales(system: OrderParameters, state: Overlaps) -> Overlaps:
     """
     if state.scales is None:
         return state
-    memory = float(system.problem.optimizer.memory)
+    optimizer: Any = system.problem.optimizer  # RMSprop or Adam: it has scales
+    memory = float(optimizer.memory)
     state = state._replace(scales=jax.tree.map(np.ones_like, state.scales))
     drift = LocalDynamics(system, state, LATE).drift(np.asarray(flatten(state)))
     drift_of_scales = unflatten(drift, state).scales

@@ -10,6 +10,7 @@ the first two floors fall with time. A data set: both are constants at its ratio
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -185,7 +186,7 @@ def _samples_used(trajectory: Trajectory, problem: Problem, most: int) -> np.nda
     return places[chosen]
 
 
-def _ratios_at(trajectory: Trajectory, problem: Problem, places: np.ndarray) -> object:
+def _ratios_at(trajectory: Trajectory, problem: Problem, places: np.ndarray) -> Any:
     """Return n / N at these times; one number for a data set."""
     if problem.data is not None:
         return problem.data.ratio

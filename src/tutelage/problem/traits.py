@@ -17,7 +17,7 @@ from tutelage._types import Array
 from tutelage.errors import InputError, explained
 from tutelage.problem import labels
 from tutelage.training import losses, rules
-from tutelage.training.optimizers import SGD
+from tutelage.training.optimizers import SGD, Muon
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -196,6 +196,12 @@ TRAITS: dict[str, Trait] = {
         remedy=(
             "a batch of two samples or more, with a smooth rule, loss and activation"
         ),
+    ),
+    "steps at equal units": Trait(
+        # The polar factor of a gradient matrix has no derivative where it loses rank.
+        holds=lambda p: not isinstance(p.optimizer, Muon),
+        instead="steps of {optimizer} jump where units are equal, as on a plateau",
+        remedy="SGD(lr), RMSprop(lr) or Adam(lr)",
     ),
     "constant rates": Trait(
         holds=lambda p: not p.schedules,

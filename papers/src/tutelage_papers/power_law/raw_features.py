@@ -283,7 +283,7 @@ class RawFeatures:
             rate=float(optimizer.lr) * v**2,
             decay=float(optimizer.weight_decay) / v**2,
             batch=optimizer.batch,
-            force=float(self.problem.noise) ** 2 + 2 * self.floor,
+            force=float(self.problem.noise_deviation) ** 2 + 2 * self.floor,
             dim=self.dim,
         )
 

@@ -156,11 +156,11 @@ class AdaptiveTheory(StepTheory):
     ) -> Float[np.ndarray, "moments L K"]:
         assert scales is not None
         levels = problem.inputs.levels
-        vectors = np.asarray(scales.vectors)
+        vectors = jnp.asarray(scales.vectors)
         if _has_one_scale(problem):
             vectors = vectors[:, None, None]
         times = times[:, None, None]
-        used = np.asarray(self.corrected(problem, vectors, np.zeros(()), times))
+        used = np.asarray(self.corrected(problem, vectors, jnp.zeros(()), times))
         factors = np.where(used > 0, 1.0 / np.sqrt(np.where(used > 0, used, 1.0)), 0.0)
         return np.broadcast_to(factors, (times.size, levels, problem.student.hidden))
 

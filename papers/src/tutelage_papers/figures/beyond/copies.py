@@ -9,7 +9,7 @@ merging does not change the error.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,13 +51,13 @@ def compute_copies(
         flow = tu.solve(problem, start, times, gradient_flow=True, **TOLERANCES)
         columns["full"].append(flow.error)
         columns["reduced"].append([_reduced_error(flow, i) for i in range(times.size)])
-        found = tu.analysis.reduced(flow)
+        found: Any = tu.analysis.reduced(flow)
         columns["units"].append(found.problem.student.hidden)
         columns["blind"].append(_blind_error(flow, found))
 
         noisy = _student(factor * TEACHERS, noisy_lr, noise)
         theory = tu.solve(noisy, start, noisy_times)
-        few = tu.analysis.reduced(theory)
+        few: Any = tu.analysis.reduced(theory)
         columns["noisy_full"].append(theory.error[-1])
         columns["noisy_reduced"].append(few.error)
         columns["noisy_units"].append(few.problem.student.hidden)
@@ -105,7 +105,8 @@ def _reduced_error(flow: "tu.Trajectory", index: int) -> float:
         problem=flow.problem,
         start=flow.start,
     )
-    return tu.analysis.reduced(early).error
+    fewer_units: Any = tu.analysis.reduced(early)
+    return fewer_units.error
 
 
 def _blind_error(flow: "tu.Trajectory", found: "tu.analysis.Reduced") -> float:

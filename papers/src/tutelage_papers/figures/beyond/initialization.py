@@ -55,8 +55,9 @@ def compute_plane(
     for i, length in enumerate(lengths):
         for j, readout in enumerate(readouts):
             theory = tu.solve(one, _start(length, [readout] * 2), times)
-            found = tu.analysis.specialization(theory).transition_time
-            specialized[i, j] = np.inf if found is None else found
+            found: Any = tu.analysis.specialization(theory)
+            time = found.transition_time
+            specialized[i, j] = np.inf if time is None else time
             curve = tu.solve(
                 two, _start(length, readout * HEADS, tasks=True), task_times
             )

@@ -338,7 +338,8 @@ def compute_3(ratios: dict[str, list[float]], points: int) -> "Dataset":
             labels = tu.labels.Function(law, metric="class")
         unit = tu.Network(1, "linear")
         problem = tu.Problem(unit, tu.Network(2, "linear"), labels=labels)
-        grid = np.geomspace(*ratios[name], points)
+        smallest, largest = ratios[name]
+        grid = np.geomspace(smallest, largest, points)
         found = tu.analysis.bayes_optimal(problem, grid)
         grids.append(grid)
         errors.append(found.error)

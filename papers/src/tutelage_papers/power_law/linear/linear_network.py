@@ -348,7 +348,7 @@ class LinearNetwork:
             rate=float(self.problem.optimizer.lr) * v**2,
             decay=float(self.problem.optimizer.weight_decay) / v**2,
             batch=self.problem.optimizer.batch,
-            force=float(self.problem.noise) ** 2 + self._frozen,
+            force=float(self.problem.noise_deviation) ** 2 + self._frozen,
             dim=self.dim,
         )
 

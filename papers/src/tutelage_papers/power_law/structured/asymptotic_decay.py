@@ -164,7 +164,7 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     K = problem.student.hidden
     M = problem.labeler.hidden
     one_activation = problem.student.activation == problem.labeler.activation
-    if K != M or not one_activation or float(problem.noise) != 0:
+    if K != M or not one_activation or float(problem.noise_deviation) != 0:
         raise InputError(
             "this problem has no zero error to come to; asymptotic_decay needs K = M, one "
             "activation and no noise. Change it with problem.replace."
@@ -207,7 +207,9 @@ def matching_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     one_activation = problem.student.activation == problem.labeler.activation
     learnable = one_activation and v.shape == v_teacher.shape
     if learnable:
-        learnable = np.allclose([v, v_teacher], v[0]) and float(problem.noise) == 0
+        learnable = (
+            np.allclose([v, v_teacher], v[0]) and float(problem.noise_deviation) == 0
+        )
     if not learnable:
         raise InputError(
             "this problem has no zero error to come to; it needs K = M, one activation, "
