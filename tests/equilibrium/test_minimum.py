@@ -266,7 +266,7 @@ def test_the_averages_by_monte_carlo():
     """E[g^2], -E[g'] and E[g rho] of the hinge, on samples."""
     problem = linear(loss="hinge", labels=tu.labels.Sign(0.1))
     averages = averages_for(setting_of(problem))
-    overlaps = minimum.Overlaps(m=np.array([0.7]), q=1.2, V=0.8)
+    overlaps = minimum.MinimumState(m=np.array([0.7]), q=1.2, V=0.8)
     found = averages.at(overlaps, everything=True)
     rng = np.random.default_rng(0)
     n = 400_000

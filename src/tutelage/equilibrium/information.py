@@ -50,7 +50,7 @@ LEAST_NOISE = 0.02  # of labels f(rho) + noise that a grid resolves
 GRID = 8001  # fields on which f is inverted
 NEAR_A_TURN = 401  # more fields next to each turn
 MOST_BRANCHES = 12
-SATURATED = 1e-9  # change of f, in units of its range, that counts as rounding
+SATURATED = 1e-12  # change of f, in units of its range, that counts as rounding
 FLAT = 1e-12  # slope of f, in units of its range, that counts as zero
 
 

@@ -79,14 +79,19 @@ class ClippedRule(ChangedRule):
         self, sample: Sample, parameters: Parameters, context: Context
     ) -> Update:
         update = self.rule.update(sample, parameters, context)
-        return replace(update, delta=self._shortened(update.delta))
+        factor = self._factor(update.delta)
+        changes = update.parameters
+        if changes.bias is not None:
+            changes = replace(changes, bias=changes.bias * jnp.squeeze(factor, -1))
+        return replace(update, delta=update.delta * factor, parameters=changes)
 
-    def _shortened(self, delta: Float[Array, "*S K"]) -> Float[Array, "*S K"]:
+    def _factor(self, delta: Float[Array, "*S K"]) -> Float[Array, "*S 1"]:
+        """Return the factor by which the update is shortened."""
         squared = jnp.sum(delta**2, axis=-1, keepdims=True)
         is_long = squared > jnp.asarray(self.clip) ** 2
         # inside, the root would have no derivative at zero
         norm = jnp.sqrt(jnp.where(is_long, squared, 1.0))
-        return delta * jnp.where(is_long, self.clip / norm, 1.0)
+        return jnp.where(is_long, self.clip / norm, 1.0)
 
 
 class SGD(Optimizer):

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage.analysis.bayes_limits import bayes_optimal
 from tutelage.analysis.equilibrium import empirical_minimum
 from tutelage.analysis.learning_rates import noise_floor
@@ -34,7 +35,7 @@ SMALL_OVERLAP = 0.05  # of an initial student unit with the teacher, as a cosine
 
 
 @dataclass(frozen=True)
-class Floor:
+class Floor(ResultCard):
     """A floor under a learning curve.
 
     Attributes
@@ -132,7 +133,7 @@ def floors(trajectory: Trajectory) -> Floors:
     ... )
     >>> theory = tu.solve(problem, times=tu.linear_times(20, 21))
     >>> print(tu.analysis.floors(theory)["minimum"].error[-1].round(5))
-    0.03861
+    0.03896
     """
     problem = _with_teacher_of(trajectory, _single_problem(trajectory))
     found: list[Floor] = []
