@@ -44,8 +44,8 @@ from .equilibrium import (
 )
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
 from .fixed_points import FixedPoint, Mode, fixed_point
-from .learning_floors import Floor, Floors, floors
 from .landscapes import Curvature, Landscape, landscape
+from .learning_floors import Floor, Floors, floors
 from .learning_rates import (
     BestRate,
     CriticalRate,

@@ -50,7 +50,7 @@ LEAST_NOISE = 0.02  # of labels f(rho) + noise that a grid resolves
 GRID = 8001  # fields on which f is inverted
 NEAR_A_TURN = 401  # more fields next to each turn
 MOST_BRANCHES = 12
-SATURATED = 1e-12  # change of f, in units of its range, that counts as rounding
+ROUNDING = 16 * np.finfo(float).eps  # change of f, in units of its size, without a sign
 FLAT = 1e-12  # slope of f, in units of its range, that counts as zero
 
 
@@ -392,10 +392,11 @@ def _branches(setting: Setting, grid: np.ndarray, function: str) -> BranchEviden
     def directions(rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return f, and whether it rises, falls or is flat between neighbors."""
         f = labels_at(setting, rho[:, None])[0][:, 0]
-        slope = np.diff(f) / np.diff(rho)
+        change = np.diff(f)
+        slope = change / np.diff(rho)
         is_flat = np.abs(slope) <= FLAT * np.ptp(f)
-        is_flat[_saturated(f)] = True
-        is_flat[::-1][_saturated(f[::-1])] = True
+        # a label that saturates, such as tanh, changes by rounding alone
+        is_flat |= np.abs(change) <= ROUNDING * np.max(np.abs(f))
         return f, np.where(is_flat, 0.0, np.sign(slope))
 
     _, direction = directions(grid)
@@ -435,12 +436,6 @@ def _branches(setting: Setting, grid: np.ndarray, function: str) -> BranchEviden
         branches=tuple(branches),
         flat=_flat_labels(flat_cells, grid),
     )
-
-
-def _saturated(f: np.ndarray) -> slice:
-    """Return the intervals at the beginning over which f changes by rounding alone."""
-    changed = np.abs(f - f[0]) > SATURATED * np.ptp(f)
-    return slice(0, max(int(np.argmax(changed)) - 1, 0))
 
 
 def _flat_labels(
