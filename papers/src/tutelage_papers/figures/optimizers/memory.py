@@ -156,6 +156,11 @@ def draw_4(data: "Dataset") -> "Figure":
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     right.set(xlabel="N", ylabel="R of theory − R of runs", xscale="log")
     right.set_yscale("symlog", linthresh=1e-3)
+    # a gap spans less than a decade: numbers between the decades
+    low, high = right.get_ylim()
+    ticks = [t for t in (0.0, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2) if low < t < high]
+    right.set_yticks(ticks, labels=[f"{t:g}" for t in ticks])
+    right.set_ylim(low, high)
     label_panel(left, "the least N")
     label_panel(right, "gap at the last time")
     outside_legend(right)
