@@ -32,10 +32,7 @@ def two_tasks(schedule: object, similarity: float = 0.5) -> tu.Problem:
 
 
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
-    """Print and return the worst similarity, the best replay fraction, and forgetting.
-
-    The forgetting is that of theory and networks.
-    """
+    """Print and return the worst similarity, the best replay, and the forgetting."""
     found = tu.analysis.interference(two_tasks(tu.Switch(30.0)), START, TIMES)
     best = tu.analysis.best_replay(two_tasks(tu.Replay(0.0, after=30.0)), START, TIMES)
     print(found, best, sep="\n")

@@ -612,7 +612,7 @@ def test_the_address_is_numbers_and_known_words(browser, file, tmp_path, text):
         }
         assert "left out" in page.inner_text("#remarks")
         assert (
-            page.evaluate("document.querySelectorAll('script').length") == 7
+            page.evaluate("document.querySelectorAll('script').length") == 8
         )  # those of the page and no other
         assert not [
             heard for heard in page.heard if "console" in heard or "error" in heard

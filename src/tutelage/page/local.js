@@ -122,6 +122,7 @@ const tutelageLocal = (tables) => {
       K,
       M,
       noise: s.noise,
+      activation: s.activation,
       diverged: !found.finished,
     };
     curve.T = summedT(found.start.t, found.problem, M);
@@ -428,6 +429,8 @@ const tutelageLocal = (tables) => {
     ) * (times[below + 1] - times[below]);
   }
 
+  const ROTATING = ["linear", "quadratic"];
+
   function phases(curve) {
     const { times, error, K } = curve;
     const rounding = Math.max(1e-13 * Math.max(...error.map(Math.abs)), 2.3e-308);
@@ -485,7 +488,11 @@ const tutelageLocal = (tables) => {
     const own = range(K).map(
       (k) => special?.pairs.find(([student]) => student === k)?.[1] ?? K + curve.M
     );
-    return { phases: list, order: range(K).sort((a, b) => own[a] - own[b] || a - b) };
+    // Units that can rotate among themselves have no teacher unit of their own
+    const order = ROTATING.includes(curve.activation)
+      ? range(K)
+      : range(K).sort((a, b) => own[a] - own[b] || a - b);
+    return { phases: list, order };
   }
 
   // ln of the error that the curve keeps at its end; null if it still changes, or has
