@@ -22,7 +22,8 @@ def error_of_mean(values: Float[np.ndarray, "runs ..."]) -> Float[np.ndarray, ".
     spread = np.where(variance > 0, variance, 1.0)
     skewness = np.abs(cubes) / spread**1.5
     t = float(stdtrit(count - 1, ndtr(TWO)))
-    # Johnson, J. Am. Stat. Assoc. 73, 536 (1978), equation 2.6: the interval of the mean
-    # of a skewed law moves by skewness (1 + 2 t^2) / (6 sqrt(count)) standard errors.
+    # Johnson, J. Am. Stat. Assoc. 73, 536 (1978): the interval of the mean of a skewed
+    # law moves by skewness (1 + 2 t^2) / (6 sqrt(count)) standard errors. The side is
+    # not used, as a plain error has none.
     shift = skewness * (1 + 2 * t**2) / (6 * np.sqrt(count))
     return standard_error * (t + shift) / TWO

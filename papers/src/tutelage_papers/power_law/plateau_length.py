@@ -25,7 +25,7 @@ ROUNDING = 1e-13  # of the height: below it the units are equal
 
 @dataclass(frozen=True)
 class PlateauLength:
-    """How long a committee stays on its plateau after the time `begin`.
+    """The time that a committee stays on its plateau after the time `begin`.
 
     height: mean entry of R at `begin`. spread: sigma_P, the root mean square distance
     of the rows of R from their mean there. deviation: B. time_constant: tau of the

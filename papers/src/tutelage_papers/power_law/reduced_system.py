@@ -123,7 +123,10 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
 
 @eqx.filter_jit
 def _derivatives(problem: Problem, point: Array, mean: Any) -> tuple[Array, Array]:
-    """Of the motion of a level's overlaps by these overlaps, and by those of the fields."""
+    """Return two derivatives of the motion of a level's overlaps.
+
+    The first is by these overlaps, the second by those of the fields.
+    """
     M = problem.labeler.hidden
     one = jnp.eye(M)
 

@@ -56,7 +56,7 @@ class BatchSums(NamedTuple):
     loss: Float[Array, ""]
 
 
-class Steps(NamedTuple):
+class BatchStep(NamedTuple):
     """The effect of the updates delta (B, K) of a batch on its step.
 
     Both results have a leading axis: the levels of the inputs, or 1 if all are equal.
@@ -114,11 +114,11 @@ class BatchMoments(NodeMoments):
         """Return the averages over some of the points."""
         optimizer = state.problem.optimizer
         eigenvalues = jnp.asarray(state.problem.inputs.eigenvalues)
-        steps = Steps(
+        step = BatchStep(
             responses=lambda delta: optimizer.responses(delta, eigenvalues),
             covariance=lambda delta: optimizer.step_covariance(delta, eigenvalues),
         )
-        return _batch_sums(state, e, weights, self.batch, steps)
+        return _batch_sums(state, e, weights, self.batch, step)
 
 
 class EpisodeMoments(BatchMoments):
@@ -136,15 +136,15 @@ class EpisodeMoments(BatchMoments):
         return error, self._over_batches(self._of_batch(state)).loss
 
     def _averages(self, state: RuleAtState, e: Nodes, weights: Weights) -> BatchSums:
-        steps = Steps(
+        step = BatchStep(
             responses=lambda delta: delta[None] / self.batch,
             covariance=lambda delta: (delta.T @ delta)[None] / self.batch,
         )
-        return _batch_sums(state, e, weights, self.batch, steps)
+        return _batch_sums(state, e, weights, self.batch, step)
 
 
 def _batch_sums(
-    at: RuleAtState, e: Nodes, weights: Weights, batch: int, steps: Steps
+    at: RuleAtState, e: Nodes, weights: Weights, batch: int, step: BatchStep
 ) -> BatchSums:
     """Return the averages over the points e (P, batch * numbers of a sample)."""
     problem = at.problem
@@ -165,8 +165,8 @@ def _batch_sums(
         return x.reshape(points, batch, *x.shape[1:])
 
     delta = by_batch(update.delta)
-    responses = jax.vmap(steps.responses)(delta)
-    covariances = jax.vmap(steps.covariance)(delta)
+    responses = jax.vmap(step.responses)(delta)
+    covariances = jax.vmap(step.covariance)(delta)
     of_readout = jnp.mean(by_batch(update.parameters.readout), axis=1)
     bias = update.parameters.bias
     of_bias = jnp.mean(delta if bias is None else by_batch(bias), axis=1)

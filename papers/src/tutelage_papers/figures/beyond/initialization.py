@@ -1,4 +1,4 @@
-"""How the scales of both layers at the beginning decide specialization and forgetting.
+"""Specialization and forgetting, decided by the scales of both layers at the start.
 
 Both layers are trained. The first layer begins with squared length s^2 and the readouts
 with v. One task: a committee of two erf units, and the time at which it specializes. Two

@@ -1,4 +1,4 @@
-"""How a wide student approaches its mean-field limit: the gap falls as one over K.
+"""The mean-field limit of a wide student: the gap to it falls as one over K.
 
 K units share one output, y = (2/K) sum_k g(lambda_k), and learn by gradient flow at the
 rate K, so that each moves at a speed of order one. For K to infinity the distribution of

@@ -1,4 +1,4 @@
-"""How slowly zero error is approached by students with more units than the teacher.
+"""The slow approach to zero error of students with more units than the teacher.
 
 Gradient flow (terms of order eta), erf units, orthonormal teachers of readout 1. With one
 extra unit the state of zero error is isolated, and the error decays exponentially; the

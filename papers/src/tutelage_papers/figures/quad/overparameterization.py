@@ -1,4 +1,4 @@
-"""Eq. 13 against exact curves: does overparameterization help to leave the plateau?
+"""Eq. 13 against exact curves: the help of overparameterization to leave the plateau.
 
 With the source's study in p and p* (sec. 4.1).
 """
